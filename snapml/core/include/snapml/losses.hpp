@@ -1,0 +1,89 @@
+// The losses l(z, y) of the objective P(w, b) = sum_i c_i l(x_i.w + b, y_i) + R(w).
+//
+// Each struct holds one loss: value, slope, curvature and conjugate, and how its dual variable is
+// stored. The dual variable of row i is beta_i = c_i * dual(state_i, y_i). For a smooth loss the
+// state is the "dual margin" s_i, the margin at which -l'(s_i) equals beta_i / c_i; the hinge has
+// no invertible slope and stores alpha_i / c_i itself. docs/algorithms.md derives every formula.
+//
+// Labels y are -1 or +1 for the classification losses, any real number for Squared.
+#pragma once
+
+#include "snapml/math.hpp"
+
+namespace snapml {
+
+// l = log(1 + exp(-y z)).
+template <class T>
+struct Logistic {
+  using Real = T;
+
+  static SNAPML_HD Real value(Real z, Real y) { return log1p_exp(-y * z); }
+  static SNAPML_HD Real gradient(Real z, Real y) { return -y * sigmoid(-y * z); }
+  static SNAPML_HD Real curvature(Real z, Real) {
+    const Real e = scalar::exp(-scalar::fabs(z));
+    return e / ((Real(1) + e) * (Real(1) + e));
+  }
+  // l*(u) = a log a + (1 - a) log(1 - a) with a = -u y in [0, 1], +inf outside.
+  static SNAPML_HD Real conjugate(Real u, Real y) {
+    const Real a = -u * y;
+    if (a < Real(0) || a > Real(1)) return infinity<Real>();
+    return x_log_x(a) + x_log_x(Real(1) - a);
+  }
+  static SNAPML_HD Real dual(Real state, Real y) { return y * sigmoid(-y * state); }
+  // The state of beta = 0 to working precision; exp(-80) is a normal float32.
+  static SNAPML_HD Real start(Real y) { return Real(80) * y; }
+};
+
+// l = (z - y)^2 / 2.
+template <class T>
+struct Squared {
+  using Real = T;
+
+  static SNAPML_HD Real value(Real z, Real y) { return Real(0.5) * (z - y) * (z - y); }
+  static SNAPML_HD Real gradient(Real z, Real y) { return z - y; }
+  static SNAPML_HD Real curvature(Real, Real) { return Real(1); }
+  static SNAPML_HD Real conjugate(Real u, Real y) { return u * (Real(0.5) * u + y); }
+  static SNAPML_HD Real dual(Real state, Real y) { return y - state; }
+  static SNAPML_HD Real start(Real y) { return y; }
+};
+
+// l = max(0, 1 - y z); the state is alpha / c in [0, 1].
+template <class T>
+struct Hinge {
+  using Real = T;
+
+  static SNAPML_HD Real value(Real z, Real y) { return maximum(Real(0), Real(1) - y * z); }
+  static SNAPML_HD Real gradient(Real z, Real y) { return y * z < Real(1) ? -y : Real(0); }
+  static SNAPML_HD Real curvature(Real, Real) { return Real(0); }
+  static SNAPML_HD Real conjugate(Real u, Real y) {
+    const Real a = -u * y;
+    if (a < Real(0) || a > Real(1)) return infinity<Real>();
+    return -a;
+  }
+  static SNAPML_HD Real dual(Real state, Real y) { return y * state; }
+  static SNAPML_HD Real start(Real) { return Real(0); }
+};
+
+// l = max(0, 1 - y z)^2; the state keeps y s <= 1.
+template <class T>
+struct SquaredHinge {
+  using Real = T;
+
+  static SNAPML_HD Real value(Real z, Real y) {
+    const Real slack = maximum(Real(0), Real(1) - y * z);
+    return slack * slack;
+  }
+  static SNAPML_HD Real gradient(Real z, Real y) {
+    return Real(-2) * y * maximum(Real(0), Real(1) - y * z);
+  }
+  static SNAPML_HD Real curvature(Real z, Real y) { return y * z < Real(1) ? Real(2) : Real(0); }
+  static SNAPML_HD Real conjugate(Real u, Real y) {
+    const Real a = -u * y;
+    if (a < Real(0)) return infinity<Real>();
+    return a * (Real(0.25) * a - Real(1));
+  }
+  static SNAPML_HD Real dual(Real state, Real y) { return -gradient(state, y); }
+  static SNAPML_HD Real start(Real y) { return y; }
+};
+
+}  // namespace snapml
