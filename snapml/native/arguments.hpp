@@ -1,0 +1,48 @@
+// Checks on arrays that come from Python: dtype, shape and contiguity, with what was expected and
+// what came.
+#pragma once
+
+#include <nanobind/ndarray.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "snapml/config.hpp"
+
+namespace snapml::native {
+
+namespace nb = nanobind;
+using AnyArray = nb::ndarray<nb::device::cpu>;
+using ReadOnlyArray = nb::ndarray<nb::ro, nb::device::cpu>;
+
+template <class Real>
+constexpr const char* dtype_name() {
+  return sizeof(Real) == 4 ? "float32" : "float64";
+}
+
+// A contiguous vector of exactly `size` elements of type Real.
+template <class Real, class Array>
+auto vector_argument(const Array& array, const char* name, int64 size) {
+  const std::string label = std::string(name) + ": expected a contiguous vector of ";
+  if (array.dtype() != nb::dtype<Real>()) {
+    throw std::invalid_argument(label + dtype_name<Real>() + ", got another dtype");
+  }
+  bool contiguous = true;
+  int64 stride = 1;
+  for (std::size_t axis = array.ndim(); axis-- > 0;) {
+    if (array.shape(axis) > 1 && array.stride(axis) != stride) contiguous = false;
+    stride *= static_cast<int64>(array.shape(axis));
+  }
+  if (!contiguous) throw std::invalid_argument(label + "elements side by side, got strides");
+  if (static_cast<int64>(array.size()) != size) {
+    throw std::invalid_argument(label + std::to_string(size) + " elements, got " +
+                                std::to_string(array.size()));
+  }
+  if constexpr (std::is_same_v<Array, ReadOnlyArray>) {
+    return static_cast<const Real*>(array.data());
+  } else {
+    return static_cast<Real*>(array.data());
+  }
+}
+
+}  // namespace snapml::native

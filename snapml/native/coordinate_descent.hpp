@@ -1,0 +1,203 @@
+// One epoch of dual coordinate ascent over a shard, on one thread or many.
+//
+// Rows are visited in random blocks of 16, in fresh order inside a block. With K > 1 workers there
+// are two ways (docs/algorithms.md, sections 3 and 4):
+//   replicas  every worker descends on its own copy of the shared vector, scaled by sigma; the
+//             changes are added up `rounds` times an epoch. Deterministic.
+//   shared    all workers update one vector; updates may be lost, the exact pass repairs them.
+#pragma once
+
+#include <vector>
+
+#include "dual_state.hpp"
+#include "parallel.hpp"
+#include "row_operations.hpp"
+#include "row_reader.hpp"
+#include "snapml/coordinate_step.hpp"
+#include "snapml/random.hpp"
+
+namespace snapml::native {
+
+struct EpochOptions {
+  uint64 seed;
+  uint64 epoch;
+  int64 rounds;  // merges of the replicas per epoch
+  double sigma;  // safety factor among this shard's workers to begin with, in [1, workers]
+  double outer;  // safety factor among shards; 1 where this shard is all there is
+};
+
+struct EpochReport {
+  double gap = 0;             // sum of the rows' gaps as each was visited
+  double sigma = 1;           // factor to begin the next epoch with
+  double sigma_measured = 1;  // largest factor that a merge of this epoch needed
+};
+
+// Visits the blocks at positions [range.begin, range.end) of the random order.
+template <class Access, class Loss, class View>
+double sweep_blocks(Loss loss, const View& view, const DualState<typename Loss::Real>& state,
+                    typename Loss::Real* vector, const Permutation& order, Range range,
+                    const EpochOptions& options, double sigma, Interrupt& interrupt, int worker) {
+  using Real = typename Loss::Real;
+  const Real tau = static_cast<Real>(state.intercept.tau);
+  const Real offset = static_cast<Real>(state.intercept.offset);
+  const Real factor = static_cast<Real>(sigma * options.outer);
+  Real* const bias = vector + view.n_cols;
+  RowReader<View> reader(view);
+  uint8 rows[kBlockRows];
+  double gap = 0;
+  for (int64 position = range.begin; position < range.end; ++position) {
+    if (position % 8 == 0) interrupt.poll(worker);
+    if (interrupt.requested()) break;
+    const int64 block = order(position), first = block * kBlockRows;
+    const int count = static_cast<int>(minimum<int64>(kBlockRows, view.n_rows - first));
+    shuffle_block(options.seed, ~options.epoch, block, count, rows);
+    reader.load(first, count);
+    Real block_gap = 0;
+    for (int j = 0; j < count; ++j) {
+      const int64 i = first + rows[j];
+      const Real c = state.weight_of(i);
+      if (c == Real(0)) continue;
+      const auto row = reader.row(rows[j]);
+      const Real norm_sq = state.row_norms_sq == nullptr ? static_cast<Real>(row_norm_sq(row))
+                                                         : state.row_norms_sq[i];
+      const Real z = row_dot<Access>(row, vector) + offset + tau * Access::load(bias);
+      if (j + 1 < count) prefetch_row(reader.row(rows[j + 1]), vector);
+      const Real stiffness = factor * c * (norm_sq + tau * tau);
+      const auto step = coordinate_step(loss, state.duals[i], z, state.labels[i], stiffness);
+      state.duals[i] = step.state;
+      block_gap += c * step.gap;
+      if (step.change == Real(0)) continue;
+      const Real scale = factor * c * step.change;
+      row_add<Access>(row, scale, vector);
+      if (tau != Real(0)) Access::add(bias, scale * tau);
+    }
+    gap += static_cast<double>(block_gap);
+  }
+  return gap;
+}
+
+// Squared norms that a merge measures: of the summed change, and summed over the single changes.
+struct MergeNorms {
+  double joint = 0;
+  double single = 0;
+};
+
+// Adds the changes (replica - shared) / sigma of all workers to columns [range) of the shared
+// vector and resets the replicas to it.
+template <class Real>
+MergeNorms merge_columns(Real* shared, Real* replicas, int64 stride, int workers, Range range,
+                         double sigma) {
+  constexpr int64 kChunk = 512;  // stays in the first-level cache
+  const Real inverse = static_cast<Real>(1 / sigma);
+  Real joint[kChunk], change[kChunk];
+  MergeNorms norms;
+  for (int64 begin = range.begin; begin < range.end; begin += kChunk) {
+    const int64 n = minimum<int64>(kChunk, range.end - begin);
+    for (int64 j = 0; j < n; ++j) joint[j] = 0;
+    for (int k = 0; k < workers; ++k) {
+      const Real* replica = replicas + k * stride + begin;
+      for (int64 j = 0; j < n; ++j) {
+        change[j] = (replica[j] - shared[begin + j]) * inverse;
+        joint[j] += change[j];
+      }
+      norms.single += static_cast<double>(dense_dot<Real>(change, change, n));
+    }
+    norms.joint += static_cast<double>(dense_dot<Real>(joint, joint, n));
+    for (int64 j = 0; j < n; ++j) shared[begin + j] += joint[j];
+    for (int k = 0; k < workers; ++k) {
+      Real* replica = replicas + k * stride + begin;
+      for (int64 j = 0; j < n; ++j) replica[j] = shared[begin + j];
+    }
+  }
+  return norms;
+}
+
+// The factor for the next round. A merge shows exactly which factor would have sufficed:
+// joint / single, at most `workers`. It may rise at once and falls slowly.
+inline double next_sigma(double sigma, double needed, int workers) {
+  constexpr double kMargin = 1.1;  // the next round may need a little more than the last
+  const double wanted = clamp(kMargin * needed, 1.0, static_cast<double>(workers));
+  return wanted > sigma ? wanted : 0.9 * sigma + 0.1 * wanted;
+}
+
+template <class Loss, class View>
+EpochReport epoch_with_replicas(Loss loss, const View& view,
+                                const DualState<typename Loss::Real>& state,
+                                typename Loss::Real* replicas, const EpochOptions& options,
+                                ThreadPool& pool, Interrupt& interrupt) {
+  using Real = typename Loss::Real;
+  const int workers = pool.size();
+  const int64 n_blocks = (view.n_rows + kBlockRows - 1) / kBlockRows;
+  const int64 stride = view.n_cols + 1;
+  const Permutation order(options.seed, options.epoch, n_blocks);
+  const auto count = static_cast<std::size_t>(workers);
+  std::vector<double> gaps(count), sigmas(count), measured(count, 1.0);
+  std::vector<MergeNorms> norms(count);
+  Barrier barrier(workers);
+  pool.run([&](int worker) {
+    const auto self = static_cast<std::size_t>(worker);
+    Real* const mine = replicas + worker * stride;
+    for (int64 j = 0; j < stride; ++j) mine[j] = state.shared[j];
+    barrier.arrive_and_wait();
+    double sigma = options.sigma, gap = 0;
+    for (int64 round = 0; round < options.rounds; ++round) {
+      const Range part = share(n_blocks, static_cast<int>(options.rounds), static_cast<int>(round));
+      const Range own = share(part.end - part.begin, workers, worker);
+      gap += sweep_blocks<PlainAccess>(loss, view, state, mine, order,
+                                       {part.begin + own.begin, part.begin + own.end}, options,
+                                       sigma, interrupt, worker);
+      barrier.arrive_and_wait();
+      norms[self] = merge_columns(state.shared, replicas, stride, workers,
+                                  share(stride, workers, worker), sigma);
+      barrier.arrive_and_wait();
+      MergeNorms total;  // every worker adds the same numbers in the same order
+      for (const MergeNorms& part_norms : norms) {
+        total.joint += part_norms.joint;
+        total.single += part_norms.single;
+      }
+      const double needed = total.single > 0 ? total.joint / total.single : 1.0;
+      measured[self] = maximum(measured[self], needed);
+      sigma = next_sigma(sigma, needed, workers);
+    }
+    gaps[self] = gap;
+    sigmas[self] = sigma;
+  });
+  EpochReport report{0, sigmas[0], measured[0]};
+  for (double gap : gaps) report.gap += gap;
+  return report;
+}
+
+template <class Access, class Loss, class View>
+EpochReport epoch_on_one_vector(Loss loss, const View& view,
+                                const DualState<typename Loss::Real>& state,
+                                const EpochOptions& options, ThreadPool& pool,
+                                Interrupt& interrupt) {
+  const int64 n_blocks = (view.n_rows + kBlockRows - 1) / kBlockRows;
+  const Permutation order(options.seed, options.epoch, n_blocks);
+  std::vector<double> gaps(static_cast<std::size_t>(pool.size()));
+  pool.run([&](int worker) {
+    gaps[static_cast<std::size_t>(worker)] =
+        sweep_blocks<Access>(loss, view, state, state.shared, order,
+                             share(n_blocks, pool.size(), worker), options, 1.0, interrupt,
+                             worker);
+  });
+  EpochReport report;
+  for (double gap : gaps) report.gap += gap;
+  return report;
+}
+
+// `replicas` null: one thread, or all threads on the shared vector itself.
+template <class Loss, class View>
+EpochReport run_epoch(Loss loss, const View& view, const DualState<typename Loss::Real>& state,
+                      typename Loss::Real* replicas, const EpochOptions& options, ThreadPool& pool,
+                      Interrupt& interrupt) {
+  if (pool.size() == 1) {
+    return epoch_on_one_vector<PlainAccess>(loss, view, state, options, pool, interrupt);
+  }
+  if (replicas == nullptr) {
+    return epoch_on_one_vector<RelaxedAccess>(loss, view, state, options, pool, interrupt);
+  }
+  return epoch_with_replicas(loss, view, state, replicas, options, pool, interrupt);
+}
+
+}  // namespace snapml::native

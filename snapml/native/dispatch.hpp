@@ -1,0 +1,21 @@
+// The list of losses compiled in: a name from Python becomes a type here and nowhere else.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "snapml/losses.hpp"
+
+namespace snapml::native {
+
+template <class Real, class Call>
+auto with_loss(const std::string& name, Call call) {
+  if (name == "Logistic") return call(Logistic<Real>{});
+  if (name == "Squared") return call(Squared<Real>{});
+  if (name == "Hinge") return call(Hinge<Real>{});
+  if (name == "SquaredHinge") return call(SquaredHinge<Real>{});
+  throw std::invalid_argument("unknown loss '" + name +
+                              "', expected Logistic, Squared, Hinge or SquaredHinge");
+}
+
+}  // namespace snapml::native
