@@ -1,0 +1,101 @@
+"""Compressed sparse rows, with or without stored values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CompressedMatrix"]
+
+
+@dataclass(frozen=True)
+class CompressedMatrix:
+    """Compressed sparse rows (CSR) over arrays the caller keeps.
+
+    Estimators take it wherever they take a SciPy matrix. Without `values` every stored entry is
+    one: a click log then needs only its indices.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n_rows + 1,), int32 or int64
+        Row i holds entries ``indptr[i]`` to ``indptr[i + 1] - 1``.
+    indices : ndarray of shape (n_stored,), int32 or int64
+        Column of each entry, in ``[0, n_features)``.
+    n_features : int
+        Number of columns.
+    values : ndarray of shape (n_stored,), float32 or float64, default=None
+        The entries; None means that all are one.
+    dtype : numpy dtype, default=None
+        Type to compute in; None means that of `values`, or float32 without values.
+
+    Raises
+    ------
+    TypeError
+        If the arrays have other dtypes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from snapml.data import CompressedMatrix
+    >>> X = CompressedMatrix(np.array([0, 2, 3]), np.array([0, 4, 1]), n_features=5)
+    >>> X.shape
+    (2, 5)
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    n_features: int
+    values: np.ndarray | None = None
+    dtype: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("indptr", "indices"):
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.dtype not in (np.int32, np.int64):
+                got = getattr(array, "dtype", type(array).__name__)
+                raise TypeError(f"{name}: expected an ndarray of int32 or int64, got {got}")
+        if self.indptr.dtype != self.indices.dtype:
+            # The offsets are the short array: they follow the indices, or both become 64-bit.
+            object.__setattr__(self, "indptr", self.indptr.astype(np.int64))
+            object.__setattr__(self, "indices", self.indices.astype(np.int64, copy=False))
+        dtype = self.dtype if self.dtype is not None else getattr(self.values, "dtype", np.float32)
+        dtype = np.dtype(dtype)
+        if dtype not in (np.float32, np.float64):
+            raise TypeError(f"expected dtype float32 or float64, got {dtype}")
+        if self.values is not None and self.values.dtype != dtype:
+            raise TypeError(f"values: expected dtype {dtype}, got {self.values.dtype}")
+        object.__setattr__(self, "dtype", dtype)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return len(self.indptr) - 1, self.n_features
+
+    @property
+    def n_stored(self) -> int:
+        """Entries that one sweep reads."""
+        return len(self.indices)
+
+    def summed(self) -> CompressedMatrix:
+        """Return a copy in which entries of the same row and column are added up.
+
+        Returns
+        -------
+        CompressedMatrix
+            With sorted indices and values.
+        """
+        from scipy.sparse import csr_matrix
+
+        values = self.values if self.values is not None else np.ones(self.n_stored, self.dtype)
+        parts = (values, self.indices, self.indptr)
+        copied = csr_matrix(parts, shape=self.shape, copy=True)
+        copied.sum_duplicates()
+        index_dtype = self.indices.dtype
+        return CompressedMatrix(
+            copied.indptr.astype(index_dtype, copy=False),
+            copied.indices.astype(index_dtype, copy=False),
+            self.n_features,
+            copied.data,
+        )

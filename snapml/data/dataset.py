@@ -1,0 +1,76 @@
+"""Dense rows, and what a solver needs beside the matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+__all__ = ["Dataset", "DenseMatrix", "Matrix"]
+
+
+class Matrix(Protocol):
+    """Rows of float32 or float64 numbers."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the entries: float32 or float64."""
+
+    @property
+    def n_stored(self) -> int:
+        """Entries that one sweep reads."""
+
+
+@dataclass(frozen=True)
+class DenseMatrix:
+    """A dense matrix in the user's memory: C or Fortran order, strided, read-only or mapped.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows, n_features), dtype float32 or float64
+        Aligned and of native byte order.
+    """
+
+    values: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.values.shape[0], self.values.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the entries."""
+        return self.values.dtype
+
+    @property
+    def n_stored(self) -> int:
+        """Entries that one sweep reads."""
+        return int(self.values.size)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One shard of training data.
+
+    Attributes
+    ----------
+    matrix : Matrix
+        The rows.
+    labels : ndarray of shape (n_rows,), the matrix's dtype
+        -1 and +1 for classification, any real number for regression.
+    row_weights : ndarray of shape (n_rows,), the matrix's dtype, or None
+        c_i of the objective; None where all of them are `weight`.
+    weight : float
+        The common weight where `row_weights` is None.
+    """
+
+    matrix: Matrix
+    labels: np.ndarray
+    row_weights: np.ndarray | None
+    weight: float
