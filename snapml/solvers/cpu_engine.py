@@ -1,0 +1,351 @@
+"""The CPU engine: a shard in this process's memory, swept by the compiled extension."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import numpy as np
+
+from snapml import _native
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.problems import Intercept, Problem
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["CpuEngine", "NonFiniteError", "margins"]
+
+_logger = logging.getLogger("snapml")
+
+
+class NonFiniteError(ValueError):
+    """The matrix holds NaN or infinity."""
+
+
+class CpuEngine:
+    """A shard of rows with its dual variables and the shared vector (protocol `Engine`).
+
+    Parameters
+    ----------
+    problem : Problem
+        Loss and intercept.
+    dataset : Dataset
+        Rows, labels and row weights; used in place.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+    deterministic : bool, default=True
+        Whether several threads keep replicas that are merged in a fixed order. If False, threads
+        on sparse rows update one shared vector without waiting for each other.
+    seed : int, default=0
+        Seed of the order in which rows are visited.
+    duals : ndarray of shape (n_rows,) or None, default=None
+        States to start from; None starts at beta = 0.
+
+    Raises
+    ------
+    NonFiniteError
+        If the matrix holds NaN or infinity.
+    ValueError
+        If indices or offsets lead outside the matrix.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        dataset: Dataset,
+        *,
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        seed: int = 0,
+        duals: np.ndarray | None = None,
+    ) -> None:
+        self.problem = problem
+        self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
+        self._seed = seed
+        self._pool = _native.ThreadPool(self.n_threads)
+        self._mean = _column_means(problem, dataset.matrix)
+        self._rows, norms, self._mean_norm_sq = _checked_rows(
+            dataset.matrix, self._pool, self._mean
+        )
+        n_rows, n_features = dataset.matrix.shape
+        dtype = dataset.matrix.dtype
+        self.n_stored = dataset.matrix.n_stored
+        mean_weight = dataset.weight if dataset.row_weights is None else dataset.row_weights.mean()
+        self.mean_stiffness = float(mean_weight) * self._mean_norm_sq
+        is_sparse = not isinstance(dataset.matrix, DenseMatrix)
+        self.is_deterministic = deterministic or self.n_threads == 1 or not is_sparse
+        self.has_warm_start = duals is not None
+        self.duals = self._start(dataset.labels) if duals is None else duals
+        self.shared = np.zeros(n_features + 1, dtype=dtype)
+        self.tau = self._intercept_column(float(mean_weight) * n_rows)
+        self._shard = _native.Shard.make(
+            dataset.labels,
+            dataset.row_weights,
+            dataset.weight,
+            norms,
+            self.duals,
+            self.shared,
+            self.tau,
+            0.0,
+        )
+        self._sigma = float(self.n_threads)
+        self._replicas: np.ndarray | None = None
+        self._margins: np.ndarray | None = None
+
+    @property
+    def description(self) -> str:
+        """Number of threads and how they share the vector."""
+        if self.n_threads == 1:
+            return "1 thread"
+        mode = "merged replicas" if self.is_deterministic else "one shared vector"
+        return f"{self.n_threads} threads with {mode}"
+
+    @property
+    def offset(self) -> float:
+        """Multiplier of the unpenalised intercept's constraint."""
+        return float(self._shard.offset)
+
+    @offset.setter
+    def offset(self, value: float) -> None:
+        self._shard.offset = value
+
+    def dual_epoch(self, epoch: int, outer_sigma: float = 1.0) -> float:
+        """Visit every row once, in an order fixed by the seed and `epoch`.
+
+        Parameters
+        ----------
+        epoch : int
+            Number of the epoch.
+        outer_sigma : float, default=1.0
+            Safety factor among shards; the shared vector moves by that times the change of
+            X^T beta.
+
+        Returns
+        -------
+        float
+            Sum of the rows' gaps as each was visited: an estimate of the duality gap.
+        """
+        if self._replicas is None and self.is_deterministic and self.n_threads > 1:
+            self._replicas = np.empty((self.n_threads, len(self.shared)), dtype=self.shared.dtype)
+        gap, self._sigma, _ = _native.dual_epoch(
+            self._pool,
+            self._rows,
+            self.problem.loss.core_name,
+            self._shard,
+            self._replicas,
+            self._sigma,
+            outer_sigma,
+            self._merges_per_epoch(),
+            self._seed,
+            epoch,
+        )
+        return float(gap)
+
+    def dual_mass(self) -> tuple[float, float]:
+        """Return the sums of the positive and of the negative dual variables.
+
+        Returns
+        -------
+        positive, negative : float
+            Their sum is zero at a feasible point of a problem with an unpenalised intercept.
+        """
+        loss = self.problem.loss.core_name
+        positive, negative = _native.dual_mass(self._pool, self._rows, loss, self._shard)
+        return float(positive), float(negative)
+
+    def exact_sweep(self, positive_scale: float, negative_scale: float) -> tuple[float, np.ndarray]:
+        """Read the matrix once in float64.
+
+        Parameters
+        ----------
+        positive_scale, negative_scale : float
+            Factors in [0, 1] for the positive and negative dual variables.
+
+        Returns
+        -------
+        dual_terms : float
+            ``-sum_i c_i l*(-beta'_i / c_i)`` of the scaled variables.
+        adjoint : ndarray of shape (n_features + 1,), float64
+            X^T beta', followed by sum(beta').
+        """
+        self._replicas = None  # the adjoints take their place in memory
+        if self._margins is None:
+            self._margins = np.empty(len(self.duals))
+        adjoints = np.empty((self.n_threads, len(self.shared)))
+        dual_terms = _native.exact_sweep(
+            self._pool,
+            self._rows,
+            self.problem.loss.core_name,
+            self._shard,
+            positive_scale,
+            negative_scale,
+            self._margins,
+            adjoints,
+        )
+        return float(dual_terms), adjoints[0]
+
+    def set_shared(self, adjoint: np.ndarray) -> None:
+        """Set the shared vector from exact sums.
+
+        Parameters
+        ----------
+        adjoint : ndarray of shape (n_features + 1,), float64
+            X^T beta, followed by sum(beta).
+        """
+        mass = adjoint[-1]
+        self.shared[:-1] = adjoint[:-1] if self._mean is None else adjoint[:-1] - self._mean * mass
+        self.shared[-1] = self.tau * mass
+
+    def loss_value(self, shift: float) -> float:
+        """Return the loss on the margins of the last exact sweep.
+
+        Parameters
+        ----------
+        shift : float
+            Added to every margin.
+
+        Returns
+        -------
+        float
+            ``sum_i c_i l(z_i + shift, y_i)``.
+        """
+        loss = self.problem.loss.core_name
+        args = (self._pool, self._rows, loss, self._shard, self._margins, shift)
+        return float(_native.loss_value(*args))
+
+    def loss_slope(self, shift: float) -> tuple[float, float]:
+        """Return the first two derivatives of `loss_value` in the shift.
+
+        Parameters
+        ----------
+        shift : float
+            Added to every margin.
+
+        Returns
+        -------
+        slope, curvature : float
+            Derivatives; at a kink the slope is the left one.
+        """
+        loss = self.problem.loss.core_name
+        args = (self._pool, self._rows, loss, self._shard, self._margins, shift)
+        slope, curvature = _native.loss_slope(*args)
+        return float(slope), float(curvature)
+
+    def penalty_value(self, vector: np.ndarray) -> float:
+        """Return R(vector), summed in float64."""
+        return float(_native.penalty_value(self._pool, vector))
+
+    def penalty_conjugate(self, vector: np.ndarray) -> float:
+        """Return R*(vector), summed in float64."""
+        return float(_native.penalty_conjugate(self._pool, vector))
+
+    def _start(self, labels: np.ndarray) -> np.ndarray:
+        """Return the states of beta = 0."""
+        name = self.problem.loss.core_name
+        if not self.problem.loss.is_classification:
+            return labels.copy()  # the state of beta = 0 is the label: no other finite value is
+        positive, negative = (_native.core_loss(name, "start", 0.0, y, True) for y in (1.0, -1.0))
+        return np.where(labels > 0, labels.dtype.type(positive), labels.dtype.type(negative))
+
+    def _intercept_column(self, total_weight: float) -> float:
+        """Return the value of the intercept's column; any positive one serves a free intercept.
+
+        A short column makes short steps, a long one stands in the way of the others: a third of
+        a typical row serves, unless the rows weigh so little in all that the multiplier would
+        creep (benchmarks/results/intercept_column.csv).
+        """
+        if self.problem.intercept is Intercept.NONE:
+            return 0.0
+        if self.problem.intercept is Intercept.PENALISED:
+            return self.problem.intercept_scaling
+        return math.sqrt(max(0.1 * self._mean_norm_sq, 40.0 / total_weight))
+
+    def _merges_per_epoch(self) -> int:
+        """Return how often replicas are merged: as often as costs little.
+
+        A merge reads and writes every replica; four numbers per merged one in between make it
+        cheap, and a team needs some work between two meetings.
+        """
+        merged = (self.n_threads + 1) * len(self.shared)
+        per_round = max(4 * merged, 100_000 * self.n_threads)
+        return max(1, min(64, self.n_stored // per_round))
+
+
+def margins(
+    matrix: Matrix, coef: np.ndarray, intercept: float, n_threads: int | None = None
+) -> np.ndarray:
+    """Return x_i.coef + intercept for every row, summed in float64.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows.
+    coef : ndarray of shape (n_features,)
+        Coefficients, cast to the matrix's dtype.
+    intercept : float
+        Added to every product.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+        The margins.
+    """
+    pool = _native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored))
+    out = np.empty(matrix.shape[0])
+    coef = np.ascontiguousarray(coef, dtype=matrix.dtype)
+    _native.margins(pool, _native_rows(matrix, pool), coef, float(intercept), out)
+    return out
+
+
+def _native_rows(matrix: Matrix, pool: _native.ThreadPool) -> _native.Rows:
+    """Return the extension's view of a matrix, offsets and indices checked."""
+    if isinstance(matrix, DenseMatrix):
+        return _native.Rows.dense(matrix.values)
+    if not isinstance(matrix, CompressedMatrix):
+        raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
+    return _native.Rows.compressed(
+        pool,
+        matrix.indptr,
+        matrix.indices,
+        matrix.values,
+        1.0,
+        matrix.dtype == np.float64,
+        matrix.n_features,
+    )
+
+
+def _column_means(problem: Problem, matrix: Matrix) -> np.ndarray | None:
+    """Return what to subtract from dense rows during the descent, None for nothing.
+
+    With an unpenalised intercept, centred columns pose the same problem and far fewer epochs.
+    Sparse rows stay as they are: they would be dense.
+    """
+    if problem.intercept is not Intercept.FREE or not isinstance(matrix, DenseMatrix):
+        return None
+    with np.errstate(all="ignore"):  # what is not finite is refused by the check that follows
+        return matrix.values.mean(axis=0, dtype=np.float64).astype(matrix.dtype)
+
+
+def _checked_rows(
+    matrix: Matrix, pool: _native.ThreadPool, mean: np.ndarray | None
+) -> tuple[_native.Rows, np.ndarray | None, float]:
+    """Return the rows, their squared norms (None where implicit) and the mean of those."""
+    rows = _native_rows(matrix, pool)
+    if mean is not None:
+        rows.centre(mean)
+    n_rows = matrix.shape[0]
+    norms = None if rows.is_constant else np.empty(n_rows, dtype=matrix.dtype)
+    is_finite, is_sorted, norm_sq_sum = _native.inspect_rows(pool, rows, norms)
+    if not is_finite:
+        raise NonFiniteError("expected finite entries, got NaN or infinity")
+    if not is_sorted and rows.has_duplicates():
+        _logger.info("entries stored twice are added up in a copy of the matrix")
+        return _checked_rows(matrix.summed(), pool, mean)  # type: ignore[attr-defined]
+    largest = np.finfo(matrix.dtype).max
+    if not norm_sq_sum < largest:
+        raise ValueError(
+            f"expected rows whose squared norms add up to less than {largest:.3g} in "
+            f"{matrix.dtype}, got {norm_sq_sum:.3g}; scale the columns"
+        )
+    return rows, norms, norm_sq_sum / n_rows

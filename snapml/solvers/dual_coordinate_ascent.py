@@ -1,0 +1,122 @@
+"""Stochastic dual coordinate ascent, written once for every engine and every number of shards.
+
+Shalev-Shwartz and Zhang, Stochastic dual coordinate ascent methods for regularized loss
+minimization, JMLR 2013; docs/algorithms.md gives the form used here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snapml.problems import Intercept
+from snapml.solvers.certificate import Certificate, certify
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.engine import Engine
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import Progress, StoppingRule
+
+__all__ = ["solve"]
+
+# Entries that a fit may visit in all before it counts as work: a few milliseconds.
+_FREE_VISITS = 1_000_000
+# Running gaps below this many squared roundings of the objective are noise.
+_ROUNDING_LEVEL = 1e3
+
+
+def solve(engine: Engine, communicator: Communicator, rule: StoppingRule) -> FitResult:
+    """Run epochs until the certified gap meets the rule or its epochs are used up.
+
+    Parameters
+    ----------
+    engine : Engine
+        Shard of the data; left at the returned model.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance and most epochs.
+
+    Returns
+    -------
+    FitResult
+        The model with its certificate.
+    """
+    progress = Progress(rule)
+    if engine.has_warm_start:
+        _repair(engine, communicator, None)
+    certificate = _ascend(engine, communicator, progress)
+    if progress.is_met and _polish(engine, communicator, progress):
+        certificate = certify(engine, communicator)
+        progress.see_certificate(certificate.gap, certificate.objective)
+    return FitResult(
+        coef=engine.shared[:-1],
+        intercept=certificate.intercept,
+        duals=engine.duals,
+        n_iter=len(progress.history),
+        has_converged=progress.is_met,
+        gap=certificate.gap,
+        objective=certificate.objective,
+        history=progress.history,
+        mean_stiffness=engine.mean_stiffness,
+        description=f"dual coordinate ascent, {engine.description}",
+    )
+
+
+def _ascend(engine: Engine, communicator: Communicator, progress: Progress) -> Certificate:
+    """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
+    max_iter = progress.rule.max_iter
+    for epoch in range(max_iter):
+        gap = _epoch(engine, communicator, epoch)
+        is_last = epoch + 1 == max_iter
+        if not (progress.see_epoch(gap) or is_last):
+            continue
+        certificate = certify(engine, communicator)
+        if progress.see_certificate(certificate.gap, certificate.objective) or is_last:
+            return certificate
+        _repair(engine, communicator, certificate)
+    return certify(engine, communicator)  # max_iter = 0: the model is what it was
+
+
+def _polish(engine: Engine, communicator: Communicator, progress: Progress) -> bool:
+    """Go on to rounding level while that costs next to nothing; return whether anything was done.
+
+    On small data the answer is then as exact as the number type allows, whatever `tol` is.
+    """
+    n_stored = float(communicator.allreduce_sum(np.array([float(engine.n_stored)]))[0])
+    n_epochs = min(progress.rule.max_iter, int(_FREE_VISITS // max(1.0, n_stored)))
+    floor = _ROUNDING_LEVEL * float(np.finfo(engine.shared.dtype).eps) ** 2
+    first = len(progress.history)
+    for epoch in range(first, n_epochs):
+        progress.see_epoch(_epoch(engine, communicator, epoch))
+        if progress.relative_gap <= floor:
+            break
+    return n_epochs > first
+
+
+def _epoch(engine: Engine, communicator: Communicator, epoch: int) -> float:
+    """Run one epoch on every shard, add up the changes, move the multiplier; return the gap."""
+    gap = _sweep(engine, communicator, epoch)
+    if engine.problem.intercept is Intercept.FREE:
+        # Method of multipliers for sum(beta) = 0, the optimality of an unpenalised intercept.
+        engine.offset += engine.tau * float(engine.shared[-1])
+    return gap
+
+
+def _sweep(engine: Engine, communicator: Communicator, epoch: int) -> float:
+    if communicator.size == 1:
+        return engine.dual_epoch(epoch, 1.0)
+    # Adding with the safe factor sigma' = number of shards (CoCoA+, Ma et al. 2015).
+    sigma = float(communicator.size)
+    before = engine.shared.copy()
+    gap = engine.dual_epoch(epoch, sigma)
+    change = (engine.shared.astype(np.float64) - before) / sigma
+    engine.shared[:] = before + communicator.allreduce_sum(change)
+    return float(communicator.allreduce_sum(np.array([gap]))[0])
+
+
+def _repair(engine: Engine, communicator: Communicator, certificate: Certificate | None) -> None:
+    """Recompute the shared vector from the dual variables: rounding and lost updates end here."""
+    if certificate is None or certificate.is_scaled:
+        adjoint = communicator.allreduce_sum(engine.exact_sweep(1.0, 1.0)[1])
+    else:
+        adjoint = certificate.adjoint
+    engine.set_shared(adjoint)

@@ -1,0 +1,68 @@
+"""What a solver asks of the place where a shard of the data lives."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from snapml.problems import Problem
+
+__all__ = ["Engine"]
+
+
+class Engine(Protocol):
+    """A shard of the data on some device, its dual variables, and the shared vector.
+
+    Sums that an engine returns are over its own rows; the solver adds them over the shards.
+    """
+
+    problem: Problem
+    shared: np.ndarray
+    """The shared vector of n_features + 1 numbers; the last belongs to the intercept's column."""
+
+    duals: np.ndarray
+    """States of the shard's dual variables, one a row."""
+
+    has_warm_start: bool
+    """Whether the states do not stand for beta = 0, so that the shared vector must follow them."""
+
+    n_stored: int
+    """Entries that one sweep reads."""
+
+    mean_stiffness: float
+    """Mean of c_i times mean of ||x_i||^2."""
+
+    tau: float
+    """Value of the intercept's constant column; 0 without an intercept."""
+
+    offset: float
+    """Multiplier of the constraint sum(beta) = 0 of an unpenalised intercept."""
+
+    @property
+    def description(self) -> str:
+        """Where and how epochs run, for `FitResult.description`."""
+
+    def dual_epoch(self, epoch: int, outer_sigma: float) -> float:
+        """Visit every row once; return the sum of the rows' gaps as each was visited."""
+
+    def dual_mass(self) -> tuple[float, float]:
+        """Return the sums of the positive and of the negative dual variables beta_i."""
+
+    def exact_sweep(self, positive_scale: float, negative_scale: float) -> tuple[float, np.ndarray]:
+        """Return the dual's loss terms and X^T beta' in float64; keep the margins."""
+
+    def set_shared(self, adjoint: np.ndarray) -> None:
+        """Set the shared vector to what the sums X^T beta and sum(beta) say."""
+
+    def loss_value(self, shift: float) -> float:
+        """Return sum_i c_i l(z_i + shift, y_i) on the kept margins."""
+
+    def loss_slope(self, shift: float) -> tuple[float, float]:
+        """Return the first two derivatives of `loss_value`."""
+
+    def penalty_value(self, vector: np.ndarray) -> float:
+        """Return R(vector) in float64."""
+
+    def penalty_conjugate(self, vector: np.ndarray) -> float:
+        """Return R*(vector) in float64."""

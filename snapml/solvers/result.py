@@ -1,0 +1,48 @@
+"""What a solver hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["FitResult"]
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A fitted model and what is certain about it.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features,), the data's dtype
+        w.
+    intercept : float
+        b.
+    duals : ndarray of shape (n_rows,), the data's dtype
+        Dual states, to start another fit from.
+    n_iter : int
+        Epochs.
+    has_converged : bool
+        Whether the gap met the tolerance.
+    gap, objective : float
+        Certified duality gap, and P at the model.
+    history : list of dict
+        One entry per epoch: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and ``gap`` and
+        ``objective`` (NaN where no exact pass was made).
+    mean_stiffness : float
+        Mean of c_i ||x_i||^2: how hard the problem is for coordinate ascent.
+    description : str
+        What was run, and why.
+    """
+
+    coef: np.ndarray
+    intercept: float
+    duals: np.ndarray
+    n_iter: int
+    has_converged: bool
+    gap: float
+    objective: float
+    history: list[dict[str, float]]
+    mean_stiffness: float
+    description: str

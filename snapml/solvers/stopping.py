@@ -1,0 +1,131 @@
+"""When to stop, and what is remembered on the way."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import dataclass, field
+
+__all__ = ["Progress", "StoppingRule"]
+
+_logger = logging.getLogger("snapml")
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """Bounds of one fit.
+
+    Attributes
+    ----------
+    tol : float
+        Stop once the certified gap is at most this share of the objective.
+    max_iter : int
+        Most epochs.
+    verbose : int
+        Log one line every `verbose` epochs; 0 is silent.
+    """
+
+    tol: float
+    max_iter: int
+    verbose: int = 0
+
+    def is_met(self, gap: float, objective: float) -> bool:
+        """Return whether a gap is small enough."""
+        return gap <= self.tol * abs(objective)
+
+
+@dataclass
+class Progress:
+    """What a fit has seen so far, and a guess at when an exact pass will pay.
+
+    The gap seen during an epoch is stale at its end. The ratio of the last two predicts what is
+    left; each exact pass corrects the prediction.
+    """
+
+    rule: StoppingRule
+    history: list[dict[str, float]] = field(default_factory=list)
+    _start: float = field(default_factory=time.perf_counter)
+    _objective: float = math.nan
+    _correction: float = 1.0
+    _predicted: float = math.inf
+    _is_met: bool = False
+
+    def see_epoch(self, gap: float) -> bool:
+        """Record the running gap of an epoch.
+
+        Parameters
+        ----------
+        gap : float
+            Sum of the rows' gaps as each was visited.
+
+        Returns
+        -------
+        bool
+            Whether an exact pass is likely to confirm that the rule is met.
+        """
+        if not self.history:
+            self._objective = gap  # from beta = 0 the gaps add up to the loss as it was met
+            self._predicted = gap
+        else:
+            before = self.history[-1]["running_gap"]
+            self._predicted = gap * min(1.0, gap / before) if before > 0.0 else gap
+        epoch = len(self.history) + 1
+        self.history.append(
+            {
+                "epoch": epoch,
+                "time_s": time.perf_counter() - self._start,
+                "running_gap": gap,
+                "gap": math.nan,
+                "objective": math.nan,
+            }
+        )
+        if self.rule.verbose > 0 and epoch % self.rule.verbose == 0:
+            _logger.info("epoch %d: gap about %.3g, %.2f s", epoch, gap, self.elapsed_s)
+        return self.rule.is_met(self._correction * self._predicted, self._objective)
+
+    def see_certificate(self, gap: float, objective: float) -> bool:
+        """Record an exact pass after the latest epoch.
+
+        Parameters
+        ----------
+        gap, objective : float
+            Certified values.
+
+        Returns
+        -------
+        bool
+            Whether the rule is met.
+        """
+        self._objective = objective
+        if self._predicted > 0.0:
+            # Bounded, so that one unlucky prediction does not put the next pass off for long.
+            self._correction = min(10.0, max(0.1, gap / self._predicted))
+        self.history[-1].update(gap=gap, objective=objective, time_s=self.elapsed_s)
+        if self.rule.verbose > 0:
+            _logger.info(
+                "epoch %d: objective %.6g, certified gap %.3g (%.1e of it), %.2f s",
+                len(self.history),
+                objective,
+                gap,
+                gap / abs(objective) if objective else math.inf,
+                self.elapsed_s,
+            )
+        self._is_met = self.rule.is_met(gap, objective)
+        return self._is_met
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the last exact pass met the rule."""
+        return self._is_met
+
+    @property
+    def relative_gap(self) -> float:
+        """Running gap of the last epoch, relative to the objective."""
+        gap = self.history[-1]["running_gap"]
+        return gap / abs(self._objective) if self._objective else 0.0 if gap == 0.0 else math.inf
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the fit began."""
+        return time.perf_counter() - self._start

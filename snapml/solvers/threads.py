@@ -1,0 +1,126 @@
+"""How many threads a fit may use."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import threadpoolctl
+
+from snapml import _native
+
+__all__ = ["available_threads", "resolve_n_threads"]
+
+# A thread that has less to do than this costs more than it brings: starting and joining a team
+# takes tens of microseconds, and every further replica costs epochs.
+_ENTRIES_PER_THREAD = 200_000
+
+
+class _NativeThreadController(threadpoolctl.LibController):
+    """Lets ``threadpoolctl.threadpool_limits`` govern the CPU engine."""
+
+    user_api = "snapml"
+    internal_api = "snapml"
+    filename_prefixes = ("_native",)
+    check_symbols = ("snapml_get_num_threads", "snapml_set_num_threads")
+
+    def get_num_threads(self) -> int:
+        return int(self.dynlib.snapml_get_num_threads()) or available_threads()
+
+    def set_num_threads(self, num_threads: int) -> None:
+        self.dynlib.snapml_set_num_threads(num_threads)
+
+    def get_version(self) -> str | None:
+        return None
+
+    def set_additional_attributes(self) -> None:
+        """Nothing beyond the three above."""
+
+
+threadpoolctl.register(_NativeThreadController)
+
+
+def available_threads() -> int:
+    """Return the number of threads this process may keep busy.
+
+    Returns
+    -------
+    int
+        The least of the CPU affinity, the control group's quota, and the first of
+        ``OMP_NUM_THREADS`` (which joblib sets in its workers) and the affinity.
+    """
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every platform
+        cores = os.cpu_count() or 1
+    limits = [cores, _cgroup_cores()]
+    requested = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if requested.isdigit() and int(requested) > 0:
+        limits.append(int(requested))
+    return max(1, min(limits))
+
+
+def resolve_n_threads(n_threads: int | None, n_stored: int) -> int:
+    """Return the number of threads one fit uses.
+
+    Parameters
+    ----------
+    n_threads : int or None
+        The user's wish; None means all that are available, a negative number counts from that
+        end as in joblib (-1 is all, -2 all but one).
+    n_stored : int
+        Entries that one sweep over the data reads.
+
+    Returns
+    -------
+    int
+        At least 1. Small data get fewer threads than asked for.
+
+    Raises
+    ------
+    ValueError
+        If `n_threads` is 0 or not an integer.
+    """
+    if n_threads is None:
+        wanted = available_threads()
+    elif isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads == 0:
+        raise ValueError(f"n_threads: expected None or an integer other than 0, got {n_threads!r}")
+    else:
+        wanted = n_threads if n_threads > 0 else max(1, available_threads() + 1 + n_threads)
+    limit = _native.get_thread_limit()
+    if limit > 0:
+        wanted = min(wanted, limit)
+    return max(1, min(wanted, n_stored // _ENTRIES_PER_THREAD))
+
+
+def _cgroup_cores() -> int:
+    """Return the CPU quota of the control group in whole cores, rounded up."""
+    for read in (_cgroup_v2_quota, _cgroup_v1_quota):
+        quota = read()
+        if quota is not None:
+            return max(1, math.ceil(quota))
+    return os.cpu_count() or 1
+
+
+def _cgroup_v2_quota() -> float | None:
+    text = _read(Path("/sys/fs/cgroup/cpu.max"))
+    if text is None or text.startswith("max"):
+        return None
+    quota, period = text.split()
+    return int(quota) / int(period)
+
+
+def _cgroup_v1_quota() -> float | None:
+    quota = _read(Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
+    period = _read(Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
+    if quota is None or period is None or int(quota) <= 0:
+        return None
+    return int(quota) / int(period)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
