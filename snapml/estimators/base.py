@@ -1,0 +1,264 @@
+"""What all linear estimators share: fit, certificate, predict."""
+
+from __future__ import annotations
+
+import logging
+import numbers
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, check_scalar, compute_class_weight
+from sklearn.utils.validation import check_is_fitted
+
+from snapml._validation import check_positive, check_predict_input, raise_non_finite
+from snapml.data import Dataset, Matrix
+from snapml.problems import Problem
+from snapml.solvers.communicator import Communicator, SerialCommunicator
+from snapml.solvers.cpu_engine import CpuEngine, NonFiniteError, margins
+from snapml.solvers.dual_coordinate_ascent import solve
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import StoppingRule
+
+__all__ = ["LinearClassifier", "LinearEstimator", "binary_dataset"]
+
+_logger = logging.getLogger("snapml")
+
+
+class LinearEstimator(BaseEstimator):
+    """Base of all estimators with ``coef_`` and ``intercept_``."""
+
+    tol: float
+    max_iter: Any
+    random_state: Any
+    n_threads: int | None
+    deterministic: bool
+    device_ids: Any
+    verbose: int = 0
+
+    def _communicator(self) -> Communicator:
+        """Return who adds up; distributed estimators have another."""
+        return SerialCommunicator()
+
+    def _stopping_rule(self, max_iter: int) -> StoppingRule:
+        """Check tol, max_iter and verbose, and return the bounds of the fit."""
+        tol = check_positive("tol", self.tol, allow_zero=True)
+        check_scalar(max_iter, "max_iter", numbers.Integral, min_val=0)
+        verbose = int(self.verbose)
+        if verbose > 0:
+            _show_log_lines()
+        return StoppingRule(tol=tol, max_iter=int(max_iter), verbose=verbose)
+
+    def _check_device(self) -> None:
+        if self.device_ids is not None:
+            raise NotImplementedError(
+                f"device_ids={self.device_ids!r}: this version trains on the CPU only; "
+                "expected device_ids=None"
+            )
+
+    def _seed(self) -> int:
+        """Return the seed of the row order: the same one in every fit where none is asked for."""
+        if self.random_state is None:
+            return 0
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _run(
+        self,
+        X: Any,
+        problem: Problem,
+        dataset: Dataset,
+        rule: StoppingRule,
+        duals: np.ndarray | None = None,
+    ) -> FitResult:
+        """Solve one problem; nothing is stored on the estimator."""
+        try:
+            engine = CpuEngine(
+                problem,
+                dataset,
+                n_threads=self.n_threads,
+                deterministic=self.deterministic,
+                seed=self._seed(),
+                duals=duals,
+            )
+        except NonFiniteError:
+            raise_non_finite(self, X)
+        result = solve(engine, self._communicator(), rule)
+        if not result.has_converged:
+            _warn_not_converged(result, rule)
+        return result
+
+    def _store_certificate(self, results: list[FitResult]) -> None:
+        """Keep what is certain about the model: gap and objective of the sum of its problems."""
+        self.gap_ = sum(result.gap for result in results)
+        self.objective_ = sum(result.objective for result in results)
+        self.solver_ = results[0].description
+        self.history_ = results[0].history if len(results) == 1 else [r.history for r in results]
+
+    def _decision(self, X: Any) -> np.ndarray:
+        """Return margins, one column per row of ``coef_``."""
+        check_is_fitted(self)
+        matrix = check_predict_input(self, X)
+        coef = self.coef_.toarray() if issparse(self.coef_) else np.atleast_2d(self.coef_)
+        intercept = np.broadcast_to(self.intercept_, len(coef))
+        columns = [
+            margins(matrix, w, b, self.n_threads) for w, b in zip(coef, intercept, strict=True)
+        ]
+        return np.column_stack(columns).astype(np.result_type(matrix.dtype, coef.dtype))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearClassifier(ClassifierMixin, LinearEstimator):
+    """Base of the classifiers: labels, class weights, decision function."""
+
+    class_weight: Any
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the signed margin of each row: positive means the second class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
+            ``X @ coef_.T + intercept_``.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        ValueError
+            If X has another number of features than in fit, or is not finite.
+        """
+        scores = self._decision(X)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels as given to fit.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        ValueError
+            If X has another number of features than in fit, or is not finite.
+        """
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[chosen]
+
+    def sparsify(self) -> LinearClassifier:
+        """Turn ``coef_`` into a SciPy CSR matrix, smaller where most coefficients are zero.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        check_is_fitted(self)
+        self.coef_ = csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> LinearClassifier:
+        """Turn ``coef_`` back into an ndarray.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        check_is_fitted(self)
+        if issparse(self.coef_):
+            self.coef_ = self.coef_.toarray()
+        return self
+
+    def _row_weights(
+        self, cost: float, y: np.ndarray, classes: np.ndarray, sample_weight: np.ndarray | None,
+        dtype: np.dtype,
+    ) -> np.ndarray | None:
+        """Return c_i = C * sample_weight * class_weight, None where all of them are C."""
+        if sample_weight is None and self.class_weight is None:
+            return None
+        weights = np.full(len(y), cost, dtype=dtype)
+        if sample_weight is not None:
+            weights *= sample_weight
+        if self.class_weight is not None:
+            factors = compute_class_weight(
+                self.class_weight, classes=classes, y=y, sample_weight=sample_weight
+            )
+            for label, factor in zip(classes, factors, strict=True):
+                weights[y == label] *= factor
+        return weights
+
+
+def binary_dataset(
+    matrix: Matrix, is_positive: np.ndarray, row_weights: np.ndarray | None, cost: float
+) -> Dataset:
+    """Return a dataset with labels -1 and +1.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows.
+    is_positive : ndarray of shape (n_rows,), bool
+        Rows of the positive class.
+    row_weights : ndarray of shape (n_rows,) or None
+        c_i; None means `cost` for every row.
+    cost : float
+        C.
+
+    Returns
+    -------
+    Dataset
+        In the matrix's dtype.
+    """
+    one = matrix.dtype.type(1)
+    return Dataset(matrix, np.where(is_positive, one, -one), row_weights, cost)
+
+
+def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
+    """Say how far the fit got, and one thing that would help."""
+    relative = result.gap / abs(result.objective) if result.objective else np.inf
+    if result.mean_stiffness > 50.0:
+        hint = (
+            f"the rows are long for this regularisation (mean of c_i ||x_i||^2 is "
+            f"{result.mean_stiffness:.2g}): scale the features, or regularise more"
+        )
+    else:
+        hint = "raise max_iter or tol"
+    warnings.warn(
+        f"relative duality gap {relative:.2e} after {result.n_iter} epochs, tol={rule.tol:g} was "
+        f"not reached; {hint}",
+        ConvergenceWarning,
+        stacklevel=5,
+    )
+
+
+def _show_log_lines() -> None:
+    """Make INFO lines visible where the application has not set up logging itself."""
+    if not _logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        _logger.addHandler(handler)
+    if _logger.getEffectiveLevel() > logging.INFO:
+        _logger.setLevel(logging.INFO)
+

@@ -1,0 +1,199 @@
+"""Linear support vector machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snapml._validation import (
+    check_classes,
+    check_fit_input,
+    check_positive,
+    check_sample_weight,
+)
+from snapml.estimators.base import LinearClassifier, binary_dataset
+from snapml.problems import Hinge, Intercept, Problem, SquaredHinge
+
+__all__ = ["LinearSVC"]
+
+_LOSSES = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
+
+
+class LinearSVC(LinearClassifier):
+    """Linear support vector classifier with L2 penalty; one model per class beyond two.
+
+    Minimises ``sum_i c_i l(y_i (x_i.w + b)) + (||w||^2 + w_b^2) / 2`` with
+    ``c_i = C * sample_weight_i * class_weight(y_i)`` and ``b = intercept_scaling * w_b``, the
+    objective of scikit-learn's class, where ``l`` is ``max(0, 1 - m)`` or its square. Solved by
+    stochastic dual coordinate ascent [1]_ with a certified duality gap.
+
+    Parameters
+    ----------
+    penalty : {'l2'}, default='l2'
+        Only 'l2' in this version.
+    loss : {'hinge', 'squared_hinge'}, default='squared_hinge'
+        The loss l.
+    dual : 'auto' or bool, default='auto'
+        Accepted for scikit-learn's sake; the answer is the same.
+    tol : float, default=1e-4
+        Stop once the certified duality gap is at most `tol` times the objective.
+    C : float, default=1.0
+        Inverse of the regularisation strength, positive and finite.
+    multi_class : {'ovr'}, default='ovr'
+        More than two classes: one against the rest, for each.
+    fit_intercept : bool, default=True
+        Whether to fit b. As in scikit-learn it is penalised.
+    intercept_scaling : float, default=1
+        Value of the intercept's constant column: the larger, the weaker its penalty.
+    class_weight : dict or 'balanced', default=None
+        Weights of the classes; 'balanced' gives every class the same total weight.
+    verbose : int, default=0
+        Log progress every `verbose` epochs to the logger ``snapml``.
+    random_state : int, RandomState instance or None, default=None
+        Order in which rows are visited. None is a fixed order: equal fits give equal bits.
+    max_iter : int, default=1000
+        Most epochs (reads of the data).
+    n_threads : int or None, default=None
+        Threads to use; None means all that the process may use, fewer on small data.
+    deterministic : bool, default=True
+        Whether equal fits with equal `n_threads` give equal bits. If False, threads on sparse data
+        update one vector without waiting for each other; the certificate holds all the same.
+    device_ids : None
+        GPUs are not supported in this version.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        w, in the dtype of X (float64 where X is not float32).
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        b.
+    classes_ : ndarray of shape (n_classes,)
+        Labels; with two, ``coef_`` points to the second.
+    gap_ : float
+        Certified duality gap, summed over the models.
+    objective_ : float
+        Value of the objective, summed over the models, evaluated in float64.
+    n_iter_ : int
+        Epochs, of the model that took most.
+    history_ : list of dict, or one such list per class
+        One entry per epoch: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and ``gap`` and
+        ``objective`` (NaN where no exact pass was made).
+    solver_ : str
+        What was run.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X has string names.
+
+    References
+    ----------
+    .. [1] Hsieh, Chang, Lin, Keerthi and Sundararajan, "A dual coordinate descent method for
+       large-scale linear SVM", ICML 2008; equations (3)-(6) of docs/algorithms.md.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from snapml import LinearSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LinearSVC().fit(X, y).coef_.shape
+    (3, 4)
+    """
+
+    def __init__(
+        self,
+        penalty: str = "l2",
+        loss: str = "squared_hinge",
+        *,
+        dual: Any = "auto",
+        tol: float = 1e-4,
+        C: float = 1.0,
+        multi_class: str = "ovr",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1,
+        class_weight: Any = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        max_iter: int = 1000,
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        device_ids: None = None,
+    ) -> None:
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.deterministic = deterministic
+        self.device_ids = device_ids
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data; float32 and float64 are used in place, in any layout.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight k counts as k copies of the row, weight 0 as none.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If parameters or data are not as described; the message says what came.
+        NotImplementedError
+            For problems this version cannot solve yet: L1 and 'crammer_singer'.
+        """
+        problem = self._make_problem()
+        cost = check_positive("C", self.C)
+        if not np.isfinite(cost):
+            raise ValueError(f"C: expected a finite number, got {self.C!r}")
+        rule = self._stopping_rule(self.max_iter)
+        matrix, y = check_fit_input(self, X, y)
+        weights = check_sample_weight(sample_weight, matrix)
+        classes = check_classes(self, y, weights)
+        row_weights = self._row_weights(cost, y, classes, weights, matrix.dtype)
+        positives = classes[1:] if len(classes) == 2 else classes
+        results = [
+            self._run(X, problem, binary_dataset(matrix, y == label, row_weights, cost), rule)
+            for label in positives
+        ]
+        self.classes_ = classes
+        self.coef_ = np.vstack([result.coef for result in results])
+        self.intercept_ = np.array([result.intercept for result in results], dtype=matrix.dtype)
+        self.n_iter_ = max(result.n_iter for result in results)
+        self._store_certificate(results)
+        return self
+
+    def _make_problem(self) -> Problem:
+        """Map the parameters to the objective, refusing what cannot be solved yet."""
+        self._check_device()
+        if self.loss not in _LOSSES:
+            raise ValueError(f"loss: expected one of {tuple(_LOSSES)}, got {self.loss!r}")
+        if self.penalty != "l2":
+            raise NotImplementedError(
+                f"penalty={self.penalty!r}: this version solves 'l2' only; scikit-learn's "
+                "LinearSVC(penalty='l1', dual=False) solves the other"
+            )
+        if self.multi_class != "ovr":
+            raise NotImplementedError(f"multi_class={self.multi_class!r}: expected 'ovr'")
+        loss = _LOSSES[self.loss]
+        if not self.fit_intercept:
+            return Problem(loss)
+        scaling = check_positive("intercept_scaling", self.intercept_scaling)
+        return Problem(loss, Intercept.PENALISED, scaling)
