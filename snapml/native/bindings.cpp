@@ -168,20 +168,26 @@ DualState<typename View::Real> dual_state(const View& view, const ShardArrays& s
 std::tuple<double, double, double> dual_epoch(ThreadPool& pool, const Rows& rows,
                                               const std::string& loss, const ShardArrays& shard,
                                               std::optional<AnyArray> replicas, double sigma,
-                                              double outer, int64 rounds, uint64 seed, uint64 epoch) {
+                                              double outer, double relaxation, int64 rounds,
+                                              int block_rows, uint64 seed, uint64 epoch) {
   if (rounds < 1 || !(sigma >= 1) || !(outer >= 1)) {
     throw std::invalid_argument("expected rounds, sigma and outer >= 1, got " +
                                 std::to_string(rounds) + ", " + std::to_string(sigma) + ", " +
                                 std::to_string(outer));
   }
+  if (!(relaxation > 0.5 && relaxation <= 1) || block_rows < 1 || block_rows > kBlockRows) {
+    throw std::invalid_argument("expected relaxation in (0.5, 1] and block_rows in [1, " +
+                                std::to_string(kBlockRows) + "], got " +
+                                std::to_string(relaxation) + " and " + std::to_string(block_rows));
+  }
   return std::visit(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
         const DualState<Real> state = dual_state(view, shard);
-        Real* copies = replicas ? vector_argument<Real>(*replicas, "replicas",
-                                                        pool.size() * (view.n_cols + 1))
-                                : nullptr;
-        const EpochOptions options{seed, epoch, rounds, sigma, outer};
+        Real* copies =
+            replicas ? vector_argument<Real>(*replicas, "replicas", pool.size() * (view.n_cols + 1))
+                     : nullptr;
+        const EpochOptions options{seed, epoch, rounds, sigma, outer, relaxation, block_rows};
         const EpochReport report = with_loss<Real>(loss, [&](auto loss_type) {
           return without_gil([&](Interrupt& interrupt) {
             return run_epoch(loss_type, view, state, copies, options, pool, interrupt);
@@ -203,8 +209,8 @@ auto with_shard(const Rows& rows, const std::string& loss, const ShardArrays& sh
       rows.view);
 }
 
-std::tuple<double, double> dual_mass_of(ThreadPool& pool, const Rows& rows,
-                                        const std::string& loss, const ShardArrays& shard) {
+std::tuple<double, double> dual_mass_of(ThreadPool& pool, const Rows& rows, const std::string& loss,
+                                        const ShardArrays& shard) {
   return with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
     const nb::gil_scoped_release release;
     const DualMass mass = dual_mass<decltype(type)>(state, view.n_rows, pool);
@@ -220,8 +226,8 @@ double exact_sweep_of(ThreadPool& pool, const Rows& rows, const std::string& los
     double* adjoints_out =
         vector_argument<double>(adjoints, "adjoints", pool.size() * (view.n_cols + 1));
     return without_gil([&](Interrupt& interrupt) {
-      return exact_sweep<decltype(type)>(view, state, {positive_scale, negative_scale},
-                                         margins_out, adjoints_out, pool, interrupt);
+      return exact_sweep<decltype(type)>(view, state, {positive_scale, negative_scale}, margins_out,
+                                         adjoints_out, pool, interrupt);
     });
   });
 }
@@ -314,8 +320,9 @@ void margins_into(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& coef,
 ShardArrays make_shard(ReadOnlyArray labels, std::optional<ReadOnlyArray> row_weights,
                        double weight, std::optional<ReadOnlyArray> row_norms_sq, AnyArray duals,
                        AnyArray shared, double tau, double offset) {
-  return {std::move(labels),       std::move(row_weights), weight, std::move(row_norms_sq),
-          std::move(duals),        std::move(shared),      Intercept{tau, offset}};
+  return {std::move(labels),       std::move(row_weights), weight,
+          std::move(row_norms_sq), std::move(duals),       std::move(shared),
+          Intercept{tau, offset}};
 }
 
 }  // namespace
@@ -350,12 +357,13 @@ NB_MODULE(_native, m) {
         nb::arg("row_norms_sq").none());
   m.def("dual_epoch", &dual_epoch, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("shard"), nb::arg("replicas").none(), nb::arg("sigma"), nb::arg("outer"),
-        nb::arg("rounds"), nb::arg("seed"), nb::arg("epoch"));
+        nb::arg("relaxation"), nb::arg("rounds"), nb::arg("block_rows"), nb::arg("seed"),
+        nb::arg("epoch"));
   m.def("dual_mass", &dual_mass_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("shard"));
   m.def("exact_sweep", &exact_sweep_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
-        nb::arg("shard"), nb::arg("positive_scale"), nb::arg("negative_scale"),
-        nb::arg("margins"), nb::arg("adjoints"));
+        nb::arg("shard"), nb::arg("positive_scale"), nb::arg("negative_scale"), nb::arg("margins"),
+        nb::arg("adjoints"));
   m.def("loss_value", &loss_value_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("shard"), nb::arg("margins"), nb::arg("shift"));
   m.def("loss_slope", &loss_slope_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),

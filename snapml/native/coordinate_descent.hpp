@@ -21,9 +21,13 @@ namespace snapml::native {
 struct EpochOptions {
   uint64 seed;
   uint64 epoch;
-  int64 rounds;  // merges of the replicas per epoch
-  double sigma;  // safety factor among this shard's workers to begin with, in [1, workers]
-  double outer;  // safety factor among shards; 1 where this shard is all there is
+  int64 rounds;       // merges of the replicas per epoch
+  double sigma;       // safety factor among this shard's workers to begin with, in [1, workers]
+  double outer;       // safety factor among shards; 1 where this shard is all there is
+  double relaxation;  // factor on the stiffness; above 1/2 the dual objective cannot fall
+  int block_rows;     // rows visited together, at most kBlockRows
+
+  int64 n_blocks(int64 n_rows) const { return (n_rows + block_rows - 1) / block_rows; }
 };
 
 struct EpochReport {
@@ -41,6 +45,7 @@ double sweep_blocks(Loss loss, const View& view, const DualState<typename Loss::
   const Real tau = static_cast<Real>(state.intercept.tau);
   const Real offset = static_cast<Real>(state.intercept.offset);
   const Real factor = static_cast<Real>(sigma * options.outer);
+  const Real relaxed = static_cast<Real>(options.relaxation) * factor;
   Real* const bias = vector + view.n_cols;
   RowReader<View> reader(view);
   uint8 rows[kBlockRows];
@@ -48,8 +53,8 @@ double sweep_blocks(Loss loss, const View& view, const DualState<typename Loss::
   for (int64 position = range.begin; position < range.end; ++position) {
     if (position % 8 == 0) interrupt.poll(worker);
     if (interrupt.requested()) break;
-    const int64 block = order(position), first = block * kBlockRows;
-    const int count = static_cast<int>(minimum<int64>(kBlockRows, view.n_rows - first));
+    const int64 block = order(position), first = block * options.block_rows;
+    const int count = static_cast<int>(minimum<int64>(options.block_rows, view.n_rows - first));
     shuffle_block(options.seed, ~options.epoch, block, count, rows);
     reader.load(first, count);
     Real block_gap = 0;
@@ -62,7 +67,7 @@ double sweep_blocks(Loss loss, const View& view, const DualState<typename Loss::
                                                          : state.row_norms_sq[i];
       const Real z = row_dot<Access>(row, vector) + offset + tau * Access::load(bias);
       if (j + 1 < count) prefetch_row(reader.row(rows[j + 1]), vector);
-      const Real stiffness = factor * c * (norm_sq + tau * tau);
+      const Real stiffness = relaxed * c * (norm_sq + tau * tau);
       const auto step = coordinate_step(loss, state.duals[i], z, state.labels[i], stiffness);
       state.duals[i] = step.state;
       block_gap += c * step.gap;
@@ -127,7 +132,7 @@ EpochReport epoch_with_replicas(Loss loss, const View& view,
                                 ThreadPool& pool, Interrupt& interrupt) {
   using Real = typename Loss::Real;
   const int workers = pool.size();
-  const int64 n_blocks = (view.n_rows + kBlockRows - 1) / kBlockRows;
+  const int64 n_blocks = options.n_blocks(view.n_rows);
   const int64 stride = view.n_cols + 1;
   const Permutation order(options.seed, options.epoch, n_blocks);
   const auto count = static_cast<std::size_t>(workers);
@@ -172,14 +177,13 @@ EpochReport epoch_on_one_vector(Loss loss, const View& view,
                                 const DualState<typename Loss::Real>& state,
                                 const EpochOptions& options, ThreadPool& pool,
                                 Interrupt& interrupt) {
-  const int64 n_blocks = (view.n_rows + kBlockRows - 1) / kBlockRows;
+  const int64 n_blocks = options.n_blocks(view.n_rows);
   const Permutation order(options.seed, options.epoch, n_blocks);
   std::vector<double> gaps(static_cast<std::size_t>(pool.size()));
   pool.run([&](int worker) {
     gaps[static_cast<std::size_t>(worker)] =
         sweep_blocks<Access>(loss, view, state, state.shared, order,
-                             share(n_blocks, pool.size(), worker), options, 1.0, interrupt,
-                             worker);
+                             share(n_blocks, pool.size(), worker), options, 1.0, interrupt, worker);
   });
   EpochReport report;
   for (double gap : gaps) report.gap += gap;

@@ -16,11 +16,11 @@ template <class T>
 struct DualState {
   using Real = T;
   const T* labels;
-  const T* row_weights;   // null: every row has `weight`
+  const T* row_weights;  // null: every row has `weight`
   T weight;
   const T* row_norms_sq;  // null: computed from the row (implicit constants make that cheap)
   T* duals;
-  T* shared;              // n_cols + 1 numbers
+  T* shared;  // n_cols + 1 numbers
   Intercept intercept;
 
   T weight_of(int64 i) const { return row_weights == nullptr ? weight : row_weights[i]; }

@@ -65,10 +65,9 @@ struct DualMass {
 
 template <class Loss, class Real>
 DualMass dual_mass(const DualState<Real>& state, int64 n_rows, ThreadPool& pool) {
-  return {parallel_sum(pool, n_rows,
-                       [&](int64 i) { return maximum(0.0, beta_of<Loss>(state, i)); }),
-          parallel_sum(pool, n_rows,
-                       [&](int64 i) { return minimum(0.0, beta_of<Loss>(state, i)); })};
+  return {
+      parallel_sum(pool, n_rows, [&](int64 i) { return maximum(0.0, beta_of<Loss>(state, i)); }),
+      parallel_sum(pool, n_rows, [&](int64 i) { return minimum(0.0, beta_of<Loss>(state, i)); })};
 }
 
 // The factors that make the dual feasible: beta'_i = beta_i * (beta_i > 0 ? positive : negative).
@@ -82,9 +81,8 @@ struct DualScales {
 // X^T beta' per worker, of n_cols + 1 numbers, the last being sum_i beta'_i; adds the adjoints up
 // into the first. Returns the dual's loss terms -sum_i c_i l*(-beta'_i / c_i).
 template <class Loss, class View>
-double exact_sweep(const View& view, const DualState<typename View::Real>& state,
-                   DualScales scales, double* margins, double* adjoints, ThreadPool& pool,
-                   Interrupt& interrupt) {
+double exact_sweep(const View& view, const DualState<typename View::Real>& state, DualScales scales,
+                   double* margins, double* adjoints, ThreadPool& pool, Interrupt& interrupt) {
   const int64 stride = view.n_cols + 1;
   const double bias = state.intercept.tau * static_cast<double>(state.shared[view.n_cols]);
   std::vector<double> parts(static_cast<std::size_t>(pool.size()));
@@ -146,7 +144,8 @@ Slope loss_slope(const DualState<Real>& state, const double* margins, double shi
 // R(w) and R*(v), in float64.
 template <class Real>
 double penalty_value(const Real* w, int64 n, ThreadPool& pool) {
-  return parallel_sum(pool, n, [&](int64 j) { return L2<double>::value(static_cast<double>(w[j])); });
+  return parallel_sum(pool, n,
+                      [&](int64 j) { return L2<double>::value(static_cast<double>(w[j])); });
 }
 
 template <class Real>

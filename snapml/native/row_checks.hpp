@@ -15,8 +15,8 @@ namespace snapml::native {
 
 struct RowFacts {
   bool finite = true;
-  bool sorted = true;         // every row's indices strictly increase
-  double norm_sq_sum = 0;     // sum_i ||x_i||^2, inf or nan where an entry is
+  bool sorted = true;      // every row's indices strictly increase
+  double norm_sq_sum = 0;  // sum_i ||x_i||^2, inf or nan where an entry is
 };
 
 // Throws where an offset or index would lead a sweep outside the arrays.
@@ -33,8 +33,8 @@ void check_offsets(const Index* indptr, int64 n_rows, int64 n_stored) {
     }
   }
   if (static_cast<int64>(indptr[n_rows]) > n_stored) {
-    throw std::invalid_argument("indptr ends at " + std::to_string(indptr[n_rows]) +
-                                ", but only " + std::to_string(n_stored) + " indices are stored");
+    throw std::invalid_argument("indptr ends at " + std::to_string(indptr[n_rows]) + ", but only " +
+                                std::to_string(n_stored) + " indices are stored");
   }
 }
 

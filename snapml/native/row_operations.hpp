@@ -6,8 +6,7 @@
 // A dense row is the one place where wider registers pay (benchmarks/results/epoch_speed.csv);
 // the loader picks the clone. No -ffast-math: the accumulators below state the order of the sum.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
-#define SNAPML_CLONES \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define SNAPML_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define SNAPML_CLONES
 #endif
@@ -61,8 +60,8 @@ template <class Sum, class Entry>
 
 template <class Sum, class Real>
 SNAPML_CLONES Sum dense_dot(const Real* a, const Real* b, int64 n) {
-  return lanes_sum<Sum>(
-      n, [=](int64 j) { return static_cast<Sum>(a[j]) * static_cast<Sum>(b[j]); });
+  return lanes_sum<Sum>(n,
+                        [=](int64 j) { return static_cast<Sum>(a[j]) * static_cast<Sum>(b[j]); });
 }
 
 template <class Real>
@@ -123,10 +122,9 @@ template <class Access, class Real, class Index>
 Real row_dot(const CompressedRow<Real, Index>& row, const Real* vector) {
   const Index* indices = row.indices;
   if (row.values == nullptr) {
-    return row.constant *
-           gathered_sum<Access, Real>(row.n_stored, vector, [=](int64 k, const Real* v) {
-             return Access::load(v + indices[k]);
-           });
+    return row.constant * gathered_sum<Access, Real>(
+                              row.n_stored, vector,
+                              [=](int64 k, const Real* v) { return Access::load(v + indices[k]); });
   }
   const Real* values = row.values;
   return gathered_sum<Access, Real>(row.n_stored, vector, [=](int64 k, const Real* v) {

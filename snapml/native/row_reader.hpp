@@ -45,8 +45,8 @@ class RowReader<DenseView<Real>> {
   }
 
   DenseRow<Real> row(int j) const {
-    const Real* values = packed_.empty() ? first_ + j * view_.row_stride
-                                         : packed_.data() + j * view_.n_cols;
+    const Real* values =
+        packed_.empty() ? first_ + j * view_.row_stride : packed_.data() + j * view_.n_cols;
     return {values, view_.mean, view_.n_cols};
   }
 

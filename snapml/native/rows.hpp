@@ -12,10 +12,9 @@
 
 namespace snapml::native {
 
-using AnyView =
-    std::variant<DenseView<float>, DenseView<double>, CompressedView<float, int32>,
-                 CompressedView<float, int64>, CompressedView<double, int32>,
-                 CompressedView<double, int64>>;
+using AnyView = std::variant<DenseView<float>, DenseView<double>, CompressedView<float, int32>,
+                             CompressedView<float, int64>, CompressedView<double, int32>,
+                             CompressedView<double, int64>>;
 
 struct Rows {
   AnyView view;

@@ -48,6 +48,14 @@ class CpuEngine:
         If indices or offsets lead outside the matrix.
     """
 
+    block_rows = 16
+    """Rows visited together; memory traffic falls with it, convergence begins to suffer above 16
+    (benchmarks/results/epoch_speed.csv)."""
+
+    relaxation = 0.65
+    """Factor on the curvature of a step: the longer steps save epochs where rows overlap much and
+    cost none elsewhere (benchmarks/results/ablation.csv). Above 1/2 the dual cannot fall."""
+
     def __init__(
         self,
         problem: Problem,
@@ -134,7 +142,9 @@ class CpuEngine:
             self._replicas,
             self._sigma,
             outer_sigma,
+            self.relaxation,
             self._merges_per_epoch(),
+            self.block_rows,
             self._seed,
             epoch,
         )
@@ -251,7 +261,7 @@ class CpuEngine:
 
         A short column makes short steps, a long one stands in the way of the others: a third of
         a typical row serves, unless the rows weigh so little in all that the multiplier would
-        creep (benchmarks/results/intercept_column.csv).
+        creep (benchmarks/results/ablation.csv).
         """
         if self.problem.intercept is Intercept.NONE:
             return 0.0

@@ -32,20 +32,18 @@ SNAPML_HD CoordinateStep<Real> coordinate_step(Hinge<Real>, Real state, Real z, 
   const Real slack = Real(1) - y * z;
   const Real gap = maximum(Real(0), slack) - state * slack;
   // A slack of zero leaves the state where it is, also when k = 0 would make it 0 / 0.
-  const Real moved =
-      slack == Real(0) ? state : clamp(state + slack / k, Real(0), Real(1));
+  const Real moved = slack == Real(0) ? state : clamp(state + slack / k, Real(0), Real(1));
   return {moved, y * (moved - state), gap};
 }
 
 template <class Real>
 SNAPML_HD CoordinateStep<Real> coordinate_step(SquaredHinge<Real>, Real state, Real z, Real y,
                                                Real k) {
-  const Real slack = Real(1) - y * z;               // of the row as it is
-  const Real half_old = Real(1) - y * state;        // alpha / (2 c), never negative
+  const Real slack = Real(1) - y * z;         // of the row as it is
+  const Real half_old = Real(1) - y * state;  // alpha / (2 c), never negative
   const Real distance = slack - half_old;
   const Real half_new = maximum(Real(0), half_old + distance / (Real(1) + Real(2) * k));
-  const Real gap =
-      slack > Real(0) ? distance * distance : half_old * (half_old - Real(2) * slack);
+  const Real gap = slack > Real(0) ? distance * distance : half_old * (half_old - Real(2) * slack);
   return {y * (Real(1) - half_new), Real(2) * y * (half_new - half_old), gap};
 }
 
@@ -73,11 +71,10 @@ SNAPML_HD Real logistic_gap(Real d, Real p, Real complement) {
 //
 // The difference of sigmoids comes from delta alone,
 //     sg(t0 + delta) - sg(t0) = +- v0 E / (e^-|delta| + r E),   E = 1 - e^-|delta|,
-// with v0 = sg(t0) sg(-t0) and r = sg(-+t0): no cancellation, so float32 is safe. Whatever delta
+// with v0 = sg(t0) sg(-t0) and r = sg(+-t0): no cancellation, so float32 is safe. Whatever delta
 // the loop ends with, state and change agree, so the shared vector does not drift.
 template <class Real>
-SNAPML_HD CoordinateStep<Real> coordinate_step(Logistic<Real>, Real state, Real z, Real y,
-                                               Real k) {
+SNAPML_HD CoordinateStep<Real> coordinate_step(Logistic<Real>, Real state, Real z, Real y, Real k) {
   const Real t0 = -y * state;
   const Real d = -y * z - t0;
   const Real e0 = scalar::exp(-scalar::fabs(t0));
@@ -96,8 +93,8 @@ SNAPML_HD CoordinateStep<Real> coordinate_step(Logistic<Real>, Real state, Real 
   if (distance > Real(3)) step = clamp(-turn * t0, low, high);
   // A thousandth of the way is as good as exact for the descent; below the rounding of t0 there is
   // nothing left to solve.
-  const Real enough = Real(1e-3) * distance +
-                      Real(4) * machine_epsilon<Real>() * (Real(1) + scalar::fabs(t0));
+  const Real enough =
+      Real(1e-3) * distance + Real(4) * machine_epsilon<Real>() * (Real(1) + scalar::fabs(t0));
   Real moved = Real(0);
   for (int iteration = 0;; ++iteration) {
     step = turn * ((t0 + turn * step) - t0);  // what the stored state will really have moved by

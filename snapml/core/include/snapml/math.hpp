@@ -50,8 +50,10 @@ SNAPML_HD Real log1p_exp(Real x) {
 // a call nor a table. Its last term bounds the relative error by 2^-25 in float32.
 SNAPML_HD float one_minus_exp_minus(float x) {
   if (x < 0.35f) {
-    return x * (1.f - x * (1.f / 2) * (1.f - x * (1.f / 3) * (1.f - x * (1.f / 4) *
-           (1.f - x * (1.f / 5) * (1.f - x * (1.f / 6))))));
+    return x * (1.f - x * (1.f / 2) *
+                          (1.f - x * (1.f / 3) *
+                                     (1.f - x * (1.f / 4) *
+                                                (1.f - x * (1.f / 5) * (1.f - x * (1.f / 6))))));
   }
   return 1.f - scalar::exp(-x);
 }

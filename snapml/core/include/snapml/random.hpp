@@ -19,8 +19,7 @@ SNAPML_HD RandomWords philox(uint64 seed, uint64 stream, uint64 counter) {
     const uint64 product0 = static_cast<uint64>(0xD2511F53u) * c.word[0];
     const uint64 product1 = static_cast<uint64>(0xCD9E8D57u) * c.word[2];
     c = {{static_cast<uint32>(product1 >> 32) ^ c.word[1] ^ key0, static_cast<uint32>(product1),
-          static_cast<uint32>(product0 >> 32) ^ c.word[3] ^ key1,
-          static_cast<uint32>(product0)}};
+          static_cast<uint32>(product0 >> 32) ^ c.word[3] ^ key1, static_cast<uint32>(product0)}};
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
