@@ -127,16 +127,14 @@ def raise_non_finite(estimator: Any, X: Any) -> None:
         Always.
     """
     name = type(estimator).__name__
-    values = X.values if isinstance(X, CompressedMatrix) else _checked_container(X)
-    if hasattr(values, "data") and issparse(values):
+    values: Any = X.values if isinstance(X, CompressedMatrix) else _checked_container(X)
+    if issparse(values):
         values = values.data
     assert_all_finite(np.asarray(values), estimator_name=name, input_name="X")
     raise ValueError(f"Input X of {name} contains NaN or infinity")
 
 
-def check_classes(
-    estimator: Any, y: np.ndarray, sample_weight: np.ndarray | None
-) -> np.ndarray:
+def check_classes(estimator: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
     """Return the class labels.
 
     Parameters

@@ -54,9 +54,7 @@ def make_click_log(
     from scipy.sparse import csr_matrix
 
     if n_features < 8 * n_fields:
-        raise ValueError(
-            f"expected n_features >= 8 * n_fields = {8 * n_fields}, got {n_features}"
-        )
+        raise ValueError(f"expected n_features >= 8 * n_fields = {8 * n_fields}, got {n_features}")
     rng = np.random.default_rng(random_state)
     cardinality = _field_cardinalities(n_features, n_fields)
     offset = np.concatenate([[0], np.cumsum(cardinality)[:-1]])

@@ -38,6 +38,8 @@ class LinearEstimator(BaseEstimator):
     deterministic: bool
     device_ids: Any
     verbose: int = 0
+    coef_: Any
+    intercept_: Any
 
     def _communicator(self) -> Communicator:
         """Return who adds up; distributed estimators have another."""
@@ -192,7 +194,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         return self
 
     def _row_weights(
-        self, cost: float, y: np.ndarray, classes: np.ndarray, sample_weight: np.ndarray | None,
+        self,
+        cost: float,
+        y: np.ndarray,
+        classes: np.ndarray,
+        sample_weight: np.ndarray | None,
         dtype: np.dtype,
     ) -> np.ndarray | None:
         """Return c_i = C * sample_weight * class_weight, None where all of them are C."""
@@ -261,4 +267,3 @@ def _show_log_lines() -> None:
         _logger.addHandler(handler)
     if _logger.getEffectiveLevel() > logging.INFO:
         _logger.setLevel(logging.INFO)
-

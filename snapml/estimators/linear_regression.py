@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from snapml._validation import check_fit_input, check_positive, check_sample_weight
+from snapml._validation import check_fit_input, check_sample_weight
 from snapml.data import Dataset
 from snapml.estimators.base import LinearEstimator
 from snapml.problems import Intercept, Problem, Squared
@@ -155,9 +155,7 @@ class Ridge(RegressorMixin, LinearEstimator):
             cost = 1.0 / alpha
             row_weights = None if weights is None else weights * matrix.dtype.type(cost)
             labels = np.ascontiguousarray(target, dtype=matrix.dtype)
-            results.append(
-                self._run(X, problem, Dataset(matrix, labels, row_weights, cost), rule)
-            )
+            results.append(self._run(X, problem, Dataset(matrix, labels, row_weights, cost), rule))
         coef = np.vstack([result.coef for result in results])
         intercept = np.array([result.intercept for result in results], dtype=matrix.dtype)
         is_single = y.ndim == 1

@@ -7,8 +7,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import type_of_target
 from scipy.special import expit, log_expit
+from sklearn.utils.multiclass import type_of_target
 
 from snapml._validation import (
     check_classes,
@@ -126,7 +126,7 @@ class LogisticRegression(LinearClassifier):
         max_iter: int = 100,
         verbose: int = 0,
         warm_start: bool = False,
-        n_jobs: None = None,
+        n_jobs: Any = None,
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: None = None,

@@ -17,6 +17,11 @@ __all__ = ["CpuEngine", "NonFiniteError", "margins"]
 _logger = logging.getLogger("snapml")
 
 
+_MOST_BLOCK_ROWS = 16
+_DENSE_BLOCK_BYTES = 256
+_SPARSE_BLOCK_BYTES = 4096
+
+
 class NonFiniteError(ValueError):
     """The matrix holds NaN or infinity."""
 
@@ -39,6 +44,10 @@ class CpuEngine:
         Seed of the order in which rows are visited.
     duals : ndarray of shape (n_rows,) or None, default=None
         States to start from; None starts at beta = 0.
+    column_scale : float, default=1.0
+        Factor on the length of a free intercept's column; changes the speed, not the answer.
+    is_centred : bool, default=True
+        Whether dense columns are centred where there is a free intercept; likewise.
 
     Raises
     ------
@@ -47,10 +56,6 @@ class CpuEngine:
     ValueError
         If indices or offsets lead outside the matrix.
     """
-
-    block_rows = 16
-    """Rows visited together; memory traffic falls with it, convergence begins to suffer above 16
-    (benchmarks/results/epoch_speed.csv)."""
 
     relaxation = 0.65
     """Factor on the curvature of a step: the longer steps save epochs where rows overlap much and
@@ -65,18 +70,21 @@ class CpuEngine:
         deterministic: bool = True,
         seed: int = 0,
         duals: np.ndarray | None = None,
+        column_scale: float = 1.0,
+        is_centred: bool = True,
     ) -> None:
         self.problem = problem
         self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
         self._seed = seed
         self._pool = _native.ThreadPool(self.n_threads)
-        self._mean = _column_means(problem, dataset.matrix)
+        self._mean = _column_means(problem, dataset.matrix) if is_centred else None
         self._rows, norms, self._mean_norm_sq = _checked_rows(
             dataset.matrix, self._pool, self._mean
         )
         n_rows, n_features = dataset.matrix.shape
         dtype = dataset.matrix.dtype
         self.n_stored = dataset.matrix.n_stored
+        self.block_rows = _block_rows(dataset.matrix)
         mean_weight = dataset.weight if dataset.row_weights is None else dataset.row_weights.mean()
         self.mean_stiffness = float(mean_weight) * self._mean_norm_sq
         is_sparse = not isinstance(dataset.matrix, DenseMatrix)
@@ -84,7 +92,7 @@ class CpuEngine:
         self.has_warm_start = duals is not None
         self.duals = self._start(dataset.labels) if duals is None else duals
         self.shared = np.zeros(n_features + 1, dtype=dtype)
-        self.tau = self._intercept_column(float(mean_weight) * n_rows)
+        self.tau = self._intercept_column(float(mean_weight) * n_rows, column_scale)
         self._shard = _native.Shard.make(
             dataset.labels,
             dataset.row_weights,
@@ -135,10 +143,7 @@ class CpuEngine:
         if self._replicas is None and self.is_deterministic and self.n_threads > 1:
             self._replicas = np.empty((self.n_threads, len(self.shared)), dtype=self.shared.dtype)
         gap, self._sigma, _ = _native.dual_epoch(
-            self._pool,
-            self._rows,
-            self.problem.loss.core_name,
-            self._shard,
+            *self._shard_arguments(),
             self._replicas,
             self._sigma,
             outer_sigma,
@@ -158,8 +163,7 @@ class CpuEngine:
         positive, negative : float
             Their sum is zero at a feasible point of a problem with an unpenalised intercept.
         """
-        loss = self.problem.loss.core_name
-        positive, negative = _native.dual_mass(self._pool, self._rows, loss, self._shard)
+        positive, negative = _native.dual_mass(*self._shard_arguments())
         return float(positive), float(negative)
 
     def exact_sweep(self, positive_scale: float, negative_scale: float) -> tuple[float, np.ndarray]:
@@ -182,10 +186,7 @@ class CpuEngine:
             self._margins = np.empty(len(self.duals))
         adjoints = np.empty((self.n_threads, len(self.shared)))
         dual_terms = _native.exact_sweep(
-            self._pool,
-            self._rows,
-            self.problem.loss.core_name,
-            self._shard,
+            *self._shard_arguments(),
             positive_scale,
             negative_scale,
             self._margins,
@@ -218,9 +219,7 @@ class CpuEngine:
         float
             ``sum_i c_i l(z_i + shift, y_i)``.
         """
-        loss = self.problem.loss.core_name
-        args = (self._pool, self._rows, loss, self._shard, self._margins, shift)
-        return float(_native.loss_value(*args))
+        return float(_native.loss_value(*self._shard_arguments(), self._kept_margins(), shift))
 
     def loss_slope(self, shift: float) -> tuple[float, float]:
         """Return the first two derivatives of `loss_value` in the shift.
@@ -235,9 +234,8 @@ class CpuEngine:
         slope, curvature : float
             Derivatives; at a kink the slope is the left one.
         """
-        loss = self.problem.loss.core_name
-        args = (self._pool, self._rows, loss, self._shard, self._margins, shift)
-        slope, curvature = _native.loss_slope(*args)
+        margins_kept = self._kept_margins()
+        slope, curvature = _native.loss_slope(*self._shard_arguments(), margins_kept, shift)
         return float(slope), float(curvature)
 
     def penalty_value(self, vector: np.ndarray) -> float:
@@ -248,6 +246,15 @@ class CpuEngine:
         """Return R*(vector), summed in float64."""
         return float(_native.penalty_conjugate(self._pool, vector))
 
+    def _shard_arguments(self) -> tuple[_native.ThreadPool, _native.Rows, str, _native.Shard]:
+        """Return what every call of the extension about this shard begins with."""
+        return self._pool, self._rows, self.problem.loss.core_name, self._shard
+
+    def _kept_margins(self) -> np.ndarray:
+        if self._margins is None:
+            raise RuntimeError("expected an exact sweep before sums over its margins, got none")
+        return self._margins
+
     def _start(self, labels: np.ndarray) -> np.ndarray:
         """Return the states of beta = 0."""
         name = self.problem.loss.core_name
@@ -256,18 +263,18 @@ class CpuEngine:
         positive, negative = (_native.core_loss(name, "start", 0.0, y, True) for y in (1.0, -1.0))
         return np.where(labels > 0, labels.dtype.type(positive), labels.dtype.type(negative))
 
-    def _intercept_column(self, total_weight: float) -> float:
+    def _intercept_column(self, total_weight: float, scale: float) -> float:
         """Return the value of the intercept's column; any positive one serves a free intercept.
 
-        A short column makes short steps, a long one stands in the way of the others: a third of
-        a typical row serves, unless the rows weigh so little in all that the multiplier would
-        creep (benchmarks/results/ablation.csv).
+        A short column makes the multiplier creep, all the more where the rows weigh little in
+        all; a long one stands in the way of the others (benchmarks/results/ablation.csv).
         """
         if self.problem.intercept is Intercept.NONE:
             return 0.0
         if self.problem.intercept is Intercept.PENALISED:
             return self.problem.intercept_scaling
-        return math.sqrt(max(0.1 * self._mean_norm_sq, 40.0 / total_weight))
+        typical = min(self._mean_norm_sq, math.sqrt(self._mean_norm_sq))
+        return scale * math.sqrt(max(0.1 * typical, 100.0 / total_weight))
 
     def _merges_per_epoch(self) -> int:
         """Return how often replicas are merged: as often as costs little.
@@ -323,6 +330,22 @@ def _native_rows(matrix: Matrix, pool: _native.ThreadPool) -> _native.Rows:
         matrix.dtype == np.float64,
         matrix.n_features,
     )
+
+
+def _block_rows(matrix: Matrix) -> int:
+    """Return how many neighbouring rows to visit together.
+
+    Jumping to a random row costs cache misses that a block shares; rows that always come together
+    cost epochs where they overlap much, as dense rows do (benchmarks/results/ablation.csv and
+    epoch_speed.csv). So blocks are as short as long rows allow. A column-major block shares its
+    cache lines between 16 rows.
+    """
+    n_rows, _ = matrix.shape
+    if isinstance(matrix, DenseMatrix) and matrix.values.strides[1] != matrix.dtype.itemsize:
+        return _MOST_BLOCK_ROWS
+    row_bytes = matrix.n_stored * matrix.dtype.itemsize / n_rows
+    enough = _DENSE_BLOCK_BYTES if isinstance(matrix, DenseMatrix) else _SPARSE_BLOCK_BYTES
+    return max(1, min(_MOST_BLOCK_ROWS, math.ceil(enough / max(row_bytes, 1.0))))
 
 
 def _column_means(problem: Problem, matrix: Matrix) -> np.ndarray | None:

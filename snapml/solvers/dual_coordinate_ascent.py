@@ -6,6 +6,8 @@ minimization, JMLR 2013; docs/algorithms.md gives the form used here.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from snapml.problems import Intercept
@@ -41,27 +43,67 @@ def solve(engine: Engine, communicator: Communicator, rule: StoppingRule) -> Fit
         The model with its certificate.
     """
     progress = Progress(rule)
+    best = _BestModel()
     if engine.has_warm_start:
         _repair(engine, communicator, None)
-    certificate = _ascend(engine, communicator, progress)
+    _ascend(engine, communicator, progress, best)
     if progress.is_met and _polish(engine, communicator, progress):
-        certificate = certify(engine, communicator)
-        progress.see_certificate(certificate.gap, certificate.objective)
+        _certify(engine, communicator, progress, best)
     return FitResult(
-        coef=engine.shared[:-1],
-        intercept=certificate.intercept,
+        coef=engine.shared[:-1] if best.coef is None else best.coef,
+        intercept=best.intercept,
         duals=engine.duals,
         n_iter=len(progress.history),
         has_converged=progress.is_met,
-        gap=certificate.gap,
-        objective=certificate.objective,
+        gap=best.gap,
+        objective=best.objective,
         history=progress.history,
         mean_stiffness=engine.mean_stiffness,
         description=f"dual coordinate ascent, {engine.description}",
     )
 
 
-def _ascend(engine: Engine, communicator: Communicator, progress: Progress) -> Certificate:
+class _BestModel:
+    """The best certified model so far, with the best lower bound.
+
+    The dual objective only rises, the primal one may swing: after an early end, the last model
+    need not be the best.
+    """
+
+    def __init__(self) -> None:
+        self.objective = math.inf
+        self.intercept = 0.0
+        self.gap = math.inf
+        self.coef: np.ndarray | None = None  # None: the model is the engine's
+        self._lower_bound = -math.inf
+
+    def see(self, certificate: Certificate) -> None:
+        """Take the engine's present model where it is better."""
+        self._lower_bound = max(self._lower_bound, certificate.objective - certificate.gap)
+        if certificate.objective <= self.objective:
+            self.objective = certificate.objective
+            self.intercept = certificate.intercept
+            self.coef = None
+        self.gap = self.objective - self._lower_bound
+
+    def keep(self, engine: Engine) -> None:
+        """Copy the model before the engine moves on."""
+        if self.coef is None:
+            self.coef = engine.shared[:-1].copy()
+
+
+def _certify(
+    engine: Engine, communicator: Communicator, progress: Progress, best: _BestModel
+) -> Certificate:
+    certificate = certify(engine, communicator)
+    best.see(certificate)
+    progress.see_certificate(best.gap, best.objective)
+    return certificate
+
+
+def _ascend(
+    engine: Engine, communicator: Communicator, progress: Progress, best: _BestModel
+) -> None:
     """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
     max_iter = progress.rule.max_iter
     for epoch in range(max_iter):
@@ -69,11 +111,13 @@ def _ascend(engine: Engine, communicator: Communicator, progress: Progress) -> C
         is_last = epoch + 1 == max_iter
         if not (progress.see_epoch(gap) or is_last):
             continue
-        certificate = certify(engine, communicator)
-        if progress.see_certificate(certificate.gap, certificate.objective) or is_last:
-            return certificate
+        certificate = _certify(engine, communicator, progress, best)
+        if progress.is_met or is_last:
+            return
+        best.keep(engine)
         _repair(engine, communicator, certificate)
-    return certify(engine, communicator)  # max_iter = 0: the model is what it was
+        del certificate  # its vectors would double the memory of the next one
+    _certify(engine, communicator, progress, best)  # max_iter = 0: the model is what it was
 
 
 def _polish(engine: Engine, communicator: Communicator, progress: Progress) -> bool:

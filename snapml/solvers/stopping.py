@@ -84,24 +84,20 @@ class Progress:
             _logger.info("epoch %d: gap about %.3g, %.2f s", epoch, gap, self.elapsed_s)
         return self.rule.is_met(self._correction * self._predicted, self._objective)
 
-    def see_certificate(self, gap: float, objective: float) -> bool:
+    def see_certificate(self, gap: float, objective: float) -> None:
         """Record an exact pass after the latest epoch.
 
         Parameters
         ----------
         gap, objective : float
             Certified values.
-
-        Returns
-        -------
-        bool
-            Whether the rule is met.
         """
         self._objective = objective
-        if self._predicted > 0.0:
+        if 0.0 < self._predicted < math.inf:
             # Bounded, so that one unlucky prediction does not put the next pass off for long.
             self._correction = min(10.0, max(0.1, gap / self._predicted))
-        self.history[-1].update(gap=gap, objective=objective, time_s=self.elapsed_s)
+        if self.history:
+            self.history[-1].update(gap=gap, objective=objective, time_s=self.elapsed_s)
         if self.rule.verbose > 0:
             _logger.info(
                 "epoch %d: objective %.6g, certified gap %.3g (%.1e of it), %.2f s",
@@ -112,7 +108,6 @@ class Progress:
                 self.elapsed_s,
             )
         self._is_met = self.rule.is_met(gap, objective)
-        return self._is_met
 
     @property
     def is_met(self) -> bool:
