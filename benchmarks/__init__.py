@@ -1,0 +1,1 @@
+"""Benchmarks: time to a stated accuracy, epoch speed, memory and import time."""
