@@ -36,18 +36,32 @@ struct EpochReport {
   double sigma_measured = 1;  // largest factor that a merge of this epoch needed
 };
 
-// Visits the blocks at positions [range.begin, range.end) of the random order.
-template <class Access, class Loss, class View>
-double sweep_blocks(Loss loss, const View& view, const DualState<typename Loss::Real>& state,
-                    typename Loss::Real* vector, const Permutation& order, Range range,
-                    const EpochOptions& options, double sigma, Interrupt& interrupt, int worker) {
+// What the sweeps of one epoch have in common.
+template <class Loss, class View>
+struct Epoch {
   using Real = typename Loss::Real;
+
+  Loss loss;
+  const View& view;
+  const DualState<Real>& state;
+  const EpochOptions& options;
+  Interrupt& interrupt;
+  Permutation order;  // of the blocks
+
+  int64 n_blocks() const { return options.n_blocks(view.n_rows); }
+};
+
+// Visits the blocks at positions [range.begin, range.end) of the random order, on `vector`.
+template <class Access, class Loss, class View>
+double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Range range,
+                    typename Loss::Real* vector, double sigma, int worker) {
+  using Real = typename Loss::Real;
+  const auto& [loss, view, state, options, interrupt, order] = epoch;
   const Real tau = static_cast<Real>(state.intercept.tau);
   const Real offset = static_cast<Real>(state.intercept.offset);
   const Real factor = static_cast<Real>(sigma * options.outer);
   const Real relaxed = static_cast<Real>(options.relaxation) * factor;
   Real* const bias = vector + view.n_cols;
-  RowReader<View> reader(view);
   uint8 rows[kBlockRows];
   double gap = 0;
   for (int64 position = range.begin; position < range.end; ++position) {
@@ -126,33 +140,32 @@ inline double next_sigma(double sigma, double needed, int workers) {
 }
 
 template <class Loss, class View>
-EpochReport epoch_with_replicas(Loss loss, const View& view,
-                                const DualState<typename Loss::Real>& state,
-                                typename Loss::Real* replicas, const EpochOptions& options,
-                                ThreadPool& pool, Interrupt& interrupt) {
+EpochReport epoch_with_replicas(const Epoch<Loss, View>& epoch, typename Loss::Real* replicas,
+                                ThreadPool& pool) {
   using Real = typename Loss::Real;
   const int workers = pool.size();
-  const int64 n_blocks = options.n_blocks(view.n_rows);
-  const int64 stride = view.n_cols + 1;
-  const Permutation order(options.seed, options.epoch, n_blocks);
+  const int64 stride = epoch.view.n_cols + 1;
   const auto count = static_cast<std::size_t>(workers);
+  // All that may fail happens before the workers meet at a barrier.
+  std::vector<RowReader<View>> readers(count, RowReader<View>(epoch.view));
   std::vector<double> gaps(count), sigmas(count), measured(count, 1.0);
   std::vector<MergeNorms> norms(count);
   Barrier barrier(workers);
   pool.run([&](int worker) {
     const auto self = static_cast<std::size_t>(worker);
+    const int rounds = static_cast<int>(epoch.options.rounds);
     Real* const mine = replicas + worker * stride;
-    for (int64 j = 0; j < stride; ++j) mine[j] = state.shared[j];
+    for (int64 j = 0; j < stride; ++j) mine[j] = epoch.state.shared[j];
     barrier.arrive_and_wait();
-    double sigma = options.sigma, gap = 0;
-    for (int64 round = 0; round < options.rounds; ++round) {
-      const Range part = share(n_blocks, static_cast<int>(options.rounds), static_cast<int>(round));
+    double sigma = epoch.options.sigma;
+    for (int round = 0; round < rounds; ++round) {
+      const Range part = share(epoch.n_blocks(), rounds, round);
       const Range own = share(part.end - part.begin, workers, worker);
-      gap += sweep_blocks<PlainAccess>(loss, view, state, mine, order,
-                                       {part.begin + own.begin, part.begin + own.end}, options,
-                                       sigma, interrupt, worker);
+      gaps[self] += sweep_blocks<PlainAccess>(epoch, readers[self],
+                                              {part.begin + own.begin, part.begin + own.end}, mine,
+                                              sigma, worker);
       barrier.arrive_and_wait();
-      norms[self] = merge_columns(state.shared, replicas, stride, workers,
+      norms[self] = merge_columns(epoch.state.shared, replicas, stride, workers,
                                   share(stride, workers, worker), sigma);
       barrier.arrive_and_wait();
       MergeNorms total;  // every worker adds the same numbers in the same order
@@ -164,7 +177,6 @@ EpochReport epoch_with_replicas(Loss loss, const View& view,
       measured[self] = maximum(measured[self], needed);
       sigma = next_sigma(sigma, needed, workers);
     }
-    gaps[self] = gap;
     sigmas[self] = sigma;
   });
   EpochReport report{0, sigmas[0], measured[0]};
@@ -173,17 +185,14 @@ EpochReport epoch_with_replicas(Loss loss, const View& view,
 }
 
 template <class Access, class Loss, class View>
-EpochReport epoch_on_one_vector(Loss loss, const View& view,
-                                const DualState<typename Loss::Real>& state,
-                                const EpochOptions& options, ThreadPool& pool,
-                                Interrupt& interrupt) {
-  const int64 n_blocks = options.n_blocks(view.n_rows);
-  const Permutation order(options.seed, options.epoch, n_blocks);
-  std::vector<double> gaps(static_cast<std::size_t>(pool.size()));
+EpochReport epoch_on_one_vector(const Epoch<Loss, View>& epoch, ThreadPool& pool) {
+  const auto count = static_cast<std::size_t>(pool.size());
+  std::vector<RowReader<View>> readers(count, RowReader<View>(epoch.view));
+  std::vector<double> gaps(count);
   pool.run([&](int worker) {
-    gaps[static_cast<std::size_t>(worker)] =
-        sweep_blocks<Access>(loss, view, state, state.shared, order,
-                             share(n_blocks, pool.size(), worker), options, 1.0, interrupt, worker);
+    const auto self = static_cast<std::size_t>(worker);
+    const Range own = share(epoch.n_blocks(), pool.size(), worker);
+    gaps[self] = sweep_blocks<Access>(epoch, readers[self], own, epoch.state.shared, 1.0, worker);
   });
   EpochReport report;
   for (double gap : gaps) report.gap += gap;
@@ -195,13 +204,12 @@ template <class Loss, class View>
 EpochReport run_epoch(Loss loss, const View& view, const DualState<typename Loss::Real>& state,
                       typename Loss::Real* replicas, const EpochOptions& options, ThreadPool& pool,
                       Interrupt& interrupt) {
-  if (pool.size() == 1) {
-    return epoch_on_one_vector<PlainAccess>(loss, view, state, options, pool, interrupt);
-  }
-  if (replicas == nullptr) {
-    return epoch_on_one_vector<RelaxedAccess>(loss, view, state, options, pool, interrupt);
-  }
-  return epoch_with_replicas(loss, view, state, replicas, options, pool, interrupt);
+  const Epoch<Loss, View> epoch{
+      loss,    view,      state,
+      options, interrupt, Permutation(options.seed, options.epoch, options.n_blocks(view.n_rows))};
+  if (pool.size() == 1) return epoch_on_one_vector<PlainAccess>(epoch, pool);
+  if (replicas == nullptr) return epoch_on_one_vector<RelaxedAccess>(epoch, pool);
+  return epoch_with_replicas(epoch, replicas, pool);
 }
 
 }  // namespace snapml::native
