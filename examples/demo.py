@@ -40,6 +40,7 @@ class Task:
     y: np.ndarray
     X_test: Any
     y_test: np.ndarray
+    C: float
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def breast_cancer() -> Task:
     X, y = load_breast_cancer(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
     scaler = StandardScaler().fit(X)
-    return Task("breast cancer", scaler.transform(X), y, scaler.transform(X_test), y_test)
+    return Task("breast cancer", scaler.transform(X), y, scaler.transform(X_test), y_test, C=1.0)
 
 
 def click_log(n_rows: int) -> Task:
@@ -69,14 +70,14 @@ def click_log(n_rows: int) -> Task:
     _log.info("generating a click log of %d x %d ...", n_rows, n_rows)
     X, y = make_click_log(n_rows + n_test, n_rows)
     name = f"click log {n_rows:,} x {n_rows:,}"
-    return Task(name, X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:])
+    return Task(name, X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:], C=0.1)
 
 
 def objective(task: Task, model: Any) -> float:
-    """Return sum_i log(1 + exp(-y_i z_i)) + ||w||^2 / 2 in float64 (C = 1)."""
+    """Return C sum_i log(1 + exp(-y_i z_i)) + ||w||^2 / 2 in float64."""
     coef = model.coef_.ravel().astype(np.float64)
     margins = (2 * task.y - 1) * (task.X @ coef + float(model.intercept_[0]))
-    return float(np.logaddexp(0.0, -margins).sum() + 0.5 * coef @ coef)
+    return float(task.C * np.logaddexp(0.0, -margins).sum() + 0.5 * coef @ coef)
 
 
 def run(task: Task, library: str, model: Any) -> Run:
@@ -159,8 +160,10 @@ def main() -> int:
 
     runs = []
     for task in (breast_cancer(), click_log(args.rows)):
-        runs.append(run(task, "snapml", snapml.LogisticRegression(verbose=1)))
-        runs.append(run(task, "scikit-learn", sklearn.linear_model.LogisticRegression()))
+        ours = snapml.LogisticRegression(C=task.C, verbose=1)
+        runs.append(run(task, "snapml", ours))
+        theirs = sklearn.linear_model.LogisticRegression(C=task.C)
+        runs.append(run(task, "scikit-learn", theirs))
     args.output_dir.mkdir(parents=True, exist_ok=True)
     text = table(runs)
     (args.output_dir / "table.md").write_text(text + "\n")
