@@ -66,6 +66,15 @@ SNAPML_HD Real logistic_gap(Real d, Real p, Real complement) {
   return maximum(Real(0), scalar::log(other + q * scalar::exp(-reach)) + q * reach);
 }
 
+// Halley's step for F = residual, F' = 1 + k v, F'' = k v skew.
+template <class Real>
+SNAPML_HD Real halley_step(Real residual, Real k, Real v, Real skew) {
+  const Real inverse = Real(1) / (Real(1) + k * v);
+  const Real newton = residual * inverse;
+  const Real bend = Real(0.5) * newton * (k * v * skew) * inverse;
+  return -newton / clamp(Real(1) - bend, Real(0.5), Real(2));
+}
+
 // Logistic loss, in t = -y s: F(t) = t - u + k (sg(t) - sg(t0)) = 0 with u = -y z, solved by
 // safeguarded Halley steps on delta = t - t0, which stays between 0 and d = u - t0.
 //
@@ -89,8 +98,8 @@ SNAPML_HD CoordinateStep<Real> coordinate_step(Logistic<Real>, Real state, Real 
   const Real turn = d < Real(0) ? Real(-1) : Real(1);
   Real low = Real(0), high = distance;
   // Far away the tangent at t0 says nothing; the sigmoid's steepest point is the better start.
-  Real step = distance / (Real(1) + k * v0);
-  if (distance > Real(3)) step = clamp(-turn * t0, low, high);
+  Real step = distance > Real(3) ? -turn * t0 : halley_step(-distance, k, v0, turn * (q0 - p0));
+  step = clamp(step, low, high);
   // A thousandth of the way is as good as exact for the descent; below the rounding of t0 there is
   // nothing left to solve.
   const Real enough =
@@ -106,12 +115,8 @@ SNAPML_HD CoordinateStep<Real> coordinate_step(Logistic<Real>, Real state, Real 
     (residual > Real(0) ? high : low) = step;
     const Real p = p0 + turn * moved;
     const Real v = maximum(Real(0), p * (Real(1) - p));
-    const Real slope = Real(1) + k * v;
-    const Real newton = residual / slope;
-    const Real bend = turn * k * v * (Real(1) - Real(2) * p) / slope;
-    const Real halley =
-        step - newton / clamp(Real(1) - Real(0.5) * newton * bend, Real(0.5), Real(2));
-    step = halley > low && halley < high ? halley : Real(0.5) * (low + high);
+    const Real next = step + halley_step(residual, k, v, turn * (Real(1) - Real(2) * p));
+    step = next > low && next < high ? next : Real(0.5) * (low + high);
   }
   return {state - y * turn * step, y * turn * moved, gap};
 }
