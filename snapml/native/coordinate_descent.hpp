@@ -51,6 +51,18 @@ struct Epoch {
   int64 n_blocks() const { return options.n_blocks(view.n_rows); }
 };
 
+// Asks for what the blocks after this position will read first.
+template <class Loss, class View>
+void prefetch_ahead(const Epoch<Loss, View>& epoch, int64 position, int64 end) {
+  if (position + 2 >= end) return;
+  const int64 rows = epoch.options.block_rows;
+  const int64 next = epoch.order(position + 1) * rows, later = epoch.order(position + 2) * rows;
+  prefetch_block(epoch.view, next, later, rows);
+  __builtin_prefetch(epoch.state.duals + later, 1);
+  __builtin_prefetch(epoch.state.labels + later);
+  if (epoch.state.row_norms_sq != nullptr) __builtin_prefetch(epoch.state.row_norms_sq + later);
+}
+
 // Visits the blocks at positions [range.begin, range.end) of the random order, on `vector`.
 template <class Access, class Loss, class View>
 double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Range range,
@@ -69,6 +81,7 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
     if (interrupt.requested()) break;
     const int64 block = order(position), first = block * options.block_rows;
     const int count = static_cast<int>(minimum<int64>(options.block_rows, view.n_rows - first));
+    prefetch_ahead(epoch, position, range.end);
     shuffle_block(options.seed, ~options.epoch, block, count, rows);
     reader.load(first, count);
     Real block_gap = 0;

@@ -47,23 +47,43 @@ SNAPML_HD CoordinateStep<Real> coordinate_step(SquaredHinge<Real>, Real state, R
   return {y * (Real(1) - half_new), Real(2) * y * (half_new - half_old), gap};
 }
 
-// Bregman divergence of sp between u and t (the gap of a logistic row), with p = sg(t):
-// log(1 + p (e^d - 1)) - p d, where d = u - t and complement = 1 - p. The short series near d = 0
-// avoids cancellation.
+// What both the gap and the step of a logistic row need of its old state t0 = -y s_old and of
+// u = -y z: the solution lies at t0 + turn * step with step in [0, distance].
 template <class Real>
-SNAPML_HD Real logistic_gap(Real d, Real p, Real complement) {
-  const Real variance = p * complement;
-  if (scalar::fabs(d) < Real(0.25)) {
-    const Real skew = (Real(1) - Real(2) * p) * d / Real(6);
-    const Real kurtosis = (Real(1) - Real(6) * variance) * d * d / Real(24);
-    return variance * d * d * (Real(0.5) + skew + kurtosis);
+struct LogisticRow {
+  Real p;         // sg(t0)
+  Real q;         // sg(-t0)
+  Real turn;      // sign of u - t0
+  Real distance;  // |u - t0|
+
+  SNAPML_HD Real variance() const { return p * q; }
+  SNAPML_HD Real near() const { return turn < Real(0) ? q : p; }
+  SNAPML_HD Real far() const { return turn < Real(0) ? p : q; }
+  SNAPML_HD Real skew() const { return turn * (q - p); }
+
+  // |sg(t0 + turn * step) - sg(t0)| from 1 - exp(-step) and exp(-step). No difference of nearly
+  // equal numbers is taken, so float32 is safe.
+  SNAPML_HD Real moved(Real shrink, Real rest) const {
+    return variance() * shrink / (rest + near() * shrink);
   }
-  // Mirrored so that the exponential shrinks: B(u, t) is unchanged by (u, t) -> (-u, -t). The two
-  // addends are positive and one of them is far from zero, so nothing cancels.
-  const Real q = d < Real(0) ? p : complement;
-  const Real other = d < Real(0) ? complement : p;
-  const Real reach = scalar::fabs(d);
-  return maximum(Real(0), scalar::log(other + q * scalar::exp(-reach)) + q * reach);
+};
+
+template <class Real>
+SNAPML_HD LogisticRow<Real> logistic_row(Real t0, Real u) {
+  const Real e = scalar::exp(-scalar::fabs(t0));
+  const Real large = Real(1) / (Real(1) + e), small = e * large;
+  const Real d = u - t0;
+  return {t0 < Real(0) ? small : large, t0 < Real(0) ? large : small,
+          d < Real(0) ? Real(-1) : Real(1), scalar::fabs(d)};
+}
+
+// Bregman divergence sp(u) - sp(t0) - sg(t0) (u - t0), a logistic row's gap, near u = t0: the
+// short series avoids cancellation.
+template <class Real>
+SNAPML_HD Real logistic_gap_near(const LogisticRow<Real>& row) {
+  const Real d = row.distance, variance = row.variance();
+  const Real kurtosis = (Real(1) - Real(6) * variance) * d * (Real(1) / 24);
+  return variance * d * d * (Real(0.5) + d * (row.skew() * (Real(1) / 6) + kurtosis));
 }
 
 // Halley's step for F = residual, F' = 1 + k v, F'' = k v skew.
@@ -75,50 +95,57 @@ SNAPML_HD Real halley_step(Real residual, Real k, Real v, Real skew) {
   return -newton / clamp(Real(1) - bend, Real(0.5), Real(2));
 }
 
+// First guess of the step from both ends: the inverse of F, which is -distance at 0 and
+// k * moved at `distance`, as a cubic with the right slopes there.
+template <class Real>
+SNAPML_HD Real hermite_guess(const LogisticRow<Real>& row, Real k, Real moved) {
+  const Real length = row.distance + k * moved;
+  const Real s = row.distance / length, r = Real(1) - s;
+  const Real p = row.p + row.turn * moved;
+  const Real slope_near = Real(1) / (Real(1) + k * row.variance());
+  const Real slope_far = Real(1) / (Real(1) + k * p * (Real(1) - p));
+  return s * (r * length * (r * slope_near - s * slope_far) +
+              s * (Real(3) - Real(2) * s) * row.distance);
+}
+
 // Logistic loss, in t = -y s: F(t) = t - u + k (sg(t) - sg(t0)) = 0 with u = -y z, solved by
-// safeguarded Halley steps on delta = t - t0, which stays between 0 and d = u - t0.
-//
-// The difference of sigmoids comes from delta alone,
-//     sg(t0 + delta) - sg(t0) = +- v0 E / (e^-|delta| + r E),   E = 1 - e^-|delta|,
-// with v0 = sg(t0) sg(-t0) and r = sg(+-t0): no cancellation, so float32 is safe. Whatever delta
-// the loop ends with, state and change agree, so the shared vector does not drift.
+// safeguarded Halley steps on the distance walked from t0 towards u. Whatever step the loop ends
+// with, state and change agree, so the shared vector does not drift.
 template <class Real>
 SNAPML_HD CoordinateStep<Real> coordinate_step(Logistic<Real>, Real state, Real z, Real y, Real k) {
   const Real t0 = -y * state;
-  const Real d = -y * z - t0;
-  const Real e0 = scalar::exp(-scalar::fabs(t0));
-  const Real inverse = Real(1) / (Real(1) + e0);
-  const Real p0 = t0 < Real(0) ? e0 * inverse : inverse;
-  const Real q0 = t0 < Real(0) ? inverse : e0 * inverse;
-  const Real v0 = p0 * q0;
-  const Real other = d < Real(0) ? q0 : p0;  // r above
-  const Real gap = logistic_gap(d, p0, q0);
-
-  const Real distance = scalar::fabs(d);
-  const Real turn = d < Real(0) ? Real(-1) : Real(1);
-  Real low = Real(0), high = distance;
-  // Far away the tangent at t0 says nothing; the sigmoid's steepest point is the better start.
-  Real step = distance > Real(3) ? -turn * t0 : halley_step(-distance, k, v0, turn * (q0 - p0));
+  const LogisticRow<Real> row = logistic_row(t0, -y * z);
+  Real low = Real(0), high = row.distance, step, gap;
+  if (row.distance < Real(0.25)) {
+    gap = logistic_gap_near(row);
+    step = halley_step(-row.distance, k, row.variance(), row.skew());
+  } else {
+    const Real rest = scalar::exp(-row.distance);
+    gap = scalar::log(row.near() + row.far() * rest) + row.far() * row.distance;
+    // Far away the ends say little; the sigmoid's steepest point is the better start.
+    step = row.distance > Real(4) ? -row.turn * t0
+                                  : hermite_guess(row, k, row.moved(Real(1) - rest, rest));
+  }
   step = clamp(step, low, high);
-  // A thousandth of the way is as good as exact for the descent; below the rounding of t0 there is
-  // nothing left to solve.
+  // A hundredth of the way loses a ten-thousandth of the step's gain, far less than the iteration
+  // it saves would bring; below the rounding of t0 there is nothing left to solve.
   const Real enough =
-      Real(1e-3) * distance + Real(4) * machine_epsilon<Real>() * (Real(1) + scalar::fabs(t0));
+      Real(1e-2) * row.distance + Real(4) * machine_epsilon<Real>() * (Real(1) + scalar::fabs(t0));
   Real moved = Real(0);
   for (int iteration = 0;; ++iteration) {
-    step = turn * ((t0 + turn * step) - t0);  // what the stored state will really have moved by
-    const Real e_shrink = one_minus_exp_minus(step);
-    const Real rest = step < Real(0.35) ? Real(1) - e_shrink : scalar::exp(-step);
-    moved = v0 * e_shrink / (rest + other * e_shrink);
-    const Real residual = step - distance + k * moved;  // F, increasing in step
+    step = row.turn * ((t0 + row.turn * step) - t0);  // what the stored state will have moved by
+    const Real shrink = one_minus_exp_minus(step);
+    const Real rest = step < Real(0.35) ? Real(1) - shrink : scalar::exp(-step);
+    moved = row.moved(shrink, rest);
+    const Real residual = step - row.distance + k * moved;  // F, increasing in step
     if (scalar::fabs(residual) <= enough || iteration == 40) break;
     (residual > Real(0) ? high : low) = step;
-    const Real p = p0 + turn * moved;
+    const Real p = row.p + row.turn * moved;
     const Real v = maximum(Real(0), p * (Real(1) - p));
-    const Real next = step + halley_step(residual, k, v, turn * (Real(1) - Real(2) * p));
+    const Real next = step + halley_step(residual, k, v, row.turn * (Real(1) - Real(2) * p));
     step = next > low && next < high ? next : Real(0.5) * (low + high);
   }
-  return {state - y * turn * step, y * turn * moved, gap};
+  return {state - y * row.turn * step, y * row.turn * moved, maximum(Real(0), gap)};
 }
 
 }  // namespace snapml
