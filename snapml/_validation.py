@@ -9,7 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import assert_all_finite, check_array, check_scalar
+from sklearn.utils import assert_all_finite, check_array, check_scalar, check_X_y, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -17,10 +17,12 @@ from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 
 __all__ = [
     "check_classes",
+    "check_finite_in",
     "check_fit_input",
     "check_positive",
     "check_predict_input",
     "check_sample_weight",
+    "check_weighted_classes",
     "raise_non_finite",
 ]
 
@@ -62,18 +64,11 @@ def check_fit_input(
             raise ValueError(f"y has {len(y)} rows, X has {X.shape[0]}")
         if min(X.shape) < 1:
             raise ValueError(f"expected at least 1 row and 1 column, got shape {X.shape}")
+        if y.ndim > 1 and not target_checks.get("multi_output"):
+            y = column_or_1d(y, warn=True)
         estimator.n_features_in_ = X.n_features
-        return X, y
-    X, y = validate_data(
-        estimator,
-        _checked_container(X),
-        y,
-        accept_sparse="csr",
-        accept_large_sparse=True,
-        dtype=_FLOATS,
-        ensure_all_finite=False,
-        **target_checks,
-    )
+        return _contiguous(X), y
+    X, y = _validated(estimator, X, y, reset=True, ensure_all_finite=False, **target_checks)
     assert_all_finite(y, input_name="y", estimator_name=type(estimator).__name__)
     return _as_matrix(X), y
 
@@ -99,15 +94,10 @@ def check_predict_input(estimator: Any, X: Any) -> Matrix:
                 f"X has {X.n_features} features, but {type(estimator).__name__} is expecting "
                 f"{estimator.n_features_in_} features as input"
             )
-        return X
-    X = validate_data(
-        estimator,
-        _checked_container(X),
-        reset=False,
-        accept_sparse="csr",
-        accept_large_sparse=True,
-        dtype=_FLOATS,
-    )
+        if X.values is not None:
+            assert_all_finite(X.values, estimator_name=type(estimator).__name__, input_name="X")
+        return _contiguous(X)
+    X = _validated(estimator, X, reset=False)
     return _as_matrix(X)
 
 
@@ -127,7 +117,7 @@ def raise_non_finite(estimator: Any, X: Any) -> None:
         Always.
     """
     name = type(estimator).__name__
-    values: Any = X.values if isinstance(X, CompressedMatrix) else _checked_container(X)
+    values: Any = X.values if isinstance(X, CompressedMatrix) else X
     if issparse(values):
         values = values.data
     assert_all_finite(np.asarray(values), estimator_name=name, input_name="X")
@@ -158,13 +148,34 @@ def check_classes(estimator: Any, y: np.ndarray, sample_weight: np.ndarray | Non
     """
     check_classification_targets(y)
     classes = np.unique(y)
-    weighted = classes if sample_weight is None else np.unique(y[sample_weight > 0])
+    check_weighted_classes(estimator, y, sample_weight)
+    return classes
+
+
+def check_weighted_classes(estimator: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
+    """Refuse data in which fewer than two classes have weight.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the message.
+    y : ndarray of shape (n_rows,)
+        Targets.
+    weights : ndarray of shape (n_rows,) or None
+        Weights of the rows; None means one each.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to separate.
+    """
+    weighted = np.unique(y) if weights is None else np.unique(y[weights > 0])
     if len(weighted) < 2:
+        only = repr(weighted[0]) if len(weighted) else "none has a positive weight"
         raise ValueError(
             f"{type(estimator).__name__} needs samples of at least 2 classes in the data, but the "
-            f"data contains only one class: {weighted[0]!r}"
+            f"data contains only one class: {only}"
         )
-    return classes
 
 
 def check_sample_weight(sample_weight: Any, matrix: Matrix) -> np.ndarray | None:
@@ -185,15 +196,17 @@ def check_sample_weight(sample_weight: Any, matrix: Matrix) -> np.ndarray | None
     Raises
     ------
     ValueError
-        If a weight is negative or not finite, or all are zero.
+        If a weight is negative or not finite in the matrix's dtype, or all are zero.
     """
     if sample_weight is None:
         return None
     # scikit-learn's check looks at an array of the right length, not at the entries of X.
     rows = np.empty((matrix.shape[0], 0))
-    weights = _check_sample_weight(
-        sample_weight, rows, dtype=matrix.dtype, ensure_non_negative=True
-    )
+    with np.errstate(over="ignore"):  # what overflows is refused as not finite
+        weights = _check_sample_weight(
+            sample_weight, rows, dtype=matrix.dtype, ensure_non_negative=True
+        )
+    assert_all_finite(weights, input_name="sample_weight")
     if not weights.any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weights
@@ -228,39 +241,98 @@ def check_positive(name: str, value: Any, *, allow_zero: bool = False) -> float:
     return float(value)
 
 
-def _checked_container(X: Any) -> Any:
-    """Return X in a container that scikit-learn and SciPy may touch safely."""
+def check_finite_in(name: str, value: float, dtype: np.dtype) -> float:
+    """Return a positive number that the dtype can hold.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter it comes from.
+    value : float
+        Positive.
+    dtype : numpy dtype
+        float32 or float64.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    ValueError
+        If it overflows or vanishes in the dtype.
+    """
+    info = np.finfo(dtype)
+    if not float(info.tiny) <= value <= float(info.max):
+        raise ValueError(
+            f"{name}: expected a number between {info.tiny:.2g} and {info.max:.2g} for {dtype} "
+            f"data, got {value:.3g}"
+        )
+    return value
+
+
+def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
+    """Run scikit-learn's checks on X, or X and y; columns' names and number go to the estimator."""
+    checks |= {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": _FLOATS}
     if issparse(X):
-        return _checked_sparse(X)
+        _check_sparse(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame) and not hasattr(X, "__array__"):
-        return frame.to_pandas()
-    return X
+    if not isinstance(frame, nw.DataFrame) or frame.implementation.is_pandas():
+        return validate_data(estimator, X, *y, reset=reset, **checks)
+    # scikit-learn would make float64 of float32 columns of Polars and pyarrow.
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    values = frame.to_numpy()
+    if y:
+        return check_X_y(values, *y, estimator=estimator, **checks)
+    return check_array(values, estimator=estimator, input_name="X", **checks)
 
 
-def _checked_sparse(X: Any) -> Any:
-    """Refuse sparse matrices whose conversion to CSR would leave its arrays.
+def _check_sparse(X: Any) -> None:
+    """Refuse sparse matrices that SciPy would leave its arrays for, or misread.
 
-    CSR itself is checked by the engine, in its first read.
+    What CSR's indices and offsets point to is checked by the engine, in its first read.
     """
     if X.ndim != 2:
         raise ValueError(f"Expected 2D input, got input with shape {X.shape}.")
+    if X.format == "csr" and len(X.indptr) != X.shape[0] + 1:
+        raise ValueError(f"indptr: expected {X.shape[0] + 1} elements, got {len(X.indptr)}")
     if X.format in ("csc", "bsr"):
         X.check_format(full_check=True)
     elif X.format == "coo":
         for axis, index in enumerate(X.coords):
-            if len(index) and (index.min() < 0 or index.max() >= X.shape[axis]):
+            _check_index_range(f"axis {axis}", index, X.shape[axis])
+    elif X.format == "lil":
+        for row, (indices, values) in enumerate(zip(X.rows, X.data, strict=True)):
+            if len(indices) != len(values):
                 raise ValueError(
-                    f"axis {axis} indices must lie in [0, {X.shape[axis]}), "
-                    f"got {index.min()} to {index.max()}"
+                    f"row {row}: expected as many values as indices, {len(indices)}, "
+                    f"got {len(values)}"
                 )
-    return X
+            _check_index_range(f"row {row}", np.asarray(indices, dtype=np.int64), X.shape[1])
+
+
+def _check_index_range(name: str, index: np.ndarray, size: int) -> None:
+    if len(index) and (index.min() < 0 or index.max() >= size):
+        raise ValueError(
+            f"{name}: indices must lie in [0, {size}), got {index.min()} to {index.max()}"
+        )
+
+
+def _contiguous(X: CompressedMatrix) -> CompressedMatrix:
+    """Return compressed rows whose arrays have their elements side by side."""
+    arrays = (X.indptr, X.indices, X.values)
+    if all(a is None or (a.flags.c_contiguous and a.flags.aligned) for a in arrays):
+        return X
+    indptr, indices = np.ascontiguousarray(X.indptr), np.ascontiguousarray(X.indices)
+    values = None if X.values is None else np.ascontiguousarray(X.values)
+    return CompressedMatrix(indptr, indices, X.n_features, values, X.dtype)
 
 
 def _as_matrix(X: Any) -> Matrix:
     """Return validated data in one of our containers."""
     if issparse(X):
-        return CompressedMatrix(X.indptr, X.indices, X.shape[1], X.data)
+        return _contiguous(CompressedMatrix(X.indptr, X.indices, X.shape[1], X.data))
     itemsize = X.dtype.itemsize
     is_strided_by_items = all(stride % itemsize == 0 for stride in X.strides)
     if not (X.flags.aligned and X.dtype.isnative and is_strided_by_items):

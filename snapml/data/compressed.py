@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ class CompressedMatrix:
     Raises
     ------
     TypeError
-        If the arrays have other dtypes.
+        If the arrays have other dtypes or `n_features` is not an integer.
+    ValueError
+        If an array is not a vector, `indptr` is empty or `n_features` is negative.
 
     Examples
     --------
@@ -52,10 +55,16 @@ class CompressedMatrix:
 
     def __post_init__(self) -> None:
         for name in ("indptr", "indices"):
-            array = getattr(self, name)
-            if not isinstance(array, np.ndarray) or array.dtype not in (np.int32, np.int64):
-                got = getattr(array, "dtype", type(array).__name__)
-                raise TypeError(f"{name}: expected an ndarray of int32 or int64, got {got}")
+            _check_vector(name, getattr(self, name), (np.int32, np.int64))
+        if len(self.indptr) < 1:
+            raise ValueError("indptr: expected at least 1 element, got 0")
+        n_features: Any = self.n_features
+        if isinstance(n_features, bool) or not isinstance(n_features, Integral):
+            raise TypeError(f"n_features: expected an integer, got {self.n_features!r}")
+        if self.n_features < 0:
+            raise ValueError(f"n_features: expected at least 0, got {self.n_features}")
+        if self.values is not None:
+            _check_vector("values", self.values, (np.float32, np.float64))
         if self.indptr.dtype != self.indices.dtype:
             # The offsets are the short array: they follow the indices, or both become 64-bit.
             object.__setattr__(self, "indptr", self.indptr.astype(np.int64))
@@ -99,3 +108,13 @@ class CompressedMatrix:
             self.n_features,
             copied.data,
         )
+
+
+def _check_vector(name: str, array: Any, dtypes: tuple[Any, ...]) -> None:
+    """Refuse what is not a vector of one of the dtypes."""
+    names = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+    if not isinstance(array, np.ndarray) or array.dtype not in dtypes:
+        got = getattr(array, "dtype", type(array).__name__)
+        raise TypeError(f"{name}: expected an ndarray of {names}, got {got}")
+    if array.ndim != 1:
+        raise ValueError(f"{name}: expected 1 dimension, got shape {array.shape}")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import math
 import numbers
+import sys
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +18,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar, compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from snapml._validation import check_positive, check_predict_input, raise_non_finite
+from snapml._validation import (
+    check_positive,
+    check_predict_input,
+    check_weighted_classes,
+    raise_non_finite,
+)
 from snapml.data import Dataset, Matrix
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
@@ -23,7 +32,7 @@ from snapml.solvers.dual_coordinate_ascent import solve
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 
-__all__ = ["LinearClassifier", "LinearEstimator", "binary_dataset"]
+__all__ = ["LinearClassifier", "LinearEstimator", "all_or_nothing", "binary_dataset"]
 
 _logger = logging.getLogger("snapml")
 
@@ -49,10 +58,10 @@ class LinearEstimator(BaseEstimator):
         """Check tol, max_iter and verbose, and return the bounds of the fit."""
         tol = check_positive("tol", self.tol, allow_zero=True)
         check_scalar(max_iter, "max_iter", numbers.Integral, min_val=0)
-        verbose = int(self.verbose)
-        if verbose > 0:
+        check_scalar(self.verbose, "verbose", numbers.Integral, min_val=0)
+        if self.verbose > 0:
             _show_log_lines()
-        return StoppingRule(tol=tol, max_iter=int(max_iter), verbose=verbose)
+        return StoppingRule(tol=tol, max_iter=int(max_iter), verbose=int(self.verbose))
 
     def _check_device(self) -> None:
         if self.device_ids is not None:
@@ -73,9 +82,14 @@ class LinearEstimator(BaseEstimator):
         problem: Problem,
         dataset: Dataset,
         rule: StoppingRule,
-        duals: np.ndarray | None = None,
+        start: FitResult | None = None,
     ) -> FitResult:
-        """Solve one problem; nothing is stored on the estimator."""
+        """Solve one problem, starting from another fit's dual variables where given."""
+        if not np.isfinite(dataset.labels).all():
+            raise ValueError(f"y: expected numbers that are finite in {dataset.labels.dtype}")
+        # float32 data resolve no finer: going on would change rounding errors only.
+        rounding = 8.0 * float(np.finfo(dataset.labels.dtype).eps)
+        rule = replace(rule, tol=max(rule.tol, rounding) if rule.tol > 0 else rule.tol)
         try:
             engine = CpuEngine(
                 problem,
@@ -83,11 +97,16 @@ class LinearEstimator(BaseEstimator):
                 n_threads=self.n_threads,
                 deterministic=self.deterministic,
                 seed=self._seed(),
-                duals=duals,
+                duals=None if start is None else start.duals.astype(dataset.labels.dtype),
+                offset=0.0 if start is None else start.offset,
             )
         except NonFiniteError:
             raise_non_finite(self, X)
         result = solve(engine, self._communicator(), rule)
+        if not math.isfinite(result.objective):
+            raise ValueError(
+                f"the fit overflowed {dataset.labels.dtype}: scale the features, or regularise more"
+            )
         if not result.has_converged:
             _warn_not_converged(result, rule)
         return result
@@ -197,23 +216,42 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         self,
         cost: float,
         y: np.ndarray,
-        classes: np.ndarray,
+        factors: dict[Any, float] | None,
         sample_weight: np.ndarray | None,
         dtype: np.dtype,
     ) -> np.ndarray | None:
         """Return c_i = C * sample_weight * class_weight, None where all of them are C."""
-        if sample_weight is None and self.class_weight is None:
+        if sample_weight is None and factors is None:
             return None
-        weights = np.full(len(y), cost, dtype=dtype)
-        if sample_weight is not None:
-            weights *= sample_weight
-        if self.class_weight is not None:
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            weights = np.full(len(y), cost, dtype=dtype)
+            if sample_weight is not None:
+                weights *= sample_weight
+            for label, factor in (factors or {}).items():
+                weights[y == label] *= dtype.type(factor)
+        if not np.isfinite(weights).all():
+            raise ValueError(f"C * sample_weight * class_weight: expected finite in {dtype}")
+        check_weighted_classes(self, y, weights)
+        return weights
+
+    def _class_factors(
+        self, y: np.ndarray, classes: np.ndarray, sample_weight: np.ndarray | None
+    ) -> dict[Any, float] | None:
+        """Return the checked weight of every class, None where all are one."""
+        if self.class_weight is None:
+            return None
+        with np.errstate(divide="ignore"):  # a class without weight: refused or irrelevant
             factors = compute_class_weight(
                 self.class_weight, classes=classes, y=y, sample_weight=sample_weight
             )
-            for label, factor in zip(classes, factors, strict=True):
-                weights[y == label] *= factor
-        return weights
+        for label, factor in zip(classes, factors, strict=True):
+            has_rows = sample_weight is None or bool((sample_weight[y == label] > 0).any())
+            if has_rows and not (math.isfinite(factor) and factor >= 0):
+                raise ValueError(
+                    f"class_weight: expected finite numbers >= 0, got {factor!r} for {label!r}"
+                )
+        finite = np.where(np.isfinite(factors), factors, 0.0)
+        return dict(zip(classes.tolist(), finite.tolist(), strict=True))
 
 
 def binary_dataset(
@@ -255,8 +293,43 @@ def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
         f"relative duality gap {relative:.2e} after {result.n_iter} epochs, tol={rule.tol:g} was "
         f"not reached; {hint}",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=_callers_level(),
     )
+
+
+def _callers_level() -> int:
+    """Return the stacklevel, for the function that asks, of the first frame outside the package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("snapml"):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def all_or_nothing(fit: Any) -> Any:
+    """Decorate fit: where it fails, the estimator is what it was before.
+
+    Parameters
+    ----------
+    fit : callable
+        Method that stores attributes on its estimator.
+
+    Returns
+    -------
+    callable
+        The method, which restores all attributes if it raises.
+    """
+
+    @functools.wraps(fit)
+    def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return fit_or_restore
 
 
 def _show_log_lines() -> None:

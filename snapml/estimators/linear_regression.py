@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from snapml._validation import check_fit_input, check_sample_weight
+from snapml._validation import check_finite_in, check_fit_input, check_sample_weight
 from snapml.data import Dataset
-from snapml.estimators.base import LinearEstimator
+from snapml.estimators.base import LinearEstimator, all_or_nothing
 from snapml.problems import Intercept, Problem, Squared
 
 __all__ = ["Ridge"]
@@ -120,6 +120,7 @@ class Ridge(RegressorMixin, LinearEstimator):
         self.device_ids = device_ids
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Ridge:
         """Fit the model.
 
@@ -152,9 +153,11 @@ class Ridge(RegressorMixin, LinearEstimator):
         targets = y.reshape(matrix.shape[0], -1)
         results = []
         for target, alpha in zip(targets.T, self._alphas(targets.shape[1]), strict=True):
-            cost = 1.0 / alpha
+            check_finite_in("alpha", alpha, matrix.dtype)
+            cost = check_finite_in("1 / alpha", 1.0 / alpha, matrix.dtype)
             row_weights = None if weights is None else weights * matrix.dtype.type(cost)
-            labels = np.ascontiguousarray(target, dtype=matrix.dtype)
+            with np.errstate(over="ignore"):  # refused as not finite
+                labels = np.ascontiguousarray(target, dtype=matrix.dtype)
             results.append(self._run(X, problem, Dataset(matrix, labels, row_weights, cost), rule))
         coef = np.vstack([result.coef for result in results])
         intercept = np.array([result.intercept for result in results], dtype=matrix.dtype)
@@ -190,7 +193,12 @@ class Ridge(RegressorMixin, LinearEstimator):
 
     def _alphas(self, n_targets: int) -> np.ndarray:
         """Return the regularisation strength of every target."""
-        alphas = np.atleast_1d(np.asarray(self.alpha, dtype=np.float64))
+        try:
+            alphas = np.atleast_1d(np.asarray(self.alpha, dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"alpha: expected a number or numbers, got {self.alpha!r}") from error
+        if alphas.ndim != 1:
+            raise ValueError(f"alpha: expected a number or a vector, got shape {alphas.shape}")
         if len(alphas) not in (1, n_targets):
             raise ValueError(
                 "Number of targets and number of penalties do not correspond: "

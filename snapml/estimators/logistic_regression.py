@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 from typing import Any
 
@@ -12,12 +13,14 @@ from sklearn.utils.multiclass import type_of_target
 
 from snapml._validation import (
     check_classes,
+    check_finite_in,
     check_fit_input,
     check_positive,
     check_sample_weight,
 )
-from snapml.estimators.base import LinearClassifier, binary_dataset
+from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset
 from snapml.problems import Intercept, Logistic, Problem
+from snapml.solvers.result import FitResult
 
 __all__ = ["LogisticRegression"]
 
@@ -114,7 +117,7 @@ class LogisticRegression(LinearClassifier):
         self,
         penalty: Any = "deprecated",
         *,
-        C: float = 1.0,
+        C: Any = 1.0,
         l1_ratio: float = 0.0,
         dual: bool = False,
         tol: float = 1e-6,
@@ -149,6 +152,7 @@ class LogisticRegression(LinearClassifier):
         self.deterministic = deterministic
         self.device_ids = device_ids
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
         """Fit the model.
 
@@ -185,7 +189,9 @@ class LogisticRegression(LinearClassifier):
                 f"{type_of_target(y)} ({len(classes)} classes). For one model per class wrap the "
                 "estimator in sklearn.multiclass.OneVsRestClassifier."
             )
-        row_weights = self._row_weights(cost, y, classes, weights, matrix.dtype)
+        check_finite_in("C", cost, matrix.dtype)
+        factors = self._class_factors(y, classes, weights)
+        row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)
         dataset = binary_dataset(matrix, y == classes[1], row_weights, cost)
         result = self._run(X, problem, dataset, rule, self._start_from(matrix.shape[0]))
         self.classes_ = classes
@@ -193,8 +199,7 @@ class LogisticRegression(LinearClassifier):
         self.intercept_ = np.array([result.intercept], dtype=matrix.dtype)
         self.n_iter_ = np.array([result.n_iter], dtype=np.int32)
         self._store_certificate([result])
-        if self.warm_start:
-            self._duals = result.duals
+        self._last_result = result if self.warm_start else None
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -245,6 +250,8 @@ class LogisticRegression(LinearClassifier):
             return Problem(Logistic())
         if self.solver == "liblinear":
             scaling = check_positive("intercept_scaling", self.intercept_scaling)
+            if math.isinf(scaling):
+                raise ValueError(f"intercept_scaling: expected a finite number, got {scaling!r}")
             return Problem(Logistic(), Intercept.PENALISED, scaling)
         return Problem(Logistic(), Intercept.FREE)
 
@@ -260,7 +267,7 @@ class LogisticRegression(LinearClassifier):
                 raise ValueError(
                     f"penalty: expected 'l1', 'l2', 'elasticnet' or None, got {self.penalty!r}"
                 )
-        if self.penalty is None or (isinstance(self.C, float) and math.isinf(self.C)):
+        if self.penalty is None or (isinstance(self.C, numbers.Real) and math.isinf(self.C)):
             raise NotImplementedError(
                 "no penalty (C=np.inf): dual coordinate ascent needs one; a finite C such as 1e3 "
                 "comes close, and scikit-learn's LogisticRegression(C=np.inf) solves it exactly"
@@ -271,10 +278,10 @@ class LogisticRegression(LinearClassifier):
                 "(l1_ratio=0) only; scikit-learn's solver='saga' solves the others"
             )
 
-    def _start_from(self, n_rows: int) -> np.ndarray | None:
-        """Return a copy of the last fit's dual states where they fit the data."""
-        duals = getattr(self, "_duals", None) if self.warm_start else None
-        return duals.copy() if duals is not None and len(duals) == n_rows else None
+    def _start_from(self, n_rows: int) -> FitResult | None:
+        """Return the last fit's result where its dual states fit the data."""
+        last: FitResult | None = getattr(self, "_last_result", None) if self.warm_start else None
+        return last if last is not None and len(last.duals) == n_rows else None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

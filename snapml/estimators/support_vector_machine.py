@@ -8,11 +8,12 @@ import numpy as np
 
 from snapml._validation import (
     check_classes,
+    check_finite_in,
     check_fit_input,
     check_positive,
     check_sample_weight,
 )
-from snapml.estimators.base import LinearClassifier, binary_dataset
+from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset
 from snapml.problems import Hinge, Intercept, Problem, SquaredHinge
 
 __all__ = ["LinearSVC"]
@@ -36,7 +37,7 @@ class LinearSVC(LinearClassifier):
         The loss l.
     dual : 'auto' or bool, default='auto'
         Accepted for scikit-learn's sake; the answer is the same.
-    tol : float, default=1e-4
+    tol : float, default=1e-5
         Stop once the certified duality gap is at most `tol` times the objective.
     C : float, default=1.0
         Inverse of the regularisation strength, positive and finite.
@@ -47,7 +48,8 @@ class LinearSVC(LinearClassifier):
     intercept_scaling : float, default=1
         Value of the intercept's constant column: the larger, the weaker its penalty.
     class_weight : dict or 'balanced', default=None
-        Weights of the classes; 'balanced' gives every class the same total weight.
+        Weights of the classes; 'balanced' gives every class the same total weight. With more
+        than two classes a class's weight counts in its own model only, as in scikit-learn.
     verbose : int, default=0
         Log progress every `verbose` epochs to the logger ``snapml``.
     random_state : int, RandomState instance or None, default=None
@@ -106,7 +108,7 @@ class LinearSVC(LinearClassifier):
         loss: str = "squared_hinge",
         *,
         dual: Any = "auto",
-        tol: float = 1e-4,
+        tol: float = 1e-5,
         C: float = 1.0,
         multi_class: str = "ovr",
         fit_intercept: bool = True,
@@ -135,6 +137,7 @@ class LinearSVC(LinearClassifier):
         self.deterministic = deterministic
         self.device_ids = device_ids
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
         """Fit the model.
 
@@ -161,18 +164,22 @@ class LinearSVC(LinearClassifier):
         """
         problem = self._make_problem()
         cost = check_positive("C", self.C)
-        if not np.isfinite(cost):
-            raise ValueError(f"C: expected a finite number, got {self.C!r}")
         rule = self._stopping_rule(self.max_iter)
         matrix, y = check_fit_input(self, X, y)
         weights = check_sample_weight(sample_weight, matrix)
         classes = check_classes(self, y, weights)
-        row_weights = self._row_weights(cost, y, classes, weights, matrix.dtype)
-        positives = classes[1:] if len(classes) == 2 else classes
-        results = [
-            self._run(X, problem, binary_dataset(matrix, y == label, row_weights, cost), rule)
-            for label in positives
-        ]
+        check_finite_in("C", cost, matrix.dtype)
+        factors = self._class_factors(y, classes, weights)
+        results = []
+        for label in classes[1:] if len(classes) == 2 else classes:
+            # As in liblinear, a class's weight counts where the class is the positive one; the
+            # rest against it has weight one. With two classes both count.
+            of_label = factors
+            if factors is not None and len(classes) > 2:
+                of_label = {key: value for key, value in factors.items() if key == label}
+            row_weights = self._row_weights(cost, y, of_label, weights, matrix.dtype)
+            dataset = binary_dataset(matrix, y == label, row_weights, cost)
+            results.append(self._run(X, problem, dataset, rule))
         self.classes_ = classes
         self.coef_ = np.vstack([result.coef for result in results])
         self.intercept_ = np.array([result.intercept for result in results], dtype=matrix.dtype)
@@ -196,4 +203,6 @@ class LinearSVC(LinearClassifier):
         if not self.fit_intercept:
             return Problem(loss)
         scaling = check_positive("intercept_scaling", self.intercept_scaling)
+        if not np.isfinite(scaling):
+            raise ValueError(f"intercept_scaling: expected a finite number, got {scaling!r}")
         return Problem(loss, Intercept.PENALISED, scaling)

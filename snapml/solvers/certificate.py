@@ -16,7 +16,7 @@ from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import Engine
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["Certificate", "certified_gap", "certify"]
 
 # Rounding of the float64 sums themselves, relative to the terms; no gap is reported below it.
 _SUM_ROUNDING = 2.0**-50
@@ -30,8 +30,8 @@ class Certificate:
     ----------
     objective : float
         P(w, b).
-    gap : float
-        Upper bound on P(w, b) - min P.
+    lower_bound : float
+        D(beta'): no model has a lower objective.
     intercept : float
         b: the exact minimiser for this w where it is not penalised.
     adjoint : ndarray of shape (n_features + 1,), float64
@@ -41,10 +41,28 @@ class Certificate:
     """
 
     objective: float
-    gap: float
+    lower_bound: float
     intercept: float
     adjoint: np.ndarray
     is_scaled: bool
+
+
+def certified_gap(objective: float, lower_bound: float) -> float:
+    """Return what an objective can be above the minimum, rounding of the sums included.
+
+    Parameters
+    ----------
+    objective, lower_bound : float
+        P of a model, and D of any feasible dual point.
+
+    Returns
+    -------
+    float
+        Positive unless both are zero.
+    """
+    rounding = _SUM_ROUNDING * (abs(objective) + abs(lower_bound))
+    gap = max(objective - lower_bound, rounding)
+    return gap if math.isfinite(gap) else math.inf  # what is not a number proves nothing
 
 
 def certify(engine: Engine, communicator: Communicator) -> Certificate:
@@ -79,10 +97,9 @@ def certify(engine: Engine, communicator: Communicator) -> Certificate:
     shift = _best_shift(engine, communicator) if kind is Intercept.FREE else 0.0
     loss = _sum(communicator, engine.loss_value(shift))
     primal = loss + engine.penalty_value(model) + bias_penalty
-    rounding = _SUM_ROUNDING * (abs(primal) + abs(dual))
     return Certificate(
         objective=primal,
-        gap=max(primal - dual, rounding),
+        lower_bound=dual,
         intercept=bias + shift,
         adjoint=adjoint,
         is_scaled=scales != (1.0, 1.0),

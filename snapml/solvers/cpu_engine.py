@@ -10,6 +10,7 @@ import numpy as np
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
+from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuEngine", "NonFiniteError", "margins"]
@@ -44,6 +45,8 @@ class CpuEngine:
         Seed of the order in which rows are visited.
     duals : ndarray of shape (n_rows,) or None, default=None
         States to start from; None starts at beta = 0.
+    offset : float, default=0.0
+        Multiplier of an unpenalised intercept to start from.
     column_scale : float, default=1.0
         Factor on the length of a free intercept's column; changes the speed, not the answer.
     is_centred : bool, default=True
@@ -70,6 +73,7 @@ class CpuEngine:
         deterministic: bool = True,
         seed: int = 0,
         duals: np.ndarray | None = None,
+        offset: float = 0.0,
         column_scale: float = 1.0,
         is_centred: bool = True,
     ) -> None:
@@ -77,35 +81,53 @@ class CpuEngine:
         self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
         self._seed = seed
         self._pool = _native.ThreadPool(self.n_threads)
-        self._mean = _column_means(problem, dataset.matrix) if is_centred else None
-        self._rows, norms, self._mean_norm_sq = _checked_rows(
-            dataset.matrix, self._pool, self._mean
-        )
-        n_rows, n_features = dataset.matrix.shape
-        dtype = dataset.matrix.dtype
+        self._dataset = dataset
+        self._column_scale = column_scale
+        self._first_offset = offset
+        self._is_centred = is_centred and _can_centre(problem, dataset.matrix)
         self.n_stored = dataset.matrix.n_stored
         self.block_rows = _block_rows(dataset.matrix)
-        mean_weight = dataset.weight if dataset.row_weights is None else dataset.row_weights.mean()
-        self.mean_stiffness = float(mean_weight) * self._mean_norm_sq
         is_sparse = not isinstance(dataset.matrix, DenseMatrix)
         self.is_deterministic = deterministic or self.n_threads == 1 or not is_sparse
         self.has_warm_start = duals is not None
         self.duals = self._start(dataset.labels) if duals is None else duals
-        self.shared = np.zeros(n_features + 1, dtype=dtype)
-        self.tau = self._intercept_column(float(mean_weight) * n_rows, column_scale)
+        self.shared = np.zeros(dataset.matrix.shape[1] + 1, dtype=dataset.matrix.dtype)
+        self._sigma = float(self.n_threads)
+        self._replicas: np.ndarray | None = None
+        self._margins: np.ndarray | None = None
+        self.agree(SerialCommunicator())
+
+    def agree(self, communicator: Communicator) -> None:
+        """Choose the columns' centre and the intercept's column, with the other shards.
+
+        Parameters
+        ----------
+        communicator : Communicator
+            Adds up over the shards.
+        """
+        matrix = self._dataset.matrix
+        self._mean = self._agreed_mean(communicator) if self._is_centred else None
+        self._rows, norms, norm_sq_sum = _checked_rows(
+            matrix, self._pool, self._mean, self._dataset.row_weights
+        )
+        weights = self._dataset.row_weights
+        total = self._dataset.weight * matrix.shape[0] if weights is None else _wide_sum(weights)
+        stiffness = norm_sq_sum * self._dataset.weight if weights is None else norm_sq_sum
+        sums = communicator.allreduce_sum(np.array([stiffness, total, float(matrix.shape[0])]))
+        _check_range(float(sums[0]), matrix.dtype)
+        self._mean_norm_sq = float(sums[0] / sums[1])
+        self.mean_stiffness = float(sums[0] / sums[2])
+        self.tau = self._intercept_column(float(sums[1]))
         self._shard = _native.Shard.make(
-            dataset.labels,
-            dataset.row_weights,
-            dataset.weight,
+            self._dataset.labels,
+            weights,
+            self._dataset.weight,
             norms,
             self.duals,
             self.shared,
             self.tau,
-            0.0,
+            self._first_offset,
         )
-        self._sigma = float(self.n_threads)
-        self._replicas: np.ndarray | None = None
-        self._margins: np.ndarray | None = None
 
     @property
     def description(self) -> str:
@@ -263,7 +285,22 @@ class CpuEngine:
         positive, negative = (_native.core_loss(name, "start", 0.0, y, True) for y in (1.0, -1.0))
         return np.where(labels > 0, labels.dtype.type(positive), labels.dtype.type(negative))
 
-    def _intercept_column(self, total_weight: float, scale: float) -> float:
+    def _agreed_mean(self, communicator: Communicator) -> np.ndarray:
+        """Return the weighted means of the columns of all shards."""
+        matrix, weights = self._dataset.matrix, self._dataset.row_weights
+        values = matrix.values  # type: ignore[attr-defined]  # only dense rows are centred
+        with np.errstate(all="ignore"):  # what is not finite is refused by the check that follows
+            if weights is None:
+                sums, total = values.sum(axis=0, dtype=np.float64), float(matrix.shape[0])
+            else:
+                # Rows of weight zero take no part, whatever they hold.
+                sums = np.einsum("ij,i->j", values, weights, dtype=np.float64)
+                total = _wide_sum(weights)
+            both = communicator.allreduce_sum(np.append(sums, total))
+            mean: np.ndarray = (both[:-1] / both[-1]).astype(matrix.dtype)
+        return mean
+
+    def _intercept_column(self, total_weight: float) -> float:
         """Return the value of the intercept's column; any positive one serves a free intercept.
 
         A short column makes the multiplier creep, all the more where the rows weigh little in
@@ -274,7 +311,7 @@ class CpuEngine:
         if self.problem.intercept is Intercept.PENALISED:
             return self.problem.intercept_scaling
         typical = min(self._mean_norm_sq, math.sqrt(self._mean_norm_sq))
-        return scale * math.sqrt(max(0.1 * typical, 100.0 / total_weight))
+        return self._column_scale * math.sqrt(max(0.1 * typical, 100.0 / total_weight))
 
     def _merges_per_epoch(self) -> int:
         """Return how often replicas are merged: as often as costs little.
@@ -348,37 +385,49 @@ def _block_rows(matrix: Matrix) -> int:
     return max(1, min(_MOST_BLOCK_ROWS, math.ceil(enough / max(row_bytes, 1.0))))
 
 
-def _column_means(problem: Problem, matrix: Matrix) -> np.ndarray | None:
-    """Return what to subtract from dense rows during the descent, None for nothing.
+def _can_centre(problem: Problem, matrix: Matrix) -> bool:
+    """Return whether to subtract the column means during the descent.
 
-    With an unpenalised intercept, centred columns pose the same problem and far fewer epochs.
-    Sparse rows stay as they are: they would be dense.
+    With an unpenalised intercept, centred columns pose the same problem and need far fewer
+    epochs. Sparse rows stay as they are: they would be dense.
     """
-    if problem.intercept is not Intercept.FREE or not isinstance(matrix, DenseMatrix):
-        return None
-    with np.errstate(all="ignore"):  # what is not finite is refused by the check that follows
-        return matrix.values.mean(axis=0, dtype=np.float64).astype(matrix.dtype)
+    return problem.intercept is Intercept.FREE and isinstance(matrix, DenseMatrix)
+
+
+def _wide_sum(vector: np.ndarray) -> float:
+    return float(vector.sum(dtype=np.float64))
 
 
 def _checked_rows(
-    matrix: Matrix, pool: _native.ThreadPool, mean: np.ndarray | None
+    matrix: Matrix,
+    pool: _native.ThreadPool,
+    mean: np.ndarray | None,
+    row_weights: np.ndarray | None,
 ) -> tuple[_native.Rows, np.ndarray | None, float]:
-    """Return the rows, their squared norms (None where implicit) and the mean of those."""
+    """Return the rows, their squared norms (None where implicit) and the weighted sum of those."""
     rows = _native_rows(matrix, pool)
     if mean is not None:
         rows.centre(mean)
-    n_rows = matrix.shape[0]
-    norms = None if rows.is_constant else np.empty(n_rows, dtype=matrix.dtype)
+    needs_norms = not rows.is_constant or row_weights is not None
+    norms = np.empty(matrix.shape[0], dtype=matrix.dtype) if needs_norms else None
     is_finite, is_sorted, norm_sq_sum = _native.inspect_rows(pool, rows, norms)
     if not is_finite:
         raise NonFiniteError("expected finite entries, got NaN or infinity")
     if not is_sorted and rows.has_duplicates():
         _logger.info("entries stored twice are added up in a copy of the matrix")
-        return _checked_rows(matrix.summed(), pool, mean)  # type: ignore[attr-defined]
-    largest = np.finfo(matrix.dtype).max
+        summed = matrix.summed()  # type: ignore[attr-defined]  # only compressed rows have any
+        return _checked_rows(summed, pool, mean, row_weights)
+    _check_range(norm_sq_sum, matrix.dtype)
+    if row_weights is not None and norms is not None:
+        norm_sq_sum = _wide_sum(row_weights * norms)
+    return rows, norms, norm_sq_sum
+
+
+def _check_range(norm_sq_sum: float, dtype: np.dtype) -> None:
+    """Refuse rows so long, or so heavy, that a step would overflow."""
+    largest = float(np.finfo(dtype).max) / 1e3
     if not norm_sq_sum < largest:
         raise ValueError(
-            f"expected rows whose squared norms add up to less than {largest:.3g} in "
-            f"{matrix.dtype}, got {norm_sq_sum:.3g}; scale the columns"
+            f"expected sum_i c_i ||x_i||^2 and sum_i ||x_i||^2 below {largest:.2g} for {dtype} "
+            f"data, got {norm_sq_sum:.2g}: scale the features, or regularise more"
         )
-    return rows, norms, norm_sq_sum / n_rows

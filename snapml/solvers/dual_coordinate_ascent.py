@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from snapml.problems import Intercept
-from snapml.solvers.certificate import Certificate, certify
+from snapml.solvers.certificate import Certificate, certified_gap, certify
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import Engine
 from snapml.solvers.result import FitResult
@@ -44,15 +44,20 @@ def solve(engine: Engine, communicator: Communicator, rule: StoppingRule) -> Fit
     """
     progress = Progress(rule)
     best = _BestModel()
+    if communicator.size > 1:
+        engine.agree(communicator)
     if engine.has_warm_start:
         _repair(engine, communicator, None)
-    _ascend(engine, communicator, progress, best)
-    if progress.is_met and _polish(engine, communicator, progress):
+        _certify(engine, communicator, progress, best)
+    if not progress.is_met:
+        _ascend(engine, communicator, progress, best)
+    if progress.is_met and _polish(engine, communicator, progress, best):
         _certify(engine, communicator, progress, best)
     return FitResult(
         coef=engine.shared[:-1] if best.coef is None else best.coef,
         intercept=best.intercept,
         duals=engine.duals,
+        offset=engine.offset,
         n_iter=len(progress.history),
         has_converged=progress.is_met,
         gap=best.gap,
@@ -79,12 +84,12 @@ class _BestModel:
 
     def see(self, certificate: Certificate) -> None:
         """Take the engine's present model where it is better."""
-        self._lower_bound = max(self._lower_bound, certificate.objective - certificate.gap)
+        self._lower_bound = max(self._lower_bound, certificate.lower_bound)
         if certificate.objective <= self.objective:
             self.objective = certificate.objective
             self.intercept = certificate.intercept
             self.coef = None
-        self.gap = self.objective - self._lower_bound
+        self.gap = certified_gap(self.objective, self._lower_bound)
 
     def keep(self, engine: Engine) -> None:
         """Copy the model before the engine moves on."""
@@ -120,7 +125,9 @@ def _ascend(
     _certify(engine, communicator, progress, best)  # max_iter = 0: the model is what it was
 
 
-def _polish(engine: Engine, communicator: Communicator, progress: Progress) -> bool:
+def _polish(
+    engine: Engine, communicator: Communicator, progress: Progress, best: _BestModel
+) -> bool:
     """Go on to rounding level while that costs next to nothing; return whether anything was done.
 
     On small data the answer is then as exact as the number type allows, whatever `tol` is.
@@ -129,11 +136,14 @@ def _polish(engine: Engine, communicator: Communicator, progress: Progress) -> b
     n_epochs = min(progress.rule.max_iter, int(_FREE_VISITS // max(1.0, n_stored)))
     floor = _ROUNDING_LEVEL * float(np.finfo(engine.shared.dtype).eps) ** 2
     first = len(progress.history)
+    if n_epochs <= first:
+        return False
+    best.keep(engine)
     for epoch in range(first, n_epochs):
         progress.see_epoch(_epoch(engine, communicator, epoch))
         if progress.relative_gap <= floor:
             break
-    return n_epochs > first
+    return True
 
 
 def _epoch(engine: Engine, communicator: Communicator, epoch: int) -> float:

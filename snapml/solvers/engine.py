@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from snapml.problems import Problem
+from snapml.solvers.communicator import Communicator
 
 __all__ = ["Engine"]
 
@@ -42,6 +43,9 @@ class Engine(Protocol):
     @property
     def description(self) -> str:
         """Where and how epochs run, for `FitResult.description`."""
+
+    def agree(self, communicator: Communicator) -> None:
+        """Choose with the other shards what all of them must have in common."""
 
     def dual_epoch(self, epoch: int, outer_sigma: float) -> float:
         """Visit every row once; return the sum of the rows' gaps as each was visited."""

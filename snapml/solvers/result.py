@@ -21,6 +21,8 @@ class FitResult:
         b.
     duals : ndarray of shape (n_rows,), the data's dtype
         Dual states, to start another fit from.
+    offset : float
+        Multiplier of an unpenalised intercept, to start another fit from.
     n_iter : int
         Epochs.
     has_converged : bool
@@ -39,6 +41,7 @@ class FitResult:
     coef: np.ndarray
     intercept: float
     duals: np.ndarray
+    offset: float
     n_iter: int
     has_converged: bool
     gap: float

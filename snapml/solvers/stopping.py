@@ -65,7 +65,8 @@ class Progress:
             Whether an exact pass is likely to confirm that the rule is met.
         """
         if not self.history:
-            self._objective = gap  # from beta = 0 the gaps add up to the loss as it was met
+            if math.isnan(self._objective):
+                self._objective = gap  # from beta = 0 the gaps add up to the loss as it was met
             self._predicted = gap
         else:
             before = self.history[-1]["running_gap"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 import threadpoolctl
 
@@ -82,12 +84,14 @@ def resolve_n_threads(n_threads: int | None, n_stored: int) -> int:
     ValueError
         If `n_threads` is 0 or not an integer.
     """
-    if n_threads is None:
+    wish: Any = n_threads
+    if wish is None:
         wanted = available_threads()
-    elif isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads == 0:
-        raise ValueError(f"n_threads: expected None or an integer other than 0, got {n_threads!r}")
+    elif isinstance(wish, bool) or not isinstance(wish, Integral) or wish == 0:
+        raise ValueError(f"n_threads: expected None or an integer other than 0, got {wish!r}")
     else:
-        wanted = n_threads if n_threads > 0 else max(1, available_threads() + 1 + n_threads)
+        asked = int(wish)
+        wanted = asked if asked > 0 else max(1, available_threads() + 1 + asked)
     limit = _native.get_thread_limit()
     if limit > 0:
         wanted = min(wanted, limit)

@@ -51,6 +51,8 @@ SNAPML_HD CoordinateStep<Real> coordinate_step(SquaredHinge<Real>, Real state, R
 // u = -y z: the solution lies at t0 + turn * step with step in [0, distance].
 template <class Real>
 struct LogisticRow {
+  Real t0;
+  Real u;
   Real p;         // sg(t0)
   Real q;         // sg(-t0)
   Real turn;      // sign of u - t0
@@ -66,6 +68,16 @@ struct LogisticRow {
   SNAPML_HD Real moved(Real shrink, Real rest) const {
     return variance() * shrink / (rest + near() * shrink);
   }
+
+  // The same for any step: a long one may underflow both addends above, and the plain difference
+  // is accurate enough for it.
+  SNAPML_HD Real moved_by(Real step) const {
+    if (step > Real(kLongStep)) return scalar::fabs(sigmoid(t0 + turn * step) - p);
+    const Real shrink = one_minus_exp_minus(step);
+    return moved(shrink, step < Real(0.35) ? Real(1) - shrink : scalar::exp(-step));
+  }
+
+  static constexpr int kLongStep = 4;
 };
 
 template <class Real>
@@ -73,8 +85,12 @@ SNAPML_HD LogisticRow<Real> logistic_row(Real t0, Real u) {
   const Real e = scalar::exp(-scalar::fabs(t0));
   const Real large = Real(1) / (Real(1) + e), small = e * large;
   const Real d = u - t0;
-  return {t0 < Real(0) ? small : large, t0 < Real(0) ? large : small,
-          d < Real(0) ? Real(-1) : Real(1), scalar::fabs(d)};
+  return {t0,
+          u,
+          t0 < Real(0) ? small : large,
+          t0 < Real(0) ? large : small,
+          d < Real(0) ? Real(-1) : Real(1),
+          scalar::fabs(d)};
 }
 
 // Bregman divergence sp(u) - sp(t0) - sg(t0) (u - t0), a logistic row's gap, near u = t0: the
@@ -119,12 +135,14 @@ SNAPML_HD CoordinateStep<Real> coordinate_step(Logistic<Real>, Real state, Real 
   if (row.distance < Real(0.25)) {
     gap = logistic_gap_near(row);
     step = halley_step(-row.distance, k, row.variance(), row.skew());
-  } else {
+  } else if (row.distance < Real(row.kLongStep)) {
     const Real rest = scalar::exp(-row.distance);
     gap = scalar::log(row.near() + row.far() * rest) + row.far() * row.distance;
-    // Far away the ends say little; the sigmoid's steepest point is the better start.
-    step = row.distance > Real(4) ? -row.turn * t0
-                                  : hermite_guess(row, k, row.moved(Real(1) - rest, rest));
+    step = hermite_guess(row, k, row.moved(Real(1) - rest, rest));
+  } else {
+    // From so far the two ends say little; the sigmoid's steepest point is the better start.
+    gap = log1p_exp(row.u) - log1p_exp(row.t0) - row.p * (row.u - row.t0);
+    step = -row.turn * t0;
   }
   step = clamp(step, low, high);
   // A hundredth of the way loses a ten-thousandth of the step's gain, far less than the iteration
@@ -134,9 +152,7 @@ SNAPML_HD CoordinateStep<Real> coordinate_step(Logistic<Real>, Real state, Real 
   Real moved = Real(0);
   for (int iteration = 0;; ++iteration) {
     step = row.turn * ((t0 + row.turn * step) - t0);  // what the stored state will have moved by
-    const Real shrink = one_minus_exp_minus(step);
-    const Real rest = step < Real(0.35) ? Real(1) - shrink : scalar::exp(-step);
-    moved = row.moved(shrink, rest);
+    moved = row.moved_by(step);
     const Real residual = step - row.distance + k * moved;  // F, increasing in step
     if (scalar::fabs(residual) <= enough || iteration == 40) break;
     (residual > Real(0) ? high : low) = step;
