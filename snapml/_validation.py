@@ -207,6 +207,10 @@ def check_sample_weight(sample_weight: Any, matrix: Matrix) -> np.ndarray | None
             sample_weight, rows, dtype=matrix.dtype, ensure_non_negative=True
         )
     assert_all_finite(weights, input_name="sample_weight")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not np.isfinite(total):
+        raise ValueError(f"sample_weight: expected a sum that is finite in {matrix.dtype}")
     if not weights.any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weights
@@ -266,8 +270,8 @@ def check_finite_in(name: str, value: float, dtype: np.dtype) -> float:
     info = np.finfo(dtype)
     if not float(info.tiny) <= value <= float(info.max):
         raise ValueError(
-            f"{name}: expected a number between {info.tiny:.2g} and {info.max:.2g} for {dtype} "
-            f"data, got {value:.3g}"
+            f"{name}: expected a finite number between {info.tiny:.2g} and {info.max:.2g} "
+            f"for {dtype} data, got {value:.3g}"
         )
     return value
 
@@ -336,5 +340,5 @@ def _as_matrix(X: Any) -> Matrix:
     itemsize = X.dtype.itemsize
     is_strided_by_items = all(stride % itemsize == 0 for stride in X.strides)
     if not (X.flags.aligned and X.dtype.isnative and is_strided_by_items):
-        X = np.ascontiguousarray(X, dtype=X.dtype.newbyteorder("="))
+        X = np.array(X, dtype=X.dtype.newbyteorder("="), order="C", copy=True)
     return DenseMatrix(X)

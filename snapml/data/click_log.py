@@ -64,8 +64,8 @@ def make_click_log(
     indices = np.empty((n_rows, n_fields), dtype=np.int32)
     margin = np.full(n_rows, -1.3)
     for field in range(n_fields):
-        # Inverse of the Zipf distribution function, log(rank) / log(cardinality).
-        rank = np.floor(float(cardinality[field]) ** rng.random(n_rows)).astype(np.int64) - 1
+        # Inverse of the Zipf distribution function, log(rank) / log(cardinality + 1).
+        rank = np.floor((cardinality[field] + 1.0) ** rng.random(n_rows)).astype(np.int64) - 1
         category = offset[field] + np.minimum(rank, cardinality[field] - 1)
         margin += weight_of[category]
         indices[:, field] = column_of[category]

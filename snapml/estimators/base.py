@@ -32,7 +32,13 @@ from snapml.solvers.dual_coordinate_ascent import solve
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 
-__all__ = ["LinearClassifier", "LinearEstimator", "all_or_nothing", "binary_dataset"]
+__all__ = [
+    "LinearClassifier",
+    "LinearEstimator",
+    "all_or_nothing",
+    "binary_dataset",
+    "callers_level",
+]
 
 _logger = logging.getLogger("snapml")
 
@@ -46,7 +52,7 @@ class LinearEstimator(BaseEstimator):
     n_threads: int | None
     deterministic: bool
     device_ids: Any
-    verbose: int = 0
+    verbose: Any = 0
     coef_: Any
     intercept_: Any
 
@@ -58,7 +64,9 @@ class LinearEstimator(BaseEstimator):
         """Check tol, max_iter and verbose, and return the bounds of the fit."""
         tol = check_positive("tol", self.tol, allow_zero=True)
         check_scalar(max_iter, "max_iter", numbers.Integral, min_val=0)
-        check_scalar(self.verbose, "verbose", numbers.Integral, min_val=0)
+        verbose: Any = self.verbose
+        if not isinstance(verbose, numbers.Integral) or verbose < 0:
+            raise ValueError(f"verbose: expected an integer >= 0, got {verbose!r}")
         if self.verbose > 0:
             _show_log_lines()
         return StoppingRule(tol=tol, max_iter=int(max_iter), verbose=int(self.verbose))
@@ -87,9 +95,7 @@ class LinearEstimator(BaseEstimator):
         """Solve one problem, starting from another fit's dual variables where given."""
         if not np.isfinite(dataset.labels).all():
             raise ValueError(f"y: expected numbers that are finite in {dataset.labels.dtype}")
-        # float32 data resolve no finer: going on would change rounding errors only.
-        rounding = 8.0 * float(np.finfo(dataset.labels.dtype).eps)
-        rule = replace(rule, tol=max(rule.tol, rounding) if rule.tol > 0 else rule.tol)
+        rule = replace(rule, resolution=8.0 * float(np.finfo(dataset.labels.dtype).eps))
         try:
             engine = CpuEngine(
                 problem,
@@ -240,10 +246,13 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """Return the checked weight of every class, None where all are one."""
         if self.class_weight is None:
             return None
-        with np.errstate(divide="ignore"):  # a class without weight: refused or irrelevant
-            factors = compute_class_weight(
-                self.class_weight, classes=classes, y=y, sample_weight=sample_weight
-            )
+        try:
+            with np.errstate(divide="ignore"):  # a class without weight: refused or irrelevant
+                factors = compute_class_weight(
+                    self.class_weight, classes=classes, y=y, sample_weight=sample_weight
+                )
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"class_weight: {error}; got {self.class_weight!r}") from error
         for label, factor in zip(classes, factors, strict=True):
             has_rows = sample_weight is None or bool((sample_weight[y == label] > 0).any())
             if has_rows and not (math.isfinite(factor) and factor >= 0):
@@ -293,12 +302,18 @@ def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
         f"relative duality gap {relative:.2e} after {result.n_iter} epochs, tol={rule.tol:g} was "
         f"not reached; {hint}",
         ConvergenceWarning,
-        stacklevel=_callers_level(),
+        stacklevel=callers_level(),
     )
 
 
-def _callers_level() -> int:
-    """Return the stacklevel, for the function that asks, of the first frame outside the package."""
+def callers_level() -> int:
+    """Return the stacklevel, for the function that asks, of the first frame outside the package.
+
+    Returns
+    -------
+    int
+        For `warnings.warn`.
+    """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("snapml"):
         level, frame = level + 1, frame.f_back

@@ -18,7 +18,7 @@ from snapml._validation import (
     check_positive,
     check_sample_weight,
 )
-from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset
+from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset, callers_level
 from snapml.problems import Intercept, Logistic, Problem
 from snapml.solvers.result import FitResult
 
@@ -244,7 +244,7 @@ class LogisticRegression(LinearClassifier):
             warnings.warn(
                 f"n_jobs={self.n_jobs} has no effect, as in scikit-learn; use n_threads",
                 FutureWarning,
-                stacklevel=3,
+                stacklevel=callers_level(),
             )
         if not self.fit_intercept:
             return Problem(Logistic())
@@ -261,7 +261,7 @@ class LogisticRegression(LinearClassifier):
                 f"penalty={self.penalty!r} is deprecated, as in scikit-learn 1.8, and will go in "
                 "1.10: leave it out and use l1_ratio (0 is 'l2', 1 is 'l1') or C=np.inf (None)",
                 FutureWarning,
-                stacklevel=4,
+                stacklevel=callers_level(),
             )
             if self.penalty not in ("l1", "l2", "elasticnet", None):
                 raise ValueError(

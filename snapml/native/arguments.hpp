@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "snapml/config.hpp"
 
@@ -17,6 +18,7 @@ using ReadOnlyArray = nb::ndarray<nb::ro, nb::device::cpu>;
 
 template <class Real>
 constexpr const char* dtype_name() {
+  if (std::is_integral_v<Real>) return sizeof(Real) == 4 ? "int32" : "int64";
   return sizeof(Real) == 4 ? "float32" : "float64";
 }
 

@@ -6,6 +6,8 @@
 #include <nanobind/stl/tuple.h>
 
 #include <atomic>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <tuple>
 
@@ -58,11 +60,25 @@ Rows dense_rows_of(const ReadOnlyArray& values, nb::object owner) {
           std::move(owner)};
 }
 
+// What the caller gives as an array, or an error that says which argument is none.
+ReadOnlyArray array_argument(const nb::object& object, const char* name) {
+  ReadOnlyArray array;
+  if (!nb::try_cast(object, array)) {
+    throw std::invalid_argument(std::string(name) +
+                                ": expected a NumPy array of numbers in native byte order");
+  }
+  return array;
+}
+
 Rows dense_rows(nb::object owner) {
-  const auto values = nb::cast<ReadOnlyArray>(owner);
+  const auto values = array_argument(owner, "values");
   if (values.ndim() != 2) {
     throw std::invalid_argument("values: expected 2 dimensions, got " +
                                 std::to_string(values.ndim()));
+  }
+  const std::size_t itemsize = values.itemsize();
+  if (itemsize != 0 && reinterpret_cast<std::uintptr_t>(values.data()) % itemsize != 0) {
+    throw std::invalid_argument("values: expected aligned elements, got misaligned ones");
   }
   if (values.dtype() == nb::dtype<float>()) return dense_rows_of<float>(values, owner);
   if (values.dtype() == nb::dtype<double>()) return dense_rows_of<double>(values, owner);
@@ -121,10 +137,13 @@ Rows compressed_rows_of(const ReadOnlyArray& indptr, const ReadOnlyArray& indice
 
 Rows compressed_rows(ThreadPool& pool, nb::object indptr, nb::object indices, nb::object values,
                      double constant, bool is_float64, int64 n_cols) {
-  const auto offsets = nb::cast<ReadOnlyArray>(indptr);
-  const auto columns = nb::cast<ReadOnlyArray>(indices);
+  if (n_cols < 0) {
+    throw std::invalid_argument("n_cols: expected at least 0, got " + std::to_string(n_cols));
+  }
+  const auto offsets = array_argument(indptr, "indptr");
+  const auto columns = array_argument(indices, "indices");
   std::optional<ReadOnlyArray> stored;
-  if (!values.is_none()) stored = nb::cast<ReadOnlyArray>(values);
+  if (!values.is_none()) stored = array_argument(values, "values");
   nb::object owner = nb::make_tuple(indptr, indices, values);
   const auto build = [&](auto real, auto index) {
     return compressed_rows_of<decltype(real), decltype(index)>(offsets, columns, stored, constant,
@@ -170,7 +189,7 @@ std::tuple<double, double, double> dual_epoch(ThreadPool& pool, const Rows& rows
                                               std::optional<AnyArray> replicas, double sigma,
                                               double outer, double relaxation, int64 rounds,
                                               int block_rows, uint64 seed, uint64 epoch) {
-  if (rounds < 1 || !(sigma >= 1) || !(outer >= 1)) {
+  if (rounds < 1 || rounds > std::numeric_limits<int>::max() || !(sigma >= 1) || !(outer >= 1)) {
     throw std::invalid_argument("expected rounds, sigma and outer >= 1, got " +
                                 std::to_string(rounds) + ", " + std::to_string(sigma) + ", " +
                                 std::to_string(outer));
@@ -368,12 +387,19 @@ NB_MODULE(_native, m) {
         nb::arg("shard"), nb::arg("margins"), nb::arg("shift"));
   m.def("loss_slope", &loss_slope_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("shard"), nb::arg("margins"), nb::arg("shift"));
-  m.def("penalty_value", [](ThreadPool& pool, const ReadOnlyArray& w) {
-    return with_vector(w, [&](const auto* p, int64 n) { return penalty_value(p, n, pool); });
-  });
-  m.def("penalty_conjugate", [](ThreadPool& pool, const ReadOnlyArray& v) {
-    return with_vector(v, [&](const auto* p, int64 n) { return penalty_conjugate(p, n, pool); });
-  });
+  m.def(
+      "penalty_value",
+      [](ThreadPool& pool, const ReadOnlyArray& w) {
+        return with_vector(w, [&](const auto* p, int64 n) { return penalty_value(p, n, pool); });
+      },
+      nb::arg("pool"), nb::arg("w"));
+  m.def(
+      "penalty_conjugate",
+      [](ThreadPool& pool, const ReadOnlyArray& v) {
+        return with_vector(v,
+                           [&](const auto* p, int64 n) { return penalty_conjugate(p, n, pool); });
+      },
+      nb::arg("pool"), nb::arg("v"));
   m.def("margins", &margins_into, nb::arg("pool"), nb::arg("rows"), nb::arg("coef"),
         nb::arg("intercept"), nb::arg("out"));
   m.def("get_thread_limit", &snapml_get_num_threads);

@@ -21,6 +21,7 @@ _logger = logging.getLogger("snapml")
 _MOST_BLOCK_ROWS = 16
 _DENSE_BLOCK_BYTES = 256
 _SPARSE_BLOCK_BYTES = 4096
+_TINY = float(np.finfo(np.float64).tiny)  # stands for a sum of weights that is zero
 
 
 class NonFiniteError(ValueError):
@@ -115,8 +116,8 @@ class CpuEngine:
         stiffness = norm_sq_sum * self._dataset.weight if weights is None else norm_sq_sum
         sums = communicator.allreduce_sum(np.array([stiffness, total, float(matrix.shape[0])]))
         _check_range(float(sums[0]), matrix.dtype)
-        self._mean_norm_sq = float(sums[0] / sums[1])
-        self.mean_stiffness = float(sums[0] / sums[2])
+        self._mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
+        self.mean_stiffness = float(sums[0]) / float(sums[2])
         self.tau = self._intercept_column(float(sums[1]))
         self._shard = _native.Shard.make(
             self._dataset.labels,
@@ -297,7 +298,7 @@ class CpuEngine:
                 sums = np.einsum("ij,i->j", values, weights, dtype=np.float64)
                 total = _wide_sum(weights)
             both = communicator.allreduce_sum(np.append(sums, total))
-            mean: np.ndarray = (both[:-1] / both[-1]).astype(matrix.dtype)
+            mean: np.ndarray = (both[:-1] / max(both[-1], _TINY)).astype(matrix.dtype)
         return mean
 
     def _intercept_column(self, total_weight: float) -> float:
@@ -311,7 +312,9 @@ class CpuEngine:
         if self.problem.intercept is Intercept.PENALISED:
             return self.problem.intercept_scaling
         typical = min(self._mean_norm_sq, math.sqrt(self._mean_norm_sq))
-        return self._column_scale * math.sqrt(max(0.1 * typical, 100.0 / total_weight))
+        column = math.sqrt(max(0.1 * typical, 100.0 / max(total_weight, _TINY)))
+        # A steep column is no use beyond the range in which its square is still a number.
+        return self._column_scale * min(column, 1e12)
 
     def _merges_per_epoch(self) -> int:
         """Return how often replicas are merged: as often as costs little.
@@ -425,9 +428,9 @@ def _checked_rows(
 
 def _check_range(norm_sq_sum: float, dtype: np.dtype) -> None:
     """Refuse rows so long, or so heavy, that a step would overflow."""
-    largest = float(np.finfo(dtype).max) / 1e3
-    if not norm_sq_sum < largest:
+    largest = float(np.finfo(dtype).max)
+    if not norm_sq_sum < largest / 1e3:  # room for the factors of a step
         raise ValueError(
-            f"expected sum_i c_i ||x_i||^2 and sum_i ||x_i||^2 below {largest:.2g} for {dtype} "
-            f"data, got {norm_sq_sum:.2g}: scale the features, or regularise more"
+            f"expected squared norms of the rows, alone and times C, that add up to much less than "
+            f"{largest:.2g} in {dtype}, got {norm_sq_sum:.2g}; scale the columns"
         )

@@ -24,11 +24,15 @@ class StoppingRule:
         Most epochs.
     verbose : int
         Log one line every `verbose` epochs; 0 is silent.
+    resolution : float
+        Relative gap below which the data's number type may not let it shrink any further: there
+        a certified gap that has stopped to shrink counts as met.
     """
 
     tol: float
     max_iter: int
     verbose: int = 0
+    resolution: float = 0.0
 
     def is_met(self, gap: float, objective: float) -> bool:
         """Return whether a gap is small enough."""
@@ -50,6 +54,8 @@ class Progress:
     _correction: float = 1.0
     _predicted: float = math.inf
     _is_met: bool = False
+    _halved_gap: float = math.inf
+    _halved_at: int = 0
 
     def see_epoch(self, gap: float) -> bool:
         """Record the running gap of an epoch.
@@ -108,7 +114,16 @@ class Progress:
                 gap / abs(objective) if objective else math.inf,
                 self.elapsed_s,
             )
-        self._is_met = self.rule.is_met(gap, objective)
+        self._is_met = self.rule.is_met(gap, objective) or self._is_stuck(gap, objective)
+
+    def _is_stuck(self, gap: float, objective: float) -> bool:
+        """Return whether a gap at the data's resolution has not halved for half of the epochs."""
+        epoch = len(self.history)
+        if gap <= 0.5 * self._halved_gap:
+            self._halved_gap, self._halved_at = gap, epoch
+        has_stopped = epoch > 2 * self._halved_at + 20
+        at_resolution = gap <= self.rule.resolution * abs(objective)
+        return self.rule.tol > 0.0 and has_stopped and at_resolution
 
     @property
     def is_met(self) -> bool:

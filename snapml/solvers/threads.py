@@ -31,7 +31,8 @@ class _NativeThreadController(threadpoolctl.LibController):
         return int(self.dynlib.snapml_get_num_threads()) or available_threads()
 
     def set_num_threads(self, num_threads: int) -> None:
-        self.dynlib.snapml_set_num_threads(num_threads)
+        # The number read where there is no limit lifts it: threadpoolctl restores what it read.
+        self.dynlib.snapml_set_num_threads(0 if num_threads == available_threads() else num_threads)
 
     def get_version(self) -> str | None:
         return None

@@ -1,0 +1,82 @@
+"""Who may import whom, and what stays unimported until it is asked for."""
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import snapml
+from snapml import _native
+
+PACKAGE = Path(snapml.__file__).parent
+ROOT = PACKAGE.parent
+OPTIONAL = {"cupy", "mpi4py", "pyspark", "matplotlib", "pyarrow", "pandas", "polars"}
+MAY_IMPORT_NATIVE = {"solvers/cpu_engine.py", "solvers/threads.py"}
+
+
+def test_layers_import_only_what_lies_below_them():
+    lint_imports = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
+    if lint_imports is None:
+        pytest.skip("import-linter is not installed: pip install -e '.[lint]'")
+    command = [lint_imports, "--no-cache", "--config", str(ROOT / "pyproject.toml")]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+def imports_native(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+        elif isinstance(node, ast.Import):
+            names = {alias.name for alias in node.names}
+        else:
+            continue
+        if "snapml._native" in names:
+            return True
+    return False
+
+
+def test_only_the_cpu_engine_and_its_threads_import_the_extension():
+    found = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if imports_native(p)}
+    assert found == MAY_IMPORT_NATIVE
+
+
+def loaded_by(statement):
+    script = f"import json, sys; {statement}; print(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-c", script]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(json.loads(process.stdout))
+
+
+def test_importing_the_library_loads_no_optional_package():
+    """None but those that scikit-learn looks for when it is imported itself."""
+    loaded = loaded_by("import snapml")
+    assert "snapml" in loaded
+    assert not OPTIONAL & (loaded - loaded_by("import sklearn.base"))
+
+
+def test_library_can_be_imported_where_no_optional_package_is_installed():
+    blocked = f"sys.modules |= dict.fromkeys({sorted(OPTIONAL)})"
+    assert "snapml" in loaded_by(f"{blocked}; import snapml")
+
+
+def test_stub_lists_what_the_extension_offers():
+    stub = ast.parse((PACKAGE / "_native.pyi").read_text())
+    declared = {
+        node.name: node for node in stub.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    }
+    offered = {name for name in vars(_native) if not name.startswith("_")}
+    assert set(declared) == offered
+    for name, node in declared.items():
+        if isinstance(node, ast.FunctionDef):
+            # nanobind writes the signature as the first line of the docstring.
+            signature = getattr(_native, name).__doc__.splitlines()[0]
+            names = re.findall(r"(\w+): ", signature)
+            assert len(names) == len(node.args.args), f"{name}: {signature}"
+            for found, argument in zip(names, node.args.args, strict=True):
+                assert found == argument.arg, f"{name}: {signature}"

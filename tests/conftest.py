@@ -1,0 +1,27 @@
+"""Fixtures of all tests: every registered loss, both number types, property tests that repeat."""
+
+import hypothesis
+import numpy as np
+import pytest
+
+from snapml.problems import Loss
+from snapml.solvers import threads
+
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", params=Loss.__subclasses__(), ids=lambda cls: cls.__name__)
+def loss(request):
+    return request.param()
+
+
+@pytest.fixture(scope="session", params=["float32", "float64"])
+def dtype(request):
+    return np.dtype(request.param)
+
+
+@pytest.fixture
+def small_data_get_threads(monkeypatch):
+    """Let a fit on a few rows use as many threads as it asks for."""
+    monkeypatch.setattr(threads, "_ENTRIES_PER_THREAD", 1)

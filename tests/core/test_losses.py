@@ -1,0 +1,125 @@
+"""What every registered loss must satisfy, in float32 and in float64."""
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import example, given
+from reference.data import rounding
+from reference.losses import ORACLES
+
+from snapml.problems import Logistic
+
+from .scalars import labels_of, legal_label, legal_state, quantity
+
+NUMBERS = st.floats(-1e4, 1e4, width=32)
+
+
+def margins_off_kinks(loss, y):
+    z = np.linspace(-9, 9, 61)
+    kinks = ORACLES[loss.core_name].kinks
+    return [m for m in z if all(abs(y * m - kink) > 0.05 for kink in kinks)]
+
+
+def central_difference(loss, name, z, y, dtype):
+    """Return the slope of a quantity and the rounding and truncation it may suffer."""
+    eps = rounding(dtype)
+    width = eps ** (1 / 3) * (1 + abs(z))
+    low, high = (float(dtype.type(z + side * width)) for side in (-1, 1))
+    values = [quantity(loss, name, x, y, dtype) for x in (low, high)]
+    slope = (values[1] - values[0]) / (high - low)
+    return slope, 4 * eps ** (2 / 3) * (1 + np.abs(values).max())
+
+
+@pytest.mark.parametrize("name", ["value", "gradient", "curvature"])
+def test_function_of_the_margin_equals_the_textbook_formula(loss, dtype, name):
+    for y in labels_of(loss):
+        for z in margins_off_kinks(loss, y):
+            exact = getattr(ORACLES[loss.core_name], name)(np.float64(dtype.type(z)), y)
+            # A rounding of y z shifts the margin by as much.
+            tolerance = 8 * rounding(dtype) * (1 + abs(y) + abs(z)) * (1 + abs(exact))
+            assert quantity(loss, name, z, y, dtype) == pytest.approx(exact, rel=0, abs=tolerance)
+
+
+def test_conjugate_equals_the_textbook_formula(loss, dtype):
+    for y in labels_of(loss):
+        for u in np.linspace(-3, 3, 25):
+            exact = ORACLES[loss.core_name].conjugate(u, y)
+            tolerance = 8 * rounding(dtype) * (1 + abs(u) + abs(y)) ** 2
+            assert quantity(loss, "conjugate", u, y, dtype) == pytest.approx(exact, abs=tolerance)
+
+
+@pytest.mark.parametrize(("name", "derivative"), [("value", "gradient"), ("gradient", "curvature")])
+def test_derivative_is_the_slope_of_what_it_derives(loss, dtype, name, derivative):
+    for y in labels_of(loss):
+        for z in margins_off_kinks(loss, y):
+            slope, tolerance = central_difference(loss, name, z, y, dtype)
+            assert quantity(loss, derivative, z, y, dtype) == pytest.approx(slope, abs=tolerance)
+
+
+@given(z=NUMBERS, other=NUMBERS, number=NUMBERS)
+@example(z=0.0, other=1.0, number=1.0)
+@example(z=1.0, other=-1.0, number=-1.0)
+@example(z=-1e4, other=1e4, number=1e4)
+def test_value_and_conjugate_never_add_up_to_less_than_the_product(loss, dtype, z, other, number):
+    y = legal_label(loss, number)
+    u = quantity(loss, "gradient", other, y, dtype)
+    value = quantity(loss, "value", z, y, dtype)
+    conjugate = quantity(loss, "conjugate", u, y, dtype)
+    scale = value + abs(conjugate) + abs(z * u) + abs(y * u) + y * y
+    assert value + conjugate - z * u >= -8 * rounding(dtype) * scale
+
+
+@given(z=NUMBERS, number=NUMBERS)
+@example(z=0.0, number=1.0)
+@example(z=1.0, number=1.0)
+@example(z=1e4, number=-1e4)
+def test_value_and_conjugate_add_up_to_the_product_at_the_gradient(loss, dtype, z, number):
+    y = legal_label(loss, number)
+    u = quantity(loss, "gradient", z, y, dtype)
+    value = quantity(loss, "value", z, y, dtype)
+    conjugate = quantity(loss, "conjugate", u, y, dtype)
+    eps = rounding(dtype)
+    # The gradient's own rounding moves the conjugate by that times its slope, which is z; where
+    # the gradient rounds to a bound, by the entropy of one rounding.
+    scale = value + abs(conjugate) + (1 + abs(z) + abs(y)) * (1 + abs(u)) - np.log(eps)
+    assert abs(value + conjugate - z * u) <= 8 * eps * scale
+
+
+@given(x=NUMBERS, number=NUMBERS)
+@example(x=0.0, number=1.0)
+@example(x=1.0, number=-1.0)
+@example(x=-1e4, number=1e4)
+def test_dual_variable_is_the_negative_gradient_at_its_state(loss, dtype, x, number):
+    y = legal_label(loss, number)
+    if ORACLES[loss.core_name].is_smooth:
+        gradient = quantity(loss, "gradient", x, y, dtype)
+        assert quantity(loss, "dual", x, y, dtype) == -gradient
+    else:  # the state is a share of the way from one one-sided gradient at the kink to the other
+        share = legal_state(loss, x, y)
+        (kink,) = ORACLES[loss.core_name].kinks
+        below, above = (quantity(loss, "gradient", y * m, y, dtype) for m in (kink - 1, kink + 1))
+        mixed = -(share * below + (1 - share) * above)
+        assert quantity(loss, "dual", share, y, dtype) == pytest.approx(mixed, abs=1e-15)
+
+
+def test_start_is_the_state_of_a_dual_variable_of_zero(loss, dtype):
+    for y in labels_of(loss):
+        start = quantity(loss, "start", 0.0, y, dtype)
+        # Zero to working precision: squared, it is lost beside any other number.
+        assert abs(quantity(loss, "dual", start, y, dtype)) <= rounding(dtype) ** 2
+        assert float(dtype.type(start)) == start
+
+
+@pytest.mark.parametrize("name", ["value", "gradient", "curvature", "dual"])
+def test_huge_margins_stay_finite(loss, dtype, name):
+    # The square of more than 1e19 leaves float32.
+    for size in (80.0, 1e4, 1e30 if dtype == np.float64 else 1e15):
+        for z in (-size, size):
+            for y in labels_of(loss):
+                assert np.isfinite(quantity(loss, name, z, y, dtype))
+
+
+def test_logistic_value_keeps_its_relative_precision_far_from_the_margin(dtype):
+    for m in (20.0, 60.0, 80.0):
+        found = quantity(Logistic(), "value", m, 1.0, dtype)
+        assert found == pytest.approx(np.exp(-m), rel=m * rounding(dtype))

@@ -1,0 +1,22 @@
+"""scikit-learn's own checks of an estimator, none of them expected to fail."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from snapml import LinearSVC, LogisticRegression, Ridge
+
+
+# scikit-learn runs the checks of its own estimators with this warning off too: some of them set
+# max_iter to a handful, or pose problems on a scale of 1e6 that no tolerance was chosen for.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    [
+        LogisticRegression(),
+        LogisticRegression(solver="liblinear"),
+        LinearSVC(),
+        LinearSVC(loss="hinge"),
+        Ridge(),
+    ]
+)
+def test_scikit_learn_check_passes(estimator, check):
+    check(estimator)

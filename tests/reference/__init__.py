@@ -1,0 +1,1 @@
+"""Oracles in plain NumPy, written from textbook formulas; the library never imports them."""

@@ -1,0 +1,115 @@
+"""The losses in plain NumPy: value, derivatives, conjugate, dual variable, gap.
+
+Labels y are -1 or +1 for the classification losses. All functions work elementwise in the type
+of their arguments, so that `numpy.longdouble` gives an oracle for float64.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Elementwise = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class LossOracle:
+    """One loss l(z, y).
+
+    Attributes
+    ----------
+    value, gradient, curvature : callable
+        l, l' and l'' in the margin z.
+    conjugate : callable
+        l*(u) = sup_z (u z - l(z)).
+    dual : callable
+        beta / c from the stored state and the label.
+    kinks : tuple of float
+        Values of y z at which the gradient or the curvature jumps.
+    is_smooth : bool
+        Whether the gradient is continuous, and the state therefore a margin.
+    max_curvature : float
+        Largest l''.
+    """
+
+    value: Elementwise
+    gradient: Elementwise
+    curvature: Elementwise
+    conjugate: Elementwise
+    dual: Elementwise
+    kinks: tuple[float, ...] = ()
+    is_smooth: bool = True
+    max_curvature: float = 0.0
+
+    def gap(self, state: np.ndarray, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return l(z) + l*(-beta) + beta z: what one row adds to the duality gap."""
+        beta = self.dual(state, y)
+        if self.is_smooth:  # the same, as a Bregman divergence: no conjugate near its bounds
+            return self.value(z, y) - self.value(state, y) + beta * (z - state)
+        return self.value(z, y) + self.conjugate(-beta, y) + beta * z
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.exp(-np.logaddexp(0, -x))
+
+
+def _x_log_x(x: np.ndarray) -> np.ndarray:
+    return x * np.log(np.where(x > 0, x, 1))
+
+
+def _logistic_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
+    a = -u * y
+    entropy = _x_log_x(a) + _x_log_x(1 - a)
+    return np.where((a >= 0) & (a <= 1), entropy, np.inf)
+
+
+def _hinge_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
+    a = -u * y
+    return np.where((a >= 0) & (a <= 1), -a, np.inf)
+
+
+def _squared_hinge_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
+    a = -u * y
+    return np.where(a >= 0, a**2 / 4 - a, np.inf)
+
+
+def _squared_hinge_gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return -2 * y * np.maximum(0, 1 - y * z)
+
+
+ORACLES = {
+    "Logistic": LossOracle(
+        value=lambda z, y: np.logaddexp(0, -y * z),
+        gradient=lambda z, y: -y * _sigmoid(-y * z),
+        curvature=lambda z, y: _sigmoid(z) * _sigmoid(-z),
+        conjugate=_logistic_conjugate,
+        dual=lambda state, y: y * _sigmoid(-y * state),
+        max_curvature=0.25,
+    ),
+    "Squared": LossOracle(
+        value=lambda z, y: (z - y) ** 2 / 2,
+        gradient=lambda z, y: z - y,
+        curvature=lambda z, y: np.ones_like(z),
+        conjugate=lambda u, y: u * y + u**2 / 2,
+        dual=lambda state, y: y - state,
+        max_curvature=1.0,
+    ),
+    "Hinge": LossOracle(
+        value=lambda z, y: np.maximum(0, 1 - y * z),
+        gradient=lambda z, y: np.where(y * z < 1, -y, 0),
+        curvature=lambda z, y: np.zeros_like(z),
+        conjugate=_hinge_conjugate,
+        dual=lambda state, y: y * state,
+        kinks=(1.0,),
+        is_smooth=False,
+    ),
+    "SquaredHinge": LossOracle(
+        value=lambda z, y: np.maximum(0, 1 - y * z) ** 2,
+        gradient=_squared_hinge_gradient,
+        curvature=lambda z, y: np.where(y * z < 1, 2.0, 0.0),
+        conjugate=_squared_hinge_conjugate,
+        dual=lambda state, y: -_squared_hinge_gradient(state, y),
+        kinks=(1.0,),
+        max_curvature=2.0,
+    ),
+}

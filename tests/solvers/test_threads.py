@@ -1,0 +1,135 @@
+"""How many threads a fit may use, and who has a say in it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import threadpoolctl
+
+from snapml import _native
+from snapml.solvers import threads
+from snapml.solvers.threads import available_threads, resolve_n_threads
+
+ENOUGH = 1000 * threads._ENTRIES_PER_THREAD
+
+
+@pytest.fixture
+def eight_available(monkeypatch):
+    monkeypatch.setattr(threads, "available_threads", lambda: 8)
+
+
+@pytest.mark.parametrize(
+    ("n_threads", "expected"),
+    [(None, 8), (1, 1), (3, 3), (8, 8), (20, 20), (-1, 8), (-2, 7), (-8, 1), (-9, 1), (-100, 1)],
+)
+@pytest.mark.usefixtures("eight_available")
+def test_wish_is_counted_as_joblib_counts(n_threads, expected):
+    assert resolve_n_threads(n_threads, ENOUGH) == expected
+
+
+@pytest.mark.parametrize("n_threads", [0, 1.5, "2", True, False])
+def test_other_wishes_are_refused(n_threads):
+    with pytest.raises(ValueError, match=f"other than 0, got {n_threads!r}"):
+        resolve_n_threads(n_threads, ENOUGH)
+
+
+@pytest.mark.usefixtures("eight_available")
+def test_small_data_get_fewer_threads_than_asked_for():
+    per_thread = threads._ENTRIES_PER_THREAD
+    sizes = [0, 1, per_thread - 1, per_thread, 2 * per_thread - 1, 2 * per_thread, ENOUGH]
+    assert [resolve_n_threads(3, size) for size in sizes] == [1, 1, 1, 1, 1, 2, 3]
+
+
+@pytest.fixture
+def many_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(threads, "_read", lambda path: None)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    return monkeypatch
+
+
+def test_all_cores_are_available_where_nothing_limits_them(many_cores):
+    assert available_threads() == 64
+
+
+def test_affinity_limits(many_cores):
+    many_cores.setattr(os, "sched_getaffinity", lambda pid: {0, 5, 7}, raising=False)
+    assert available_threads() == 3
+
+
+def test_count_of_cores_serves_where_there_is_no_affinity(many_cores):
+    many_cores.delattr(os, "sched_getaffinity", raising=False)
+    many_cores.setattr(os, "cpu_count", lambda: 6)
+    assert available_threads() == 6
+    many_cores.setattr(os, "cpu_count", lambda: None)
+    assert available_threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("3", 3), ("3,2", 3), (" 5 ", 5), ("", 64), ("0", 64), ("-1", 64), ("many", 64), ("99", 64)],
+)
+def test_omp_num_threads_limits(many_cores, value, expected):
+    many_cores.setenv("OMP_NUM_THREADS", value)
+    assert available_threads() == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.max": "max 100000"}, 64),
+        ({"cpu.max": "200000 100000"}, 2),
+        ({"cpu.max": "250000 100000"}, 3),
+        ({"cpu.max": "10000 100000"}, 1),
+        ({"cpu.max": "9900000 100000"}, 64),
+        ({"cpu.cfs_quota_us": "150000", "cpu.cfs_period_us": "100000"}, 2),
+        ({"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}, 64),
+        ({"cpu.cfs_quota_us": "150000"}, 64),
+        ({"cpu.max": "max 100000", "cpu.cfs_quota_us": "1", "cpu.cfs_period_us": "1"}, 1),
+        ({}, 64),
+    ],
+)
+def test_quota_of_the_control_group_limits(many_cores, files, expected):
+    many_cores.setattr(threads, "_read", lambda path: files.get(path.name))
+    assert available_threads() == expected
+
+
+def test_file_that_is_not_there_reads_as_none(tmp_path):
+    assert threads._read(tmp_path / "cpu.max") is None
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert threads._read(tmp_path / "cpu.max") == "max 100000"
+
+
+@pytest.mark.parametrize("user_api", ["snapml", None])
+def test_threadpoolctl_limits(user_api):
+    with threadpoolctl.threadpool_limits(1, user_api=user_api):
+        assert resolve_n_threads(4, ENOUGH) == 1
+        assert resolve_n_threads(None, ENOUGH) == 1
+    with threadpoolctl.threadpool_limits(3, user_api=user_api):
+        assert resolve_n_threads(4, ENOUGH) == 3
+
+
+def test_threadpoolctl_leaves_no_limit_behind():
+    many = available_threads() + 2
+    before = resolve_n_threads(many, ENOUGH)
+    with threadpoolctl.threadpool_limits(1, user_api="snapml"):
+        pass
+    assert resolve_n_threads(many, ENOUGH) == before == many
+    assert _native.get_thread_limit() == 0
+
+
+def test_threadpoolctl_lists_the_engine():
+    (info,) = threadpoolctl.ThreadpoolController().select(user_api="snapml").info()
+    assert info["internal_api"] == "snapml"
+    assert info["num_threads"] >= 1
+
+
+def test_omp_num_threads_is_heard_by_a_fresh_process():
+    script = "from snapml.solvers.threads import available_threads; print(available_threads())"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "1"
