@@ -148,7 +148,8 @@ def check_classes(estimator: Any, y: np.ndarray, sample_weight: np.ndarray | Non
     """
     check_classification_targets(y)
     classes = np.unique(y)
-    check_weighted_classes(estimator, y, sample_weight)
+    if sample_weight is not None or len(classes) < 2:
+        check_weighted_classes(estimator, y, sample_weight)
     return classes
 
 
