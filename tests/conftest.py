@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from snapml.problems import Loss
-from snapml.solvers import threads
+from snapml.solvers import dual_coordinate_ascent, threads
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("repeatable")
@@ -25,3 +25,9 @@ def dtype(request):
 def small_data_get_threads(monkeypatch):
     """Let a fit on a few rows use as many threads as it asks for."""
     monkeypatch.setattr(threads, "_ENTRIES_PER_THREAD", 1)
+
+
+@pytest.fixture
+def no_polish(monkeypatch):
+    """Let a fit on a few rows stop where the tolerance is met, like one on many."""
+    monkeypatch.setattr(dual_coordinate_ascent, "_FREE_VISITS", 0)

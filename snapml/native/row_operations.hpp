@@ -3,8 +3,8 @@
 
 #include "snapml/views.hpp"
 
-// A dense row is the one place where wider registers pay (benchmarks/results/epoch_speed.csv);
-// the loader picks the clone. No -ffast-math: the accumulators below state the order of the sum.
+// Dense rows run through wider registers where the processor has them: the loader picks the clone.
+// Sparse rows do not profit. No -ffast-math: the accumulators below state the order of the sum.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
 #define SNAPML_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -145,7 +145,7 @@ void row_add(const CompressedRow<Real, Index>& row, Real scale, Real* vector) {
 }
 
 // Asks for what the next row will gather while this row's step still computes: the step is a chain
-// of dependent operations and leaves the memory idle (benchmarks/results/epoch_speed.csv).
+// of dependent operations and leaves the memory idle.
 template <class Real, class Index>
 void prefetch_row(const CompressedRow<Real, Index>& row, const Real* vector) {
   for (int64 k = 0; k < row.n_stored; ++k) __builtin_prefetch(vector + row.indices[k], 1);

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from snapml.problems import Intercept
-from snapml.solvers import dual_coordinate_ascent
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case
 from .simulated import solve_shards
+
+pytestmark = pytest.mark.usefixtures("no_polish")  # threads of Python meet slowly
 
 TOL = 1e-4
 # Row numbers at which the 60 rows are cut.
@@ -19,12 +20,6 @@ CUTS = {
     "two uneven shards": (7,),
     "three uneven shards": (3, 50),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_polish(monkeypatch):
-    """Stop where the tolerance is met: threads of Python meet slowly."""
-    monkeypatch.setattr(dual_coordinate_ascent, "_FREE_VISITS", 0)
 
 
 def solve_cut(case, cuts, tol=TOL, max_iter=3000, **options):

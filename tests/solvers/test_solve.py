@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from reference.data import rounding
 
 from snapml.problems import Hinge, Intercept, Logistic, Squared
 from snapml.solvers import threads
@@ -28,7 +29,7 @@ def is_sparse(request):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.usefixtures("small_data_get_threads")
+@pytest.mark.usefixtures("small_data_get_threads", "no_polish")
 def test_fit_reaches_the_reference_optimum(loss, intercept, dtype, is_sparse, n_threads):
     case = Case(loss, intercept, dtype.name, is_sparse)
     tol = TIGHT[dtype.name]
@@ -66,14 +67,22 @@ def test_certified_gap_is_never_below_the_suboptimality(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_certified_gap_holds_where_a_fit_goes_on_after_it_has_converged(loss, intercept, seed):
+def test_certified_gap_holds_where_a_fit_goes_on_after_it_has_converged(
+    loss, intercept, dtype, seed
+):
     """Small data are polished to rounding level; what is returned is what was certified."""
-    case = Case(loss, intercept, "float32", seed=seed)
+    case = Case(loss, intercept, dtype.name, seed=seed)
     for tol in (0.3, 0.1, 0.03):
         result = case.fit(tol=tol, max_iter=10)
         objective = case.objective.primal(result.coef, result.intercept)
         assert result.objective == pytest.approx(objective, rel=EXACT)
         assert result.gap >= case.suboptimality(result) - EXACT * objective
+
+
+def test_small_data_are_polished_to_rounding_level(intercept, dtype):
+    case = Case(Logistic(), intercept, dtype.name)
+    result = case.fit(tol=1e-2, max_iter=1000)
+    assert result.gap <= 1e3 * rounding(dtype) ** 2 * result.objective + 1e-14 * result.objective
 
 
 def test_gap_of_an_untrained_model_is_the_loss_at_zero(loss, is_sparse):
