@@ -3,10 +3,10 @@
 The estimators follow scikit-learn's names, parameters and meanings.
 """
 
-from importlib import metadata as _metadata
+from snapml._distribution import installed_version
 
-from snapml.estimators import LinearSVC, LogisticRegression, Ridge
+__version__ = installed_version()
+
+from snapml.estimators import LinearSVC, LogisticRegression, Ridge  # after the check
 
 __all__ = ["LinearSVC", "LogisticRegression", "Ridge", "__version__"]
-
-__version__ = _metadata.version("snapml-open")
