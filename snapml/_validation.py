@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from typing import Any, NoReturn
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -101,7 +101,7 @@ def check_predict_input(estimator: Any, X: Any) -> Matrix:
     return _as_matrix(X)
 
 
-def raise_non_finite(estimator: Any, X: Any) -> None:
+def raise_non_finite(estimator: Any, X: Any) -> NoReturn:
     """Raise scikit-learn's error about NaN or infinity in X.
 
     Parameters
@@ -124,7 +124,7 @@ def raise_non_finite(estimator: Any, X: Any) -> None:
     raise ValueError(f"Input X of {name} contains NaN or infinity")
 
 
-def check_classes(estimator: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
+def check_classes(estimator: Any, y: np.ndarray) -> np.ndarray:
     """Return the class labels.
 
     Parameters
@@ -133,8 +133,6 @@ def check_classes(estimator: Any, y: np.ndarray, sample_weight: np.ndarray | Non
         Named in messages.
     y : ndarray of shape (n_rows,)
         Targets.
-    sample_weight : ndarray of shape (n_rows,) or None
-        Checked weights.
 
     Returns
     -------
@@ -144,17 +142,16 @@ def check_classes(estimator: Any, y: np.ndarray, sample_weight: np.ndarray | Non
     Raises
     ------
     ValueError
-        If fewer than two classes have weight, or the targets are continuous.
+        If there are fewer than two classes or the targets are continuous.
     """
     check_classification_targets(y)
     classes = np.unique(y)
-    if sample_weight is not None or len(classes) < 2:
-        check_weighted_classes(estimator, y, sample_weight)
+    _check_two(estimator, classes)
     return classes
 
 
-def check_weighted_classes(estimator: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
-    """Refuse data in which fewer than two classes have weight.
+def check_weighted_classes(estimator: Any, y: np.ndarray, weights: np.ndarray) -> None:
+    """Refuse weights that leave fewer than two classes.
 
     Parameters
     ----------
@@ -162,17 +159,20 @@ def check_weighted_classes(estimator: Any, y: np.ndarray, weights: np.ndarray | 
         Named in the message.
     y : ndarray of shape (n_rows,)
         Targets.
-    weights : ndarray of shape (n_rows,) or None
-        Weights of the rows; None means one each.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows, class weights included.
 
     Raises
     ------
     ValueError
         If there is nothing to separate.
     """
-    weighted = np.unique(y) if weights is None else np.unique(y[weights > 0])
-    if len(weighted) < 2:
-        only = repr(weighted[0]) if len(weighted) else "none has a positive weight"
+    _check_two(estimator, np.unique(y[weights > 0]))
+
+
+def _check_two(estimator: Any, classes: np.ndarray) -> None:
+    if len(classes) < 2:
+        only = repr(classes[0]) if len(classes) else "none has a positive weight"
         raise ValueError(
             f"{type(estimator).__name__} needs samples of at least 2 classes in the data, but the "
             f"data contains only one class: {only}"

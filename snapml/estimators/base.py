@@ -25,7 +25,7 @@ from snapml._validation import (
     raise_non_finite,
 )
 from snapml.data import Dataset, Matrix
-from snapml.problems import Problem
+from snapml.problems import Intercept, Loss, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_engine import CpuEngine, NonFiniteError, margins
 from snapml.solvers.dual_coordinate_ascent import solve
@@ -145,6 +145,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     """Base of the classifiers: labels, class weights, decision function."""
 
     class_weight: Any
+    intercept_scaling: Any
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the signed margin of each row: positive means the second class.
@@ -217,6 +218,13 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if issparse(self.coef_):
             self.coef_ = self.coef_.toarray()
         return self
+
+    def _penalised_intercept(self, loss: Loss) -> Problem:
+        """Return the problem with a constant column of value ``intercept_scaling``."""
+        scaling = check_positive("intercept_scaling", self.intercept_scaling)
+        if math.isinf(scaling):
+            raise ValueError(f"intercept_scaling: expected a finite number, got {scaling!r}")
+        return Problem(loss, Intercept.PENALISED, scaling)
 
     def _row_weights(
         self,

@@ -182,7 +182,7 @@ class LogisticRegression(LinearClassifier):
         rule = self._stopping_rule(self.max_iter)
         matrix, y = check_fit_input(self, X, y)
         weights = check_sample_weight(sample_weight, matrix)
-        classes = check_classes(self, y, weights)
+        classes = check_classes(self, y)
         if len(classes) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is "
@@ -249,10 +249,7 @@ class LogisticRegression(LinearClassifier):
         if not self.fit_intercept:
             return Problem(Logistic())
         if self.solver == "liblinear":
-            scaling = check_positive("intercept_scaling", self.intercept_scaling)
-            if math.isinf(scaling):
-                raise ValueError(f"intercept_scaling: expected a finite number, got {scaling!r}")
-            return Problem(Logistic(), Intercept.PENALISED, scaling)
+            return self._penalised_intercept(Logistic())
         return Problem(Logistic(), Intercept.FREE)
 
     def _check_penalty(self) -> None:

@@ -14,7 +14,7 @@ from snapml._validation import (
     check_sample_weight,
 )
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset
-from snapml.problems import Hinge, Intercept, Problem, SquaredHinge
+from snapml.problems import Hinge, Problem, SquaredHinge
 
 __all__ = ["LinearSVC"]
 
@@ -167,7 +167,7 @@ class LinearSVC(LinearClassifier):
         rule = self._stopping_rule(self.max_iter)
         matrix, y = check_fit_input(self, X, y)
         weights = check_sample_weight(sample_weight, matrix)
-        classes = check_classes(self, y, weights)
+        classes = check_classes(self, y)
         check_finite_in("C", cost, matrix.dtype)
         factors = self._class_factors(y, classes, weights)
         results = []
@@ -202,7 +202,4 @@ class LinearSVC(LinearClassifier):
         loss = _LOSSES[self.loss]
         if not self.fit_intercept:
             return Problem(loss)
-        scaling = check_positive("intercept_scaling", self.intercept_scaling)
-        if not np.isfinite(scaling):
-            raise ValueError(f"intercept_scaling: expected a finite number, got {scaling!r}")
-        return Problem(loss, Intercept.PENALISED, scaling)
+        return self._penalised_intercept(loss)

@@ -47,7 +47,7 @@ class CpuEngine:
     duals : ndarray of shape (n_rows,) or None, default=None
         States to start from; None starts at beta = 0.
     offset : float, default=0.0
-        Multiplier of an unpenalised intercept to start from.
+        Multiplier of an unpenalised intercept to start from; other problems have none.
     column_scale : float, default=1.0
         Factor on the length of a free intercept's column; changes the speed, not the answer.
     is_centred : bool, default=True
@@ -84,7 +84,8 @@ class CpuEngine:
         self._pool = _native.ThreadPool(self.n_threads)
         self._dataset = dataset
         self._column_scale = column_scale
-        self._first_offset = offset
+        # Only the constraint of a free intercept has a multiplier.
+        self._first_offset = offset if problem.intercept is Intercept.FREE else 0.0
         self._is_centred = is_centred and _can_centre(problem, dataset.matrix)
         self.n_stored = dataset.matrix.n_stored
         self.block_rows = _block_rows(dataset.matrix)

@@ -794,3 +794,18 @@ def test_resident_memory_is_flat_over_a_thousand_fits(estimator):
     )
     growth, n_bytes = map(int, out.split())
     assert growth < 2 * n_bytes  # a leak of a thousandth of X per fit would show
+
+
+def test_warm_start_from_a_free_intercept_serves_every_other_intercept():
+    """The multiplier of a free intercept means nothing to a problem that has none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = (X[:, 0] + 2.0 + rng.normal(size=300) > 0).astype(int)
+    for changed in ({"solver": "liblinear"}, {"fit_intercept": False}):
+        model = LogisticRegression(warm_start=True, max_iter=500).fit(X, y)
+        assert abs(model.intercept_[0]) > 0.5
+        model.set_params(**changed).fit(X, y)
+        cold = LogisticRegression(max_iter=500, **changed).fit(X, y)
+        assert model.gap_ <= model.tol * model.objective_
+        np.testing.assert_allclose(model.coef_, cold.coef_, rtol=1e-3)
+        np.testing.assert_allclose(model.intercept_, cold.intercept_, rtol=1e-3)
