@@ -7,7 +7,7 @@ from enum import Enum
 
 from snapml.problems.losses import Loss
 
-__all__ = ["Intercept", "Problem"]
+__all__ = ["Intercept", "Penalty", "Problem"]
 
 
 class Intercept(Enum):
@@ -19,8 +19,30 @@ class Intercept(Enum):
 
 
 @dataclass(frozen=True)
+class Penalty:
+    """R(w) = l1 ||w||_1 + l2 ||w||^2 / 2, and w >= 0 where `is_positive`.
+
+    Attributes
+    ----------
+    l1, l2 : float
+        Strengths, at least 0; both 0 is no penalty at all.
+    is_positive : bool
+        Whether negative coefficients are forbidden.
+    """
+
+    l1: float = 0.0
+    l2: float = 1.0
+    is_positive: bool = False
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether R has a gradient everywhere."""
+        return self.l1 == 0.0 and not self.is_positive
+
+
+@dataclass(frozen=True)
 class Problem:
-    """P(w, b) = sum_i c_i l(x_i.w + b, y_i) + ||w||^2 / 2, objective (1) of docs/notation.md.
+    """P(w, b) = sum_i c_i l(x_i.w + b, y_i) + R(w), objective (1) of docs/notation.md.
 
     The row weights c_i travel with the data (`snapml.data.Dataset`).
 
@@ -32,8 +54,11 @@ class Problem:
         Whether b is fitted, and whether it is penalised.
     intercept_scaling : float
         Value of the constant column of a penalised intercept; b is that times its coefficient.
+    penalty : Penalty
+        R; a penalised intercept's coefficient enters it like any other.
     """
 
     loss: Loss
     intercept: Intercept = Intercept.NONE
     intercept_scaling: float = 1.0
+    penalty: Penalty = Penalty()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +16,12 @@ class FitResult:
 
     Attributes
     ----------
-    coef : ndarray of shape (n_features,), the data's dtype
-        w.
-    intercept : float
+    coef : ndarray of shape (n_features,), or (n_outputs, n_features) for several outputs
+        w, in the data's dtype.
+    intercept : float, or ndarray of shape (n_outputs,) for several outputs
         b.
-    duals : ndarray of shape (n_rows,), the data's dtype
-        Dual states, to start another fit from.
+    duals : ndarray of shape (n_rows,), the data's dtype, or None
+        Dual states, to start another fit from; None from a primal solver.
     offset : float
         Multiplier of an unpenalised intercept, to start another fit from.
     n_iter : int
@@ -39,8 +40,8 @@ class FitResult:
     """
 
     coef: np.ndarray
-    intercept: float
-    duals: np.ndarray
+    intercept: Any
+    duals: np.ndarray | None
     offset: float
     n_iter: int
     has_converged: bool
