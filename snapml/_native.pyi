@@ -51,6 +51,44 @@ class Shard:
         offset: float,
     ) -> Shard: ...
 
+class Targets:
+    """The arrays of a primal problem's shard: K outputs that share the rows."""
+
+    @staticmethod
+    def make(
+        labels: np.ndarray[Any, Any],
+        row_weights: np.ndarray[Any, Any] | None,
+        weight: float,
+        n_outputs: int,
+        is_softmax: bool,
+        bias_column: float,
+    ) -> Targets: ...
+
+def fused_pass(
+    pool: ThreadPool,
+    rows: Rows,
+    loss: str,
+    targets: Targets,
+    coef: np.ndarray[Any, Any],
+    wants_stiffness: bool,
+    margins: np.ndarray[Any, Any],
+    gradients: np.ndarray[Any, Any],
+) -> tuple[float, float]: ...
+def line_point(
+    pool: ThreadPool,
+    loss: str,
+    targets: Targets,
+    margins: np.ndarray[Any, Any],
+    trial: np.ndarray[Any, Any],
+    step: float,
+) -> tuple[float, float]: ...
+def curvatures(
+    pool: ThreadPool,
+    loss: str,
+    targets: Targets,
+    margins: np.ndarray[Any, Any],
+    out: np.ndarray[Any, Any],
+) -> None: ...
 def inspect_rows(
     pool: ThreadPool, rows: Rows, row_norms_sq: np.ndarray[Any, Any] | None
 ) -> tuple[bool, bool, float]: ...

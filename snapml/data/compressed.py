@@ -87,6 +87,27 @@ class CompressedMatrix:
         """Entries that one sweep reads."""
         return len(self.indices)
 
+    def take(self, rows: np.ndarray) -> CompressedMatrix:
+        """Return a copy of some rows.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64
+            Row numbers.
+
+        Returns
+        -------
+        CompressedMatrix
+            The rows in the order asked for.
+        """
+        first, last = self.indptr[rows].astype(np.int64), self.indptr[rows + 1].astype(np.int64)
+        indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(last - first, out=indptr[1:])
+        entries = np.arange(indptr[-1]) + np.repeat(first - indptr[:-1], last - first)
+        values = None if self.values is None else self.values[entries]
+        offsets = indptr.astype(self.indices.dtype)
+        return CompressedMatrix(offsets, self.indices[entries], self.n_features, values, self.dtype)
+
     def summed(self) -> CompressedMatrix:
         """Return a copy in which entries of the same row and column are added up.
 

@@ -25,6 +25,9 @@ class Matrix(Protocol):
     def n_stored(self) -> int:
         """Entries that one sweep reads."""
 
+    def take(self, rows: np.ndarray) -> Matrix:
+        """Return a copy of some rows."""
+
 
 @dataclass(frozen=True)
 class DenseMatrix:
@@ -53,6 +56,21 @@ class DenseMatrix:
         """Entries that one sweep reads."""
         return int(self.values.size)
 
+    def take(self, rows: np.ndarray) -> DenseMatrix:
+        """Return a copy of some rows.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64
+            Row numbers.
+
+        Returns
+        -------
+        DenseMatrix
+            The rows in the order asked for, in C order.
+        """
+        return DenseMatrix(np.ascontiguousarray(self.values[rows]))
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -62,9 +80,10 @@ class Dataset:
     ----------
     matrix : Matrix
         The rows.
-    labels : ndarray of shape (n_rows,), the matrix's dtype
-        -1 and +1 for classification, any real number for regression.
-    row_weights : ndarray of shape (n_rows,), the matrix's dtype, or None
+    labels : ndarray of shape (n_rows,) or (n_outputs, n_rows), the matrix's dtype
+        -1 and +1 for classification, any real number for regression, class numbers for the
+        softmax loss. One row for each of several outputs that share the matrix.
+    row_weights : ndarray of shape (n_rows,) or (n_outputs, n_rows), the matrix's dtype, or None
         c_i of the objective; None where all of them are `weight`.
     weight : float
         The common weight where `row_weights` is None.
@@ -74,3 +93,25 @@ class Dataset:
     labels: np.ndarray
     row_weights: np.ndarray | None
     weight: float
+
+    def take(self, rows: np.ndarray, factor: float) -> Dataset:
+        """Return a copy of some rows, their weights multiplied.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64
+            Row numbers.
+        factor : float
+            For the weights: with n_rows / n_taken a random sample has the loss of the whole.
+
+        Returns
+        -------
+        Dataset
+            In the order asked for.
+        """
+        weights = None
+        if self.row_weights is not None:
+            weights = np.ascontiguousarray(self.row_weights[..., rows])
+            weights *= weights.dtype.type(factor)
+        labels = np.ascontiguousarray(self.labels[..., rows])
+        return Dataset(self.matrix.take(rows), labels, weights, self.weight * factor)

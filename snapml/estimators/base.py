@@ -27,7 +27,8 @@ from snapml._validation import (
 from snapml.data import Dataset, Matrix
 from snapml.problems import Intercept, Loss, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.cpu_engine import CpuEngine, NonFiniteError, margins
+from snapml.solvers.cpu_engine import CpuEngine
+from snapml.solvers.cpu_rows import NonFiniteError, margins
 from snapml.solvers.dual_coordinate_ascent import solve
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule

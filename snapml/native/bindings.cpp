@@ -17,6 +17,7 @@
 #include "objective.hpp"
 #include "row_checks.hpp"
 #include "rows.hpp"
+#include "without_gil.hpp"
 
 // Registered with threadpoolctl (snapml/solvers/threads.py), which looks the symbols up by name.
 // 0: no limit set.
@@ -30,27 +31,10 @@ extern "C" __attribute__((visibility("default"))) void snapml_set_num_threads(in
 
 namespace snapml::native {
 
-void bind_core(nb::module_& m);  // core_bindings.cpp
+void bind_core(nb::module_& m);    // core_bindings.cpp
+void bind_primal(nb::module_& m);  // primal_bindings.cpp
 
 namespace {
-
-// Worker 0 is the Python thread that called; signals are seen where Python handles them.
-bool python_has_signal() {
-  const nb::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
-}
-
-// Runs a long call without the GIL; a pending KeyboardInterrupt is raised once it has wound down.
-template <class Call>
-auto without_gil(Call call) {
-  Interrupt interrupt(python_has_signal);
-  auto result = [&] {
-    const nb::gil_scoped_release release;
-    return call(interrupt);
-  }();
-  if (interrupt.requested()) throw nb::python_error();
-  return result;
-}
 
 template <class Real>
 Rows dense_rows_of(const ReadOnlyArray& values, nb::object owner) {
@@ -404,6 +388,7 @@ NB_MODULE(_native, m) {
         nb::arg("intercept"), nb::arg("out"));
   m.def("get_thread_limit", &snapml_get_num_threads);
   bind_core(m);
+  bind_primal(m);
 }
 
 }  // namespace snapml::native

@@ -11,6 +11,7 @@
 #include "snapml/coordinate_step.hpp"
 #include "snapml/penalties.hpp"
 #include "snapml/random.hpp"
+#include "snapml/softmax.hpp"
 
 namespace nb = nanobind;
 
@@ -22,6 +23,9 @@ namespace {
 
 template <class Real>
 double loss_quantity(const std::string& loss, const std::string& quantity, double x, double y) {
+  if (loss == "Softmax" && quantity == "conjugate_entry") {
+    return static_cast<double>(Softmax<Real, 1>::conjugate_entry(static_cast<Real>(x)));
+  }
   return with_loss<Real>(loss, [&](auto type) -> double {
     using Loss = decltype(type);
     const Real a = static_cast<Real>(x), label = static_cast<Real>(y);
@@ -30,6 +34,10 @@ double loss_quantity(const std::string& loss, const std::string& quantity, doubl
     if (quantity == "curvature") return static_cast<double>(Loss::curvature(a, label));
     if (quantity == "conjugate") return static_cast<double>(Loss::conjugate(a, label));
     if (quantity == "dual") return static_cast<double>(Loss::dual(a, label));
+    if (quantity == "tangent_value") return static_cast<double>(Loss::tangent(a, label).value);
+    if (quantity == "tangent_gradient") {
+      return static_cast<double>(Loss::tangent(a, label).gradient);
+    }
     if (quantity == "start") return static_cast<double>(Loss::start(label));
     throw std::invalid_argument("unknown quantity '" + quantity + "'");
   });

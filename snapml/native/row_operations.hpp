@@ -183,17 +183,17 @@ double row_dot_wide(const DenseRow<Real>& row, const Real* vector) {
   return dense_dot<double>(row.values, vector, row.n_cols);
 }
 
-template <class Real, class Index>
-double row_dot_wide(const CompressedRow<Real, Index>& row, const Real* vector) {
+template <class Real, class Index, class Entry>
+double row_dot_wide(const CompressedRow<Real, Index>& row, const Entry* vector) {
   const Index* indices = row.indices;
   if (row.values == nullptr) {
     return static_cast<double>(row.constant) *
-           gathered_sum<PlainAccess, double>(row.n_stored, vector, [=](int64 k, const Real* v) {
+           gathered_sum<PlainAccess, double>(row.n_stored, vector, [=](int64 k, const Entry* v) {
              return static_cast<double>(v[indices[k]]);
            });
   }
   const Real* values = row.values;
-  return gathered_sum<PlainAccess, double>(row.n_stored, vector, [=](int64 k, const Real* v) {
+  return gathered_sum<PlainAccess, double>(row.n_stored, vector, [=](int64 k, const Entry* v) {
     return static_cast<double>(values[k]) * static_cast<double>(v[indices[k]]);
   });
 }

@@ -44,6 +44,9 @@ class RowReader<DenseView<Real>> {
     }
   }
 
+  // From a row of this block to the same row of the next, in elements; 0 where rows are packed.
+  int64 ahead() const { return packed_.empty() ? kBlockRows * view_.row_stride : 0; }
+
   DenseRow<Real> row(int j) const {
     const Real* values =
         packed_.empty() ? first_ + j * view_.row_stride : packed_.data() + j * view_.n_cols;

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = ["Hinge", "Logistic", "Loss", "Squared", "SquaredHinge"]
+__all__ = ["Hinge", "Logistic", "Loss", "Softmax", "Squared", "SquaredHinge"]
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,18 @@ class Loss:
         Name of the struct in the core headers.
     is_classification : bool
         Whether labels are -1 and +1 (otherwise any real number).
+    max_curvature : float
+        Largest l''; infinite where l has a kink.
     """
 
     core_name: ClassVar[str]
     is_classification: ClassVar[bool] = True
+    max_curvature: ClassVar[float] = math.inf
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether l has a gradient everywhere."""
+        return math.isfinite(self.max_curvature)
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,7 @@ class Logistic(Loss):
     """l = log(1 + exp(-y z))."""
 
     core_name: ClassVar[str] = "Logistic"
+    max_curvature: ClassVar[float] = 0.25
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,7 @@ class Squared(Loss):
     """l = (z - y)^2 / 2."""
 
     core_name: ClassVar[str] = "Squared"
+    max_curvature: ClassVar[float] = 1.0
     is_classification: ClassVar[bool] = False
 
 
@@ -51,3 +62,20 @@ class SquaredHinge(Loss):
     """l = max(0, 1 - y z)^2."""
 
     core_name: ClassVar[str] = "SquaredHinge"
+    max_curvature: ClassVar[float] = 2.0
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    """l = log(sum_k exp(z_k)) - z_y of one margin for each class; labels are class numbers.
+
+    Attributes
+    ----------
+    n_classes : int
+        Number of margins.
+    """
+
+    n_classes: int = 2
+
+    core_name: ClassVar[str] = "Softmax"
+    max_curvature: ClassVar[float] = 0.5

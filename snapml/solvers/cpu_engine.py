@@ -8,12 +8,13 @@ import math
 import numpy as np
 
 from snapml import _native
-from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
+from snapml.solvers.cpu_rows import NonFiniteError, native_rows
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["CpuEngine", "NonFiniteError", "margins"]
+__all__ = ["CpuEngine"]
 
 _logger = logging.getLogger("snapml")
 
@@ -22,10 +23,6 @@ _MOST_BLOCK_ROWS = 16
 _DENSE_BLOCK_BYTES = 256
 _SPARSE_BLOCK_BYTES = 4096
 _TINY = float(np.finfo(np.float64).tiny)  # stands for a sum of weights that is zero
-
-
-class NonFiniteError(ValueError):
-    """The matrix holds NaN or infinity."""
 
 
 class CpuEngine:
@@ -328,51 +325,6 @@ class CpuEngine:
         return max(1, min(64, self.n_stored // per_round))
 
 
-def margins(
-    matrix: Matrix, coef: np.ndarray, intercept: float, n_threads: int | None = None
-) -> np.ndarray:
-    """Return x_i.coef + intercept for every row, summed in float64.
-
-    Parameters
-    ----------
-    matrix : Matrix
-        The rows.
-    coef : ndarray of shape (n_features,)
-        Coefficients, cast to the matrix's dtype.
-    intercept : float
-        Added to every product.
-    n_threads : int or None, default=None
-        Threads to use; None means all available.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), float64
-        The margins.
-    """
-    pool = _native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored))
-    out = np.empty(matrix.shape[0])
-    coef = np.ascontiguousarray(coef, dtype=matrix.dtype)
-    _native.margins(pool, _native_rows(matrix, pool), coef, float(intercept), out)
-    return out
-
-
-def _native_rows(matrix: Matrix, pool: _native.ThreadPool) -> _native.Rows:
-    """Return the extension's view of a matrix, offsets and indices checked."""
-    if isinstance(matrix, DenseMatrix):
-        return _native.Rows.dense(matrix.values)
-    if not isinstance(matrix, CompressedMatrix):
-        raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
-    return _native.Rows.compressed(
-        pool,
-        matrix.indptr,
-        matrix.indices,
-        matrix.values,
-        1.0,
-        matrix.dtype == np.float64,
-        matrix.n_features,
-    )
-
-
 def _block_rows(matrix: Matrix) -> int:
     """Return how many neighbouring rows to visit together.
 
@@ -409,7 +361,7 @@ def _checked_rows(
     row_weights: np.ndarray | None,
 ) -> tuple[_native.Rows, np.ndarray | None, float]:
     """Return the rows, their squared norms (None where implicit) and the weighted sum of those."""
-    rows = _native_rows(matrix, pool)
+    rows = native_rows(matrix, pool)
     if mean is not None:
         rows.centre(mean)
     needs_norms = not rows.is_constant or row_weights is not None

@@ -16,7 +16,12 @@ from snapml import _native
 PACKAGE = Path(snapml.__file__).parent
 ROOT = PACKAGE.parent
 OPTIONAL = {"cupy", "mpi4py", "pyspark", "matplotlib", "pyarrow", "pandas", "polars"}
-MAY_IMPORT_NATIVE = {"solvers/cpu_engine.py", "solvers/threads.py"}
+MAY_IMPORT_NATIVE = {
+    "solvers/cpu_engine.py",
+    "solvers/cpu_primal_engine.py",
+    "solvers/cpu_rows.py",
+    "solvers/threads.py",
+}
 
 
 def test_layers_import_only_what_lies_below_them():
@@ -41,7 +46,7 @@ def imports_native(path):
     return False
 
 
-def test_only_the_cpu_engine_and_its_threads_import_the_extension():
+def test_only_the_cpu_engines_and_their_threads_import_the_extension():
     found = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if imports_native(p)}
     assert found == MAY_IMPORT_NATIVE
 

@@ -15,7 +15,7 @@ def test_every_registered_loss_is_compiled_in(loss):
 
 
 def test_registered_losses_are_public_and_have_oracles():
-    registered = Loss.__subclasses__()
+    registered = [cls for cls in Loss.__subclasses__() if cls is not Softmax]
     assert {cls.core_name for cls in registered} == set(ORACLES)
     assert {cls.__name__ for cls in registered} <= set(problems.__all__)
 

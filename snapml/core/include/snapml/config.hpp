@@ -17,11 +17,14 @@ using ::fabs;
 using ::floor;
 using ::log;
 using ::log1p;
+__device__ __forceinline__ double from_bits(long long bits) { return __longlong_as_double(bits); }
+__device__ __forceinline__ long long to_bits(double x) { return __double_as_longlong(x); }
 }  // namespace scalar
 }  // namespace snapml
 #else
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #if defined(__CUDACC__)
 #define SNAPML_HD __host__ __device__ __forceinline__
 #else
@@ -40,6 +43,16 @@ using std::fabs;
 using std::floor;
 using std::log;
 using std::log1p;
+SNAPML_HD double from_bits(std::int64_t bits) {
+  double x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+SNAPML_HD std::int64_t to_bits(double x) {
+  std::int64_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
 }  // namespace scalar
 }  // namespace snapml
 #endif

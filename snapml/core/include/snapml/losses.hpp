@@ -12,6 +12,13 @@
 
 namespace snapml {
 
+// A loss and its slope at one margin: what a pass over the data needs of every row.
+template <class Real>
+struct Tangent {
+  Real value;
+  Real gradient;
+};
+
 // l = log(1 + exp(-y z)).
 template <class T>
 struct Logistic {
@@ -22,6 +29,12 @@ struct Logistic {
   static SNAPML_HD Real curvature(Real z, Real) {
     const Real e = scalar::exp(-scalar::fabs(z));
     return e / ((Real(1) + e) * (Real(1) + e));
+  }
+  static SNAPML_HD Tangent<Real> tangent(Real z, Real y) {
+    const Real m = y * z;
+    const Real e = exp_nonpositive(-scalar::fabs(m));
+    const Real far = (m < Real(0) ? Real(1) : e) / (Real(1) + e);
+    return {maximum(-m, Real(0)) + log1p_unit(e), -y * far};
   }
   // l*(u) = a log a + (1 - a) log(1 - a) with a = -u y in [0, 1], +inf outside.
   static SNAPML_HD Real conjugate(Real u, Real y) {
@@ -42,6 +55,10 @@ struct Squared {
   static SNAPML_HD Real value(Real z, Real y) { return Real(0.5) * (z - y) * (z - y); }
   static SNAPML_HD Real gradient(Real z, Real y) { return z - y; }
   static SNAPML_HD Real curvature(Real, Real) { return Real(1); }
+  static SNAPML_HD Tangent<Real> tangent(Real z, Real y) {
+    const Real residual = z - y;
+    return {Real(0.5) * residual * residual, residual};
+  }
   static SNAPML_HD Real conjugate(Real u, Real y) { return u * (Real(0.5) * u + y); }
   static SNAPML_HD Real dual(Real state, Real y) { return y - state; }
   static SNAPML_HD Real start(Real y) { return y; }
@@ -55,6 +72,7 @@ struct Hinge {
   static SNAPML_HD Real value(Real z, Real y) { return maximum(Real(0), Real(1) - y * z); }
   static SNAPML_HD Real gradient(Real z, Real y) { return y * z < Real(1) ? -y : Real(0); }
   static SNAPML_HD Real curvature(Real, Real) { return Real(0); }
+  static SNAPML_HD Tangent<Real> tangent(Real z, Real y) { return {value(z, y), gradient(z, y)}; }
   static SNAPML_HD Real conjugate(Real u, Real y) {
     const Real a = -u * y;
     if (a < Real(0) || a > Real(1)) return infinity<Real>();
@@ -77,6 +95,10 @@ struct SquaredHinge {
     return Real(-2) * y * maximum(Real(0), Real(1) - y * z);
   }
   static SNAPML_HD Real curvature(Real z, Real y) { return y * z < Real(1) ? Real(2) : Real(0); }
+  static SNAPML_HD Tangent<Real> tangent(Real z, Real y) {
+    const Real slack = maximum(Real(0), Real(1) - y * z);
+    return {slack * slack, Real(-2) * y * slack};
+  }
   static SNAPML_HD Real conjugate(Real u, Real y) {
     const Real a = -u * y;
     if (a < Real(0)) return infinity<Real>();

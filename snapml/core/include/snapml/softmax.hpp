@@ -1,0 +1,46 @@
+// The multinomial loss l(z, k) = log(sum_j exp(z_j)) - z_k of K margins and a class k.
+//
+// Works on kLanes rows side by side, z[j * kLanes + row]: loops over the rows become vector
+// instructions. Its slope in z_j is p_j - [j = k] with p = softmax(z).
+#pragma once
+
+#include "snapml/math.hpp"
+
+namespace snapml {
+
+template <class T, int kLanes>
+struct Softmax {
+  using Real = T;
+
+  // Replaces the margins by the probabilities p and returns log(sum_j exp(z_j)) of every row.
+  static SNAPML_HD void probabilities(Real* z, int n_classes, Real* log_sum) {
+    Real top[kLanes], sum[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      top[i] = z[i];
+      sum[i] = Real(0);
+    }
+    for (int j = 1; j < n_classes; ++j) {
+      for (int i = 0; i < kLanes; ++i) top[i] = maximum(top[i], z[j * kLanes + i]);
+    }
+    for (int j = 0; j < n_classes; ++j) {
+      for (int i = 0; i < kLanes; ++i) {
+        z[j * kLanes + i] = exp_nonpositive(z[j * kLanes + i] - top[i]);
+        sum[i] += z[j * kLanes + i];
+      }
+    }
+    for (int i = 0; i < kLanes; ++i) {
+      log_sum[i] = top[i] + scalar::log(sum[i]);
+      sum[i] = Real(1) / sum[i];
+    }
+    for (int j = 0; j < n_classes; ++j) {
+      for (int i = 0; i < kLanes; ++i) z[j * kLanes + i] *= sum[i];
+    }
+  }
+
+  // l*(u) = sum_j q_j log q_j with q = u + e_k on the simplex, one entry of q at a time; +inf below 0.
+  static SNAPML_HD Real conjugate_entry(Real q) {
+    return q < Real(0) ? infinity<Real>() : x_log_x(q);
+  }
+};
+
+}  // namespace snapml

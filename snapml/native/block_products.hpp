@@ -1,0 +1,149 @@
+// Products of a block of kBlockRows rows with float64 vectors: the two halves of a fused pass.
+//
+// Dense rows go four at a time, so that the vector is loaded, and the sum stored, once for four
+// rows: with sums in float64 the pass still runs at the speed of memory.
+#pragma once
+
+#include <cstring>
+
+#include "row_operations.hpp"
+#include "row_reader.hpp"
+
+namespace snapml::native {
+
+// Eight float64 numbers in a register, or in as many as the processor needs for them.
+using Eight = double __attribute__((vector_size(64)));
+
+[[gnu::always_inline]] inline void load_eight(const double* from, Eight& to) {
+  std::memcpy(&to, from, sizeof to);
+}
+
+[[gnu::always_inline]] inline void load_eight(const float* from, Eight& to) {
+  using Stored = float __attribute__((vector_size(32)));
+  Stored stored;
+  std::memcpy(&stored, from, sizeof stored);
+  to = __builtin_convertvector(stored, Eight);
+}
+
+// The last lanes, one by one from 0 to 8 of them: what is left of a row goes through the same code,
+// on its last eight entries, with those seen before masked out.
+alignas(64) inline constexpr double kLastLanes[16] = {0, 0, 0, 0, 0, 0, 0, 0,
+                                                      1, 1, 1, 1, 1, 1, 1, 1};
+
+// z[i] += x[i].w for four rows of at least eight entries.
+template <class Real>
+SNAPML_CLONES void dense_dot4(const Real* const* x, const double* w, int64 n, double* z) {
+  const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+  Eight a0{}, a1{}, a2{}, a3{}, b0{}, b1{}, b2{}, b3{}, u, v;
+  int64 j = 0;
+  for (; j + 16 <= n; j += 16) {
+    load_eight(w + j, u);
+    load_eight(x0 + j, v), a0 += u * v;
+    load_eight(x1 + j, v), a1 += u * v;
+    load_eight(x2 + j, v), a2 += u * v;
+    load_eight(x3 + j, v), a3 += u * v;
+    load_eight(w + j + 8, u);
+    load_eight(x0 + j + 8, v), b0 += u * v;
+    load_eight(x1 + j + 8, v), b1 += u * v;
+    load_eight(x2 + j + 8, v), b2 += u * v;
+    load_eight(x3 + j + 8, v), b3 += u * v;
+  }
+  for (; j < n; j += 8) {
+    const int64 left = n - j < 8 ? n - j : 8, from = j + left - 8;
+    load_eight(w + from, u);
+    load_eight(kLastLanes + left, v), u *= v;
+    load_eight(x0 + from, v), a0 += u * v;
+    load_eight(x1 + from, v), a1 += u * v;
+    load_eight(x2 + from, v), a2 += u * v;
+    load_eight(x3 + from, v), a3 += u * v;
+  }
+  const Eight sums[4] = {a0 + b0, a1 + b1, a2 + b2, a3 + b3};
+  for (int i = 0; i < 4; ++i) {
+    const Eight& s = sums[i];
+    z[i] += ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+  }
+}
+
+// g += sum_i r[i] x[i] over four rows of at least eight entries. The rows come from cache, so the
+// memory would idle: `ahead` elements further lie the rows of the next block, which are asked for
+// meanwhile (0: nowhere).
+template <class Real>
+SNAPML_CLONES void dense_add4(const Real* const* x, const double* r, int64 n, int64 ahead,
+                              double* g) {
+  constexpr int64 kLine = 64 / static_cast<int64>(sizeof(Real));
+  const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+  if (ahead != 0) {
+    for (int64 j = 0; j < n; j += kLine) {
+      for (int row = 0; row < 4; ++row) __builtin_prefetch(x[row] + ahead + j);
+    }
+  }
+  Eight sum, mask, v;
+  for (int64 j = 0; j < n; j += 8) {
+    const int64 left = n - j < 8 ? n - j : 8, from = j + left - 8;
+    load_eight(kLastLanes + left, mask);
+    load_eight(x0 + from, v), sum = r[0] * v;
+    load_eight(x1 + from, v), sum += r[1] * v;
+    load_eight(x2 + from, v), sum += r[2] * v;
+    load_eight(x3 + from, v), sum += r[3] * v;
+    load_eight(g + from, v), v += mask * sum;
+    std::memcpy(g + from, &v, sizeof v);
+  }
+}
+
+// Pointers to four rows; what is missing at the end of a block points to its first row, for whose
+// product the caller has no use.
+template <class Real>
+struct FourRows {
+  const Real* rows[4];
+  FourRows(const RowReader<DenseView<Real>>& reader, int first, int count) {
+    for (int j = 0; j < 4; ++j) rows[j] = reader.row(first + j < count ? first + j : first).values;
+  }
+};
+
+// z_j += x_j.w for the rows of the loaded block; z has room for kBlockRows numbers.
+template <class Real>
+void block_dots(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* w,
+                double* z) {
+  for (int j = 0; j < count; j += 4) {
+    const FourRows<Real> four(reader, j, count);
+    if (n_cols >= 8) {
+      dense_dot4(four.rows, w, n_cols, z + j);
+    } else {
+      for (int i = 0; i < 4; ++i) {
+        for (int64 k = 0; k < n_cols; ++k) z[j + i] += w[k] * static_cast<double>(four.rows[i][k]);
+      }
+    }
+  }
+}
+
+// g += sum_j r_j x_j; r is zero beyond `count`.
+template <class Real>
+void block_add(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* r,
+               double* g) {
+  for (int j = 0; j < count; j += 4) {
+    const FourRows<Real> four(reader, j, count);
+    if (n_cols >= 8) {
+      dense_add4(four.rows, r + j, n_cols, reader.ahead(), g);
+    } else {
+      for (int i = 0; i < 4; ++i) {
+        for (int64 k = 0; k < n_cols; ++k) g[k] += r[j + i] * static_cast<double>(four.rows[i][k]);
+      }
+    }
+  }
+}
+
+template <class Real, class Index>
+void block_dots(const RowReader<CompressedView<Real, Index>>& reader, int count, int64,
+                const double* w, double* z) {
+  for (int j = 0; j < count; ++j) z[j] += row_dot_wide(reader.row(j), w);
+}
+
+template <class Real, class Index>
+void block_add(const RowReader<CompressedView<Real, Index>>& reader, int count, int64,
+               const double* r, double* g) {
+  for (int j = 0; j < count; ++j) {
+    if (r[j] != 0) row_add_wide(reader.row(j), r[j], g);
+  }
+}
+
+}  // namespace snapml::native

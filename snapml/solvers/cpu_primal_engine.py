@@ -1,0 +1,282 @@
+"""The CPU engine of the primal methods: fused passes over a shard in this process's memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from snapml import _native
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.problems import Intercept, Problem, Softmax
+from snapml.solvers.cpu_rows import NonFiniteError, native_rows
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["CpuPrimalEngine"]
+
+
+class CpuPrimalEngine:
+    """A shard of rows with the margins of two points (protocol `PrimalEngine`).
+
+    Coefficients and gradients have shape (n_outputs, n_features + 1) and are float64 whatever the
+    data's type; the last column belongs to the intercept's constant column.
+
+    Parameters
+    ----------
+    problem : Problem
+        Loss, intercept and penalty.
+    dataset : Dataset
+        Rows, labels and row weights; used in place.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+    seed : int, default=0
+        Seed of the samples.
+
+    Raises
+    ------
+    ValueError
+        If indices or offsets lead outside the matrix, or class numbers outside the classes.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        dataset: Dataset,
+        *,
+        n_threads: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.problem = problem
+        self.dataset = dataset
+        self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
+        self.n_rows, self.n_features = dataset.matrix.shape
+        is_softmax = isinstance(problem.loss, Softmax)
+        if is_softmax:
+            self.n_outputs = problem.loss.n_classes  # type: ignore[attr-defined]
+        else:
+            self.n_outputs = len(dataset.labels) if dataset.labels.ndim == 2 else 1
+        self.bias_column = _bias_column(problem)
+        self.seed = seed
+        self._pool = _native.ThreadPool(self.n_threads)
+        self._rows = native_rows(dataset.matrix, self._pool)
+        self._targets = self._make_targets(dataset)
+        self._margins = np.zeros((self.n_outputs, self.n_rows))
+        self._trial = np.empty((self.n_outputs, self.n_rows))
+
+    @property
+    def description(self) -> str:
+        """Number of threads."""
+        return f"{self.n_threads} thread{'s' if self.n_threads > 1 else ''}"
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are compressed."""
+        return isinstance(self.dataset.matrix, CompressedMatrix)
+
+    def fused_pass(
+        self, coef: np.ndarray, *, wants_stiffness: bool = False
+    ) -> tuple[float, np.ndarray, float]:
+        """Read the matrix once: margins, loss and gradient; the margins are kept for `accept`.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_features + 1), float64
+            The point.
+        wants_stiffness : bool, default=False
+            Whether to add up ``c_i ||x_i||^2`` on the way.
+
+        Returns
+        -------
+        loss : float
+            ``sum_i c_i l(z_i, y_i)``, summed over the outputs.
+        gradient : ndarray of shape (n_outputs, n_features + 1), float64
+            Of the loss.
+        stiffness : float
+            ``sum_i c_i ||x_i||^2``, or 0.
+        """
+        gradients = np.empty((self.n_threads, self.n_outputs, self.n_features + 1))
+        loss, stiffness = _native.fused_pass(
+            self._pool,
+            self._rows,
+            self.problem.loss.core_name,
+            self._targets,
+            np.ascontiguousarray(coef, dtype=np.float64),
+            wants_stiffness,
+            self._trial,
+            gradients,
+        )
+        return float(loss), gradients[0], float(stiffness)
+
+    def accept(self) -> None:
+        """Make the margins of the last pass those of the present point."""
+        self._margins, self._trial = self._trial, self._margins
+
+    def line_point(self, step: float) -> tuple[float, float]:
+        """Return loss and slope between the present point and the last pass's.
+
+        Parameters
+        ----------
+        step : float
+            0 is the present point, 1 the other.
+
+        Returns
+        -------
+        loss, slope : float
+            The loss, and its derivative in the step.
+        """
+        value, slope = _native.line_point(
+            self._pool,
+            self.problem.loss.core_name,
+            self._targets,
+            self._margins,
+            self._trial,
+            step,
+        )
+        return float(value), float(slope)
+
+    def curvatures(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return c_i l''(z_i) at the present point, or the probabilities of the softmax.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64, or None
+            Rows to look at; None means all.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_rows or n_taken), float64
+            Curvatures of separate outputs; probabilities (without c_i) of the softmax.
+        """
+        margins, targets = self._margins, self._targets
+        if rows is not None:
+            data = self.dataset
+            weights = None if data.row_weights is None else data.row_weights[..., rows]
+            labels = np.ascontiguousarray(data.labels[..., rows])
+            targets = self._make_targets(Dataset(data.matrix, labels, weights, data.weight))
+            margins = np.ascontiguousarray(margins[:, rows])
+        out = np.empty_like(margins)
+        name = self.problem.loss.core_name
+        _native.curvatures(self._pool, name, targets, margins, out)
+        return out
+
+    def gradients(self, rows: np.ndarray) -> np.ndarray:
+        """Return l'(z_i) of separate outputs at the present point, for a few rows."""
+        z = self._margins[:, rows]
+        labels = np.broadcast_to(self.dataset.labels[..., rows], z.shape)
+        return self.loss_quantity("gradient", z, labels)
+
+    def loss_quantity(self, quantity: str, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Evaluate a function of the core's loss for a few numbers.
+
+        Parameters
+        ----------
+        quantity : str
+            Name of the function in ``snapml/core/include/snapml/losses.hpp``.
+        x, labels : ndarray of one shape
+            Its arguments.
+
+        Returns
+        -------
+        ndarray
+            Of that shape, float64.
+        """
+        name = self.problem.loss.core_name
+        pairs = zip(x.ravel().tolist(), labels.ravel().tolist(), strict=True)
+        values = [_native.core_loss(name, quantity, a, y, True) for a, y in pairs]
+        return np.array(values).reshape(x.shape)
+
+    def row_weights(self, rows: np.ndarray) -> np.ndarray:
+        """Return c_i of some rows, float64, broadcastable to (n_outputs, n_taken)."""
+        if self.dataset.row_weights is None:
+            return np.full(len(rows), self.dataset.weight)
+        return np.asarray(self.dataset.row_weights[..., rows], dtype=np.float64)
+
+    def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return the sums of a few rows times factors.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64
+            Row numbers.
+        factors : ndarray of shape (n_outputs, n_taken), float64
+            One factor for each row and output.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_features), float64
+            The sums.
+        """
+        taken = as_array(self.dataset.take(rows, 1.0))
+        return np.asarray((taken.T.astype(np.float64) @ factors.T).T)
+
+    def sample(self, n_rows: int) -> CpuPrimalEngine:
+        """Return an engine on a copy of randomly chosen rows that stand for all.
+
+        Parameters
+        ----------
+        n_rows : int
+            How many.
+
+        Returns
+        -------
+        CpuPrimalEngine
+            With the same problem; the rows' weights make up for those left out.
+        """
+        n_blocks = -(-n_rows // _SAMPLE_BLOCK)
+        all_blocks = -(-self.n_rows // _SAMPLE_BLOCK)
+        rng = np.random.default_rng(self.seed)
+        blocks = np.sort(rng.choice(all_blocks, size=min(n_blocks, all_blocks), replace=False))
+        rows = (blocks[:, None] * _SAMPLE_BLOCK + np.arange(_SAMPLE_BLOCK)).ravel()
+        rows = rows[rows < self.n_rows]
+        dataset = self.dataset.take(rows, self.n_rows / len(rows))
+        return CpuPrimalEngine(self.problem, dataset, n_threads=self.n_threads, seed=self.seed)
+
+    def check_finite(self) -> None:
+        """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
+        if not _native.inspect_rows(self._pool, self._rows, None)[0]:
+            raise NonFiniteError("expected finite entries, got NaN or infinity")
+
+    def _make_targets(self, dataset: Dataset) -> _native.Targets:
+        weights = dataset.row_weights
+        return _native.Targets.make(
+            np.ascontiguousarray(dataset.labels),
+            None if weights is None else np.ascontiguousarray(weights),
+            dataset.weight,
+            self.n_outputs,
+            isinstance(self.problem.loss, Softmax),
+            self.bias_column,
+        )
+
+
+# Rows lie side by side in memory: a few neighbours together cost one random access.
+_SAMPLE_BLOCK = 8
+
+
+def as_array(dataset: Dataset) -> np.ndarray | csr_matrix:
+    """Return a dataset's rows as an ndarray or a SciPy CSR matrix, without copying.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The rows.
+
+    Returns
+    -------
+    ndarray or csr_matrix of shape (n_rows, n_features)
+        Over the same memory, but for implicit ones.
+    """
+    matrix = dataset.matrix
+    if isinstance(matrix, DenseMatrix):
+        return matrix.values
+    if not isinstance(matrix, CompressedMatrix):
+        raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
+    values = matrix.values
+    if values is None:
+        values = np.ones(matrix.n_stored, dtype=matrix.dtype)
+    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _bias_column(problem: Problem) -> float:
+    """Return the value of the intercept's column, 0 without an intercept."""
+    if problem.intercept is Intercept.PENALISED:
+        return problem.intercept_scaling
+    return 1.0 if problem.intercept is Intercept.FREE else 0.0

@@ -1,0 +1,110 @@
+"""The certified duality gap of a primal point, from what a fused pass leaves behind.
+
+The slopes of the losses are a dual point: beta_i = -c_i l'(z_i). With it the loss terms of the
+dual are known without another read of the data (docs/algorithms.md, section 9). An unpenalised
+intercept asks for sum(beta) = 0: near the optimum little is missing, and a few rows make up for it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from snapml.problems import Intercept, Softmax
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+
+__all__ = ["lower_bound"]
+
+_MOST_LOOKED_AT = 1024
+_MOST_MOVED = 32
+
+
+def lower_bound(
+    engine: CpuPrimalEngine,
+    communicator: Communicator,
+    coef: np.ndarray,
+    loss: float,
+    gradient: np.ndarray,
+) -> float:
+    """Return D at the dual point that the losses' slopes at the engine's present point make.
+
+    Parameters
+    ----------
+    engine : CpuPrimalEngine
+        At `coef`.
+    communicator : Communicator
+        Adds up over the shards.
+    coef : ndarray of shape (n_outputs, n_features + 1), float64
+        The point.
+    loss : float
+        Of all shards, at `coef`.
+    gradient : ndarray of shape (n_outputs, n_features + 1), float64
+        Of the loss of all shards, at `coef`.
+
+    Returns
+    -------
+    float
+        No model has a lower objective; -inf where the dual point is not feasible.
+    """
+    penalty, kind = engine.problem.penalty, engine.problem.intercept
+    if penalty.l2 <= 0.0:
+        return -math.inf
+    adjoint = -gradient[:, :-1]
+    terms = loss - float(np.vdot(gradient, coef))  # sum_i -c_i l*(l'(z_i)), by Fenchel's equality
+    if kind is Intercept.FREE:
+        change, moved = _balance(engine, communicator, -gradient[:, -1])
+        terms += change
+        adjoint = adjoint + moved
+    bound = terms - float(np.vdot(adjoint, adjoint)) / (2.0 * penalty.l2)
+    if kind is Intercept.PENALISED:
+        bound -= float(np.vdot(gradient[:, -1], gradient[:, -1])) / (2.0 * penalty.l2)
+    return bound if math.isfinite(bound) else -math.inf
+
+
+def _balance(
+    engine: CpuPrimalEngine, communicator: Communicator, mass: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Make every output's dual variables add up to zero.
+
+    Returns the change of the dual's loss terms, and that of X^T beta. What is missing is shared
+    among a few rows in proportion to their room.
+    """
+    step = max(1, engine.n_rows // _MOST_LOOKED_AT)
+    rows = np.arange(0, engine.n_rows, step)
+    room = _room(engine, rows)
+    best = np.argsort(-room.sum(axis=0), kind="stable")[:_MOST_MOVED]
+    rows, room = rows[best], room[:, best]
+    total = communicator.allreduce_sum(room.sum(axis=1))
+    if not (total > 0.0).all():
+        return -math.inf, np.zeros((engine.n_outputs, engine.n_features))
+    shift = -mass[:, None] * room / total[:, None]
+    change = float(communicator.allreduce_sum(np.array([_terms_change(engine, rows, shift)]))[0])
+    return change, communicator.allreduce_sum(engine.weighted_rows(rows, shift))
+
+
+def _room(engine: CpuPrimalEngine, rows: np.ndarray) -> np.ndarray:
+    """Return how far the dual variables of some rows are from their bounds, roughly."""
+    curvatures = engine.curvatures(rows)
+    if not isinstance(engine.problem.loss, Softmax):
+        return curvatures  # c l'' is at most that for all losses here
+    least = (curvatures * (1.0 - curvatures)).min(axis=0)
+    return np.broadcast_to(engine.row_weights(rows) * least, curvatures.shape)
+
+
+def _terms_change(engine: CpuPrimalEngine, rows: np.ndarray, shift: np.ndarray) -> float:
+    """Return the change of sum_i -c_i l*(-beta_i / c_i) when beta_i moves by `shift`."""
+    weights = np.broadcast_to(engine.row_weights(rows), shift.shape)
+    is_moved = (shift != 0.0) & (weights > 0.0)
+    relative = np.where(is_moved, shift / np.where(weights > 0.0, weights, 1.0), 0.0)
+    if isinstance(engine.problem.loss, Softmax):
+        p = engine.curvatures(rows)
+        after = engine.loss_quantity("conjugate_entry", p - relative, p)
+        before = engine.loss_quantity("conjugate_entry", p, p)
+    else:
+        slopes = engine.gradients(rows)
+        labels = np.broadcast_to(engine.dataset.labels[..., rows], slopes.shape)
+        after = engine.loss_quantity("conjugate", slopes - relative, labels)
+        before = engine.loss_quantity("conjugate", slopes, labels)
+    return float(np.sum(np.where(is_moved, weights * (before - after), 0.0)))

@@ -1,0 +1,416 @@
+"""Quasi-Newton method with an explicit curvature (P-QN), for smooth losses and L2 or no penalty.
+
+L-BFGS (Liu and Nocedal, 1989) whose initial matrix is the inverse of a Hessian made from sampled
+rows, started from the minimum over that sample: one read of the data an iteration, and few of
+them whatever the regularisation and the scaling of the columns. docs/algorithms.md, section 8.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from snapml.problems import Intercept, Squared
+from snapml.solvers.certificate import certified_gap
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
+from snapml.solvers.primal_certificate import lower_bound
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import Progress, StoppingRule
+from snapml.solvers.threads import blas_threads
+
+__all__ = ["solve"]
+
+_logger = logging.getLogger("snapml")
+
+_MEMORY = 10
+_ARMIJO = 1e-4
+# Entries that a fit may visit in all before it counts as work: a few milliseconds.
+_FREE_VISITS = 1_000_000
+_MOST_SAMPLE_STEPS = 30
+# Decrements below these shares of the objective are rounding, and rounding of the coefficients.
+_SMALLEST = 1e-14
+_POLISHED = 1e-22
+# A curvature is renewed where a step leaves more than this share of the squared decrement.
+_STALE = 0.1
+# Up to this many columns a Hessian of all rows costs no more than a few reads of them.
+_CHEAP_COLUMNS = 128
+
+
+def solve(
+    engine: CpuPrimalEngine,
+    communicator: Communicator,
+    rule: StoppingRule,
+    *,
+    start: np.ndarray | None = None,
+) -> FitResult:
+    """Minimise until the certified gap meets the rule or its reads of the data are used up.
+
+    Parameters
+    ----------
+    engine : CpuPrimalEngine
+        Shard of the data.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance and most reads of the data.
+    start : ndarray of shape (n_outputs, n_features + 1), float64, or None
+        Coefficients to start from.
+
+    Returns
+    -------
+    FitResult
+        The model with its certificate.
+
+    Raises
+    ------
+    NonFiniteError
+        If the matrix holds NaN or infinity.
+    """
+    progress = Progress(rule)
+    with blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
+        coef = np.zeros((engine.n_outputs, engine.n_features + 1)) if start is None else start
+        n_sampled = _sample_rows(engine, communicator)
+        is_sampled = n_sampled < engine.n_rows
+        model = _Sampled(
+            engine.sample(n_sampled) if is_sampled else engine,
+            communicator,
+            has_other_rows=is_sampled,
+        )
+        if is_sampled and rule.max_iter > 0:
+            coef = model.minimise(coef)
+        descent = _Descent(engine, communicator, coef)
+        best = _descend(descent, model, progress)
+        return _result(descent, model, progress, best)
+
+
+def _sample_rows(engine: CpuPrimalEngine, communicator: Communicator) -> int:
+    """Return how many rows the curvature is made from.
+
+    Enough for a good one (20 a column), and as many as cost no more than a read of the data.
+    """
+    total = int(communicator.allreduce_sum(np.array([float(engine.n_rows)]))[0])
+    wanted = 20_000 if engine.is_sparse else 20 * engine.n_features
+    wanted = max(wanted, total // 16, 2000)
+    if engine.n_outputs > 1:
+        wanted = max(wanted, 20 * engine.n_outputs)
+    return engine.n_rows if 2 * wanted > total else -(-wanted * engine.n_rows // total)
+
+
+@dataclass
+class _Descent:
+    """A point with its objective and gradient, and the steps that led there."""
+
+    engine: CpuPrimalEngine
+    communicator: Communicator
+    coef: np.ndarray
+    loss: float = math.nan
+    value: float = math.nan
+    loss_gradient: np.ndarray = field(default_factory=lambda: np.empty(0))
+    gradient: np.ndarray = field(default_factory=lambda: np.empty(0))
+    stiffness: float = 0.0
+    total_weight: float = 0.0
+    n_passes: int = 0
+    _pairs: deque[tuple[np.ndarray, np.ndarray, float]] = field(
+        default_factory=lambda: deque(maxlen=_MEMORY)
+    )
+
+    def begin(self, *, wants_stiffness: bool = False) -> None:
+        """Evaluate the first point."""
+        self.loss, self.loss_gradient, self.stiffness = self._pass(self.coef, wants_stiffness)
+        self.value, self.gradient = self._with_penalty(self.coef, self.loss, self.loss_gradient)
+        weights = self.engine.row_weights(
+            np.arange(self.engine.n_rows) if wants_stiffness else np.arange(0)
+        )
+        self.total_weight = float(self.communicator.allreduce_sum(np.array([weights.sum()]))[0])
+        if not (math.isfinite(self.value) and np.isfinite(self.gradient).all()):
+            self.engine.check_finite()
+        self.engine.accept()
+
+    def direction(self, curvature: Curvature) -> np.ndarray:
+        """Return the quasi-Newton direction, by the two-loop recursion."""
+        q = self.gradient.copy()
+        factors = []
+        for s, y, rho in reversed(self._pairs):
+            factor = rho * float(np.vdot(s, q))
+            factors.append(factor)
+            q -= factor * y
+        q = curvature.solve(q)
+        for (s, y, rho), factor in zip(self._pairs, reversed(factors), strict=True):
+            q += (factor - rho * float(np.vdot(y, q))) * s
+        return -q
+
+    def advance(self, direction: np.ndarray) -> bool:
+        """Move along a direction, and say whether the objective fell."""
+        slope = float(np.vdot(self.gradient, direction))
+        if not slope < 0.0:
+            return False
+        if self._try(direction, slope):
+            return True
+        step = self._line_search(direction)
+        return step > 0.0 and self._try(step * direction, step * slope)
+
+    def forget(self) -> None:
+        """Drop the steps: a new curvature knows better."""
+        self._pairs.clear()
+
+    def _try(self, step: np.ndarray, slope: float) -> bool:
+        coef = self.coef + step
+        loss, loss_gradient, _ = self._pass(coef, False)
+        value, gradient = self._with_penalty(coef, loss, loss_gradient)
+        rounding = 4.0 * np.finfo(np.float64).eps * abs(self.value)
+        if not value <= self.value + _ARMIJO * slope + rounding:
+            return False
+        change = gradient - self.gradient
+        product = float(np.vdot(step, change))
+        if product > 1e-12 * abs(slope):
+            self._pairs.append((step, change, 1.0 / product))
+        self.coef, self.loss, self.value = coef, loss, value
+        self.loss_gradient, self.gradient = loss_gradient, gradient
+        self.engine.accept()
+        return True
+
+    def _line_search(self, direction: np.ndarray) -> float:
+        """Return a step below 1 near the minimum along the direction, without the matrix."""
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            step = 0.5 * (low + high)
+            sums = np.array(self.engine.line_point(step))
+            slope = float(self.communicator.allreduce_sum(sums)[1])
+            slope += float(np.vdot(self._ridge(self.coef + step * direction), direction))
+            # At least as far as the slope has fallen by half, short of where it has turned.
+            if not slope <= 0.0:
+                high = step
+            elif slope < 0.5 * float(np.vdot(self.gradient, direction)):
+                low = step
+            else:
+                return step
+        return low
+
+    def _pass(self, coef: np.ndarray, wants_stiffness: bool) -> tuple[float, np.ndarray, float]:
+        self.n_passes += 1
+        loss, gradient, stiffness = self.engine.fused_pass(coef, wants_stiffness=wants_stiffness)
+        sums = self.communicator.allreduce_sum(np.append(gradient.ravel(), (loss, stiffness)))
+        return float(sums[-2]), sums[:-2].reshape(gradient.shape), float(sums[-1])
+
+    def _with_penalty(
+        self, coef: np.ndarray, loss: float, gradient: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        ridge = self._ridge(coef)
+        return loss + 0.5 * float(np.vdot(ridge, coef)), gradient + ridge
+
+    def _ridge(self, coef: np.ndarray) -> np.ndarray:
+        """Return the gradient of the penalty."""
+        ridge = self.engine.problem.penalty.l2 * coef
+        if self.engine.problem.intercept is not Intercept.PENALISED:
+            ridge[:, -1] = 0.0
+        return ridge
+
+
+class _Sampled:
+    """The curvature, and the rows that it is made from: a sample, or all of them."""
+
+    def __init__(
+        self, engine: CpuPrimalEngine, communicator: Communicator, *, has_other_rows: bool
+    ) -> None:
+        self.engine = engine
+        self._communicator = communicator
+        self._has_other_rows = has_other_rows
+        self._n_passes = 0
+        self._has_slowed = False
+        self._is_quadratic = isinstance(engine.problem.loss, Squared)
+        self.curvature: DenseCurvature | HotCurvature | None = None
+
+    @property
+    def current(self) -> Curvature:
+        """The curvature, made at the latest update."""
+        if self.curvature is None:
+            raise RuntimeError("expected a curvature, got none")
+        return self.curvature
+
+    @property
+    def description(self) -> str:
+        """What the curvature is made from."""
+        return f"curvature from {self.engine.n_rows} rows"
+
+    def n_reads(self, descent: _Descent) -> int:
+        """Return how many times as much as the data was read, rounded up."""
+        share = self.engine.n_rows / max(1, descent.engine.n_rows)
+        return descent.n_passes + math.ceil(self._n_passes * share)
+
+    def is_stale(self, descent: _Descent) -> bool:
+        """Return whether the curvature should be made anew before the next step."""
+        if self.curvature is None:
+            return True
+        if self._is_quadratic:
+            return False
+        is_exact = self.engine is descent.engine
+        return self._has_slowed or (is_exact and self.engine.n_features <= _CHEAP_COLUMNS)
+
+    def note(self, decrement: float, before: float) -> None:
+        """See how much of the squared decrement the last step but one left."""
+        self._has_slowed = decrement > _STALE * before and math.isfinite(before)
+
+    def update(self, coef: np.ndarray | None = None) -> None:
+        """Make the curvature at a point.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_features + 1), float64, or None
+            None is the point the engine is at.
+        """
+        if coef is not None and self._has_other_rows:
+            self._n_passes += 1
+            self.engine.fused_pass(coef)
+            self.engine.accept()
+        if self.curvature is None:
+            self.curvature = make_curvature(self.engine, self._communicator)
+        else:
+            self.curvature.update(self.engine, self._communicator)
+        self._has_slowed = False
+
+    def minimise(self, coef: np.ndarray) -> np.ndarray:
+        """Minimise over the sample, as far as a sample is worth it."""
+        descent = _Descent(self.engine, self._communicator, coef)
+        descent.begin()
+        n_columns = self.engine.n_features * self.engine.n_outputs
+        worth = 0.01 * min(1.0, n_columns / max(1, self.engine.n_rows))
+        decrement = math.inf
+        for _ in range(_MOST_SAMPLE_STEPS):
+            if self.curvature is None or not self._is_quadratic:
+                self.update()
+                descent.forget()
+            direction = descent.direction(self.current)
+            before, decrement = decrement, -float(np.vdot(direction, descent.gradient))
+            if not descent.advance(direction) or decrement <= worth * abs(descent.value):
+                break
+            if not decrement < before:
+                break
+        self._n_passes += descent.n_passes
+        if not self._is_quadratic:
+            self.update()
+        return descent.coef
+
+
+def _descend(descent: _Descent, model: _Sampled, progress: Progress) -> _Best:
+    """Iterate on all rows until the rule is met, its reads are used up, or nothing moves."""
+    best = _Best()
+    descent.begin(wants_stiffness=True)
+    decrement = math.inf
+    while True:
+        best.see(descent)
+        if descent.engine.problem.penalty.l2 <= 0.0 and model.curvature is not None:
+            best.see_unpenalised(descent, model.curvature)
+        if decrement > 0.0:
+            progress.see_epoch(best.gap)
+        progress.see_certificate(best.gap, best.value)
+        if model.n_reads(descent) >= progress.rule.max_iter:
+            break
+        if progress.is_met and not _is_free(descent, decrement):
+            break
+        before, decrement = decrement, _step(descent, model, decrement)
+        if decrement == 0.0 or (decrement >= before and decrement <= _SMALLEST * best.value):
+            break
+    return best
+
+
+def _step(descent: _Descent, model: _Sampled, before: float) -> float:
+    """Move once, with a fresh curvature where the present one has grown old.
+
+    Returns the squared Newton decrement, twice what the step is expected to gain; 0 where no
+    curvature leads down.
+    """
+    for is_last_try in (False, True):
+        if is_last_try:
+            model.update(descent.coef)
+            descent.forget()
+        elif model.is_stale(descent):
+            model.update(descent.coef)
+            if model.engine is descent.engine:
+                descent.forget()
+        direction = descent.direction(model.current)
+        decrement = -float(np.vdot(direction, descent.gradient))
+        if descent.advance(direction):
+            model.note(decrement, before)
+            return decrement
+    return 0.0
+
+
+def _is_free(descent: _Descent, decrement: float) -> bool:
+    """Return whether another step costs next to nothing and can still change the answer.
+
+    Rounding alone then separates fits of equivalent data.
+    """
+    engine = descent.engine
+    visits = engine.dataset.matrix.n_stored * engine.n_outputs * (descent.n_passes + 1)
+    return visits <= _FREE_VISITS and decrement > _POLISHED * abs(descent.value)
+
+
+class _Best:
+    """The best point so far, and the best lower bound."""
+
+    def __init__(self) -> None:
+        self.value = math.inf
+        self.gap = math.inf
+        self.coef = np.empty(0)
+        self.gradient = np.empty(0)
+        self._bound = -math.inf
+
+    def see(self, descent: _Descent) -> None:
+        """Take the descent's present point where it is better."""
+        bound = lower_bound(
+            descent.engine,
+            descent.communicator,
+            descent.coef,
+            descent.loss,
+            descent.loss_gradient,
+        )
+        self._bound = max(self._bound, bound)
+        if descent.value <= self.value or not math.isfinite(self.value):
+            self.value, self.coef, self.gradient = descent.value, descent.coef, descent.gradient
+        self.gap = certified_gap(self.value, self._bound)
+
+    def see_unpenalised(self, descent: _Descent, curvature: Curvature) -> None:
+        """Bound the gap by the Newton decrement: without a penalty the dual bounds nothing.
+
+        Half the squared decrement is the gap to second order; four times that leaves room for a
+        curvature made from a sample.
+        """
+        decrement = float(np.vdot(descent.gradient, curvature.solve(descent.gradient)))
+        self.gap = min(self.gap, certified_gap(2.0 * decrement, 0.0))
+
+
+def _result(descent: _Descent, model: _Sampled, progress: Progress, best: _Best) -> FitResult:
+    """Round the best point to the data's type; what that costs is added to the gap."""
+    engine = descent.engine
+    dtype = engine.dataset.matrix.dtype
+    exact = best.coef
+    if engine.problem.penalty.l2 <= 0.0 and isinstance(model.curvature, DenseCurvature):
+        exact = model.curvature.without_null_space(exact)
+    coef = exact.astype(dtype)
+    rounding = coef.astype(np.float64) - best.coef
+    stiffness = descent.stiffness + engine.bias_column**2 * descent.total_weight
+    largest = engine.problem.loss.max_curvature * stiffness + engine.problem.penalty.l2
+    loss_of_rounding = max(0.0, float(np.vdot(best.gradient, rounding))) + 0.5 * largest * float(
+        np.vdot(rounding, rounding)
+    )
+    is_single = engine.n_outputs == 1 and engine.dataset.labels.ndim == 1
+    intercept = engine.bias_column * coef[:, -1].astype(np.float64)
+    return FitResult(
+        coef=coef[0, :-1] if is_single else coef[:, :-1],
+        intercept=float(intercept[0]) if is_single else intercept,
+        duals=None,
+        offset=0.0,
+        n_iter=model.n_reads(descent),
+        has_converged=progress.is_met,
+        gap=best.gap + loss_of_rounding,
+        objective=best.value + loss_of_rounding,
+        history=progress.history,
+        mean_stiffness=descent.stiffness / max(1, engine.n_rows * engine.n_outputs),
+        description=f"quasi-Newton, {model.description}, {engine.description}",
+    )
