@@ -4,7 +4,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from snapml.problems import Loss
+from snapml.problems import Loss, Softmax
 from snapml.solvers import dual_coordinate_ascent, threads
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)

@@ -25,11 +25,11 @@ from snapml._validation import (
     raise_non_finite,
 )
 from snapml.data import Dataset, Matrix
-from snapml.problems import Intercept, Loss, Problem
+from snapml.problems import Problem
+from snapml.solvers import choice
+from snapml.solvers.choice import Settings, Start
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.cpu_engine import CpuEngine
 from snapml.solvers.cpu_rows import NonFiniteError, margins
-from snapml.solvers.dual_coordinate_ascent import solve
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 
@@ -91,25 +91,18 @@ class LinearEstimator(BaseEstimator):
         problem: Problem,
         dataset: Dataset,
         rule: StoppingRule,
-        start: FitResult | None = None,
+        start: Start | None = None,
+        solver: str = "auto",
     ) -> FitResult:
-        """Solve one problem, starting from another fit's dual variables where given."""
+        """Solve one problem, starting from where another fit ended where given."""
         if not np.isfinite(dataset.labels).all():
             raise ValueError(f"y: expected numbers that are finite in {dataset.labels.dtype}")
         rule = replace(rule, resolution=8.0 * float(np.finfo(dataset.labels.dtype).eps))
+        settings = Settings(solver, self.n_threads, self.deterministic, self._seed())
         try:
-            engine = CpuEngine(
-                problem,
-                dataset,
-                n_threads=self.n_threads,
-                deterministic=self.deterministic,
-                seed=self._seed(),
-                duals=None if start is None else start.duals.astype(dataset.labels.dtype),
-                offset=0.0 if start is None else start.offset,
-            )
+            result = choice.fit(problem, dataset, self._communicator(), rule, settings, start)
         except NonFiniteError:
             raise_non_finite(self, X)
-        result = solve(engine, self._communicator(), rule)
         if not math.isfinite(result.objective):
             raise ValueError(
                 f"the fit overflowed {dataset.labels.dtype}: scale the features, or regularise more"
@@ -117,6 +110,24 @@ class LinearEstimator(BaseEstimator):
         if not result.has_converged:
             _warn_not_converged(result, rule)
         return result
+
+    def _last_end(self, n_rows: int, n_outputs: int) -> Start | None:
+        """Return where the last fit ended, as far as that fits the data; None without one."""
+        if not getattr(self, "warm_start", False) or not hasattr(self, "coef_"):
+            return None
+        coef = self.coef_.toarray() if issparse(self.coef_) else np.atleast_2d(self.coef_)
+        if coef.shape != (n_outputs, self.n_features_in_):
+            return None
+        bias = np.broadcast_to(self.intercept_, n_outputs) / self._bias_value()
+        joint = np.column_stack([coef, bias]).astype(np.float64)
+        last: FitResult | None = getattr(self, "_last_result", None)
+        if last is None or last.duals is None or len(last.duals) != n_rows:
+            return Start(coef=joint)
+        return Start(coef=joint, duals=last.duals, offset=last.offset)
+
+    def _bias_value(self) -> float:
+        """Return the value of the intercept's column."""
+        return 1.0
 
     def _store_certificate(self, results: list[FitResult]) -> None:
         """Keep what is certain about the model: gap and objective of the sum of its problems."""
@@ -220,12 +231,12 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
             self.coef_ = self.coef_.toarray()
         return self
 
-    def _penalised_intercept(self, loss: Loss) -> Problem:
-        """Return the problem with a constant column of value ``intercept_scaling``."""
+    def _checked_scaling(self) -> float:
+        """Return the value of a penalised intercept's column."""
         scaling = check_positive("intercept_scaling", self.intercept_scaling)
         if math.isinf(scaling):
             raise ValueError(f"intercept_scaling: expected a finite number, got {scaling!r}")
-        return Problem(loss, Intercept.PENALISED, scaling)
+        return scaling
 
     def _row_weights(
         self,
@@ -300,6 +311,15 @@ def binary_dataset(
 def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
     """Say how far the fit got, and one thing that would help."""
     relative = result.gap / abs(result.objective) if result.objective else np.inf
+    if not result.has_minimum:
+        warnings.warn(
+            "the classes are separable, and without a penalty the coefficients would grow for "
+            f"ever: stopped after {result.n_iter} reads of the data at a loss of "
+            f"{result.objective:.2e}; use a finite C",
+            ConvergenceWarning,
+            stacklevel=callers_level(),
+        )
+        return
     if result.mean_stiffness > 50.0:
         hint = (
             f"the rows are long for this regularisation (mean of c_i ||x_i||^2 is "
@@ -308,8 +328,8 @@ def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
     else:
         hint = "raise max_iter or tol"
     warnings.warn(
-        f"relative duality gap {relative:.2e} after {result.n_iter} epochs, tol={rule.tol:g} was "
-        f"not reached; {hint}",
+        f"relative duality gap {relative:.2e} after {result.n_iter} reads of the data, "
+        f"tol={rule.tol:g} was not reached; {hint}",
         ConvergenceWarning,
         stacklevel=callers_level(),
     )

@@ -10,11 +10,11 @@ from sklearn.base import RegressorMixin
 from snapml._validation import check_finite_in, check_fit_input, check_sample_weight
 from snapml.data import Dataset
 from snapml.estimators.base import LinearEstimator, all_or_nothing
-from snapml.problems import Intercept, Problem, Squared
+from snapml.problems import Intercept, Penalty, Problem, Squared
 
 __all__ = ["Ridge"]
 
-_SOLVERS = ("auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga")
+_SOLVERS = ("auto", "sdca", "pqn", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga")
 _DEFAULT_MAX_ITER = 1000
 
 
@@ -145,7 +145,7 @@ class Ridge(RegressorMixin, LinearEstimator):
         NotImplementedError
             For problems this version cannot solve yet: ``alpha=0`` and ``positive=True``.
         """
-        problem = self._make_problem()
+        self._check_parameters()
         max_iter = _DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
         rule = self._stopping_rule(max_iter)
         matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
@@ -153,12 +153,13 @@ class Ridge(RegressorMixin, LinearEstimator):
         targets = y.reshape(matrix.shape[0], -1)
         results = []
         for target, alpha in zip(targets.T, self._alphas(targets.shape[1]), strict=True):
-            check_finite_in("alpha", alpha, matrix.dtype)
-            cost = check_finite_in("1 / alpha", 1.0 / alpha, matrix.dtype)
+            problem, cost = self._pose(alpha, matrix.dtype)
             row_weights = None if weights is None else weights * matrix.dtype.type(cost)
             with np.errstate(over="ignore"):  # refused as not finite
                 labels = np.ascontiguousarray(target, dtype=matrix.dtype)
-            results.append(self._run(X, problem, Dataset(matrix, labels, row_weights, cost), rule))
+            dataset = Dataset(matrix, labels, row_weights, cost)
+            solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
+            results.append(self._run(X, problem, dataset, rule, solver=solver))
         coef = np.vstack([result.coef for result in results])
         intercept = np.array([result.intercept for result in results], dtype=matrix.dtype)
         is_single = y.ndim == 1
@@ -206,15 +207,10 @@ class Ridge(RegressorMixin, LinearEstimator):
             )
         if not np.all(np.isfinite(alphas)) or alphas.min() < 0:
             raise ValueError(f"alpha: expected finite numbers >= 0, got {self.alpha!r}")
-        if alphas.min() == 0:
-            raise NotImplementedError(
-                "alpha=0: dual coordinate ascent needs a penalty; a small alpha comes close, and "
-                "scikit-learn's LinearRegression solves it exactly"
-            )
         return np.broadcast_to(alphas, n_targets)
 
-    def _make_problem(self) -> Problem:
-        """Map the parameters to the objective, refusing what cannot be solved yet."""
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are not as described."""
         self._check_device()
         if self.solver not in (*_SOLVERS, "lbfgs"):
             raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
@@ -223,7 +219,15 @@ class Ridge(RegressorMixin, LinearEstimator):
                 f"positive={self.positive!r}, solver={self.solver!r}: this version has no "
                 "constraint on signs; scikit-learn's Ridge(positive=True) has"
             )
-        return Problem(Squared(), Intercept.FREE if self.fit_intercept else Intercept.NONE)
+
+    def _pose(self, alpha: float, dtype: np.dtype) -> tuple[Problem, float]:
+        """Return the problem of one target and its C = 1 / alpha, or C = 1 without a penalty."""
+        intercept = Intercept.FREE if self.fit_intercept else Intercept.NONE
+        if alpha == 0.0:
+            return Problem(Squared(), intercept, penalty=Penalty(0.0, 0.0)), 1.0
+        check_finite_in("alpha", alpha, dtype)
+        cost = check_finite_in("1 / alpha", 1.0 / alpha, dtype)
+        return Problem(Squared(), intercept), cost
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

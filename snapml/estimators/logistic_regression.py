@@ -8,8 +8,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit
-from sklearn.utils.multiclass import type_of_target
+from scipy.special import expit, log_expit, log_softmax, softmax
 
 from snapml._validation import (
     check_classes,
@@ -18,31 +17,42 @@ from snapml._validation import (
     check_positive,
     check_sample_weight,
 )
+from snapml.data import Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset, callers_level
-from snapml.problems import Intercept, Logistic, Problem
-from snapml.solvers.result import FitResult
+from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
 
 __all__ = ["LogisticRegression"]
 
-_SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
+_SOLVERS = (
+    "auto",
+    "sdca",
+    "pqn",
+    "lbfgs",
+    "liblinear",
+    "newton-cg",
+    "newton-cholesky",
+    "sag",
+    "saga",
+)
+_MULTI_CLASS = ("auto", "multinomial", "ovr")
 
 
 class LogisticRegression(LinearClassifier):
-    """Logistic regression with L2 penalty, for two classes.
+    """Logistic regression with L2, L1, elastic-net or no penalty, for any number of classes.
 
-    Minimises ``sum_i c_i log(1 + exp(-y_i (x_i.w + b))) + ||w||^2 / 2`` with
+    Minimises ``sum_i c_i l(z_i, y_i) + l1_ratio ||w||_1 + (1 - l1_ratio) ||w||^2 / 2`` with
     ``c_i = C * sample_weight_i * class_weight(y_i)``, the objective of scikit-learn's class, and
-    certifies how far from the minimum the answer can be. Solved by stochastic dual coordinate
-    ascent [1]_ on all cores.
+    certifies how far from the minimum the answer can be. The loss ``l`` is ``log(1 + exp(-y z))``
+    of two classes and ``log(sum_k exp(z_k)) - z_y`` of more.
 
     Parameters
     ----------
-    penalty : {'l2'}, default='deprecated'
-        As in scikit-learn 1.9, where it is deprecated: leave it out.
+    penalty : {'l1', 'l2', 'elasticnet', None}, default='deprecated'
+        As in scikit-learn 1.9, where it is deprecated: use `l1_ratio`, or ``C=np.inf``.
     C : float, default=1.0
-        Inverse of the regularisation strength, positive and finite.
+        Inverse of the regularisation strength, positive; ``np.inf`` is no penalty.
     l1_ratio : float, default=0.0
-        Only 0 (L2) in this version.
+        Share of the L1 norm in the penalty: 0 is L2, 1 is L1, between is elastic net.
     dual : bool, default=False
         Accepted for scikit-learn's sake; the answer is the same.
     tol : float, default=1e-6
@@ -55,15 +65,17 @@ class LogisticRegression(LinearClassifier):
         Weights of the classes; 'balanced' gives every class the same total weight.
     random_state : int, RandomState instance or None, default=None
         Order in which rows are visited. None is a fixed order: equal fits give equal bits.
-    solver : str, default='lbfgs'
-        scikit-learn's names are accepted and all give the same exact answer; 'liblinear' poses
-        another problem, in which the intercept is penalised, and gets that one.
+    solver : str, default='auto'
+        'auto' chooses by the data and says why in ``solver_``; 'sdca' is dual coordinate ascent,
+        'pqn' the quasi-Newton method. scikit-learn's names are accepted and choose like 'auto':
+        the answer is the same. 'liblinear' poses another problem, in which the intercept is
+        penalised, and gets that one.
     max_iter : int, default=100
-        Most epochs (reads of the data).
+        Most reads of the data.
     verbose : int, default=0
         Log progress every `verbose` epochs to the logger ``snapml``.
     warm_start : bool, default=False
-        Start from the dual variables of the last fit, where the number of rows is the same.
+        Start from the last fit's coefficients, or its dual variables where that solver is used.
     n_jobs : None
         Has no effect, as in scikit-learn 1.8 and later; see `n_threads`.
     n_threads : int or None, default=None
@@ -73,26 +85,30 @@ class LogisticRegression(LinearClassifier):
         update one vector without waiting for each other; the certificate holds all the same.
     device_ids : None
         GPUs are not supported in this version.
+    multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
+        More than two classes: one softmax model ('auto' and 'multinomial', scikit-learn's), or
+        one model for each class against the rest.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         w, in the dtype of X (float64 where X is not float32).
-    intercept_ : ndarray of shape (1,)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
         b.
-    classes_ : ndarray of shape (2,)
-        Labels; ``coef_`` points to the second.
+    classes_ : ndarray of shape (n_classes,)
+        Labels; with two, ``coef_`` points to the second.
     gap_ : float
-        Certified duality gap: the objective is at most this far above its minimum.
+        Certified duality gap: the objective is at most this far above its minimum. Without a
+        penalty, where no dual bound exists: four times the Newton decrement's estimate.
     objective_ : float
         Value of the objective above, evaluated in float64.
     n_iter_ : ndarray of shape (1,), int32
-        Epochs.
+        Reads of the data.
     history_ : list of dict
-        One entry per epoch: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and ``gap`` and
-        ``objective`` (NaN where no exact pass was made).
+        One entry per epoch or iteration: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and
+        ``gap`` and ``objective`` (NaN where no exact pass was made).
     solver_ : str
-        What was run.
+        What was run, and why.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -102,6 +118,8 @@ class LogisticRegression(LinearClassifier):
     ----------
     .. [1] Shalev-Shwartz and Zhang, "Stochastic dual coordinate ascent methods for regularized
        loss minimization", JMLR 14, 2013; equations (3)-(6) of docs/algorithms.md.
+    .. [2] Liu and Nocedal, "On the limited memory BFGS method for large scale optimization",
+       Mathematical Programming 45, 1989; section 8 of docs/algorithms.md.
 
     Examples
     --------
@@ -125,7 +143,7 @@ class LogisticRegression(LinearClassifier):
         intercept_scaling: float = 1,
         class_weight: Any = None,
         random_state: Any = None,
-        solver: str = "lbfgs",
+        solver: str = "auto",
         max_iter: int = 100,
         verbose: int = 0,
         warm_start: bool = False,
@@ -133,6 +151,7 @@ class LogisticRegression(LinearClassifier):
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: None = None,
+        multi_class: str = "auto",
     ) -> None:
         self.penalty = penalty
         self.C = C
@@ -151,6 +170,7 @@ class LogisticRegression(LinearClassifier):
         self.n_threads = n_threads
         self.deterministic = deterministic
         self.device_ids = device_ids
+        self.multi_class = multi_class
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
@@ -161,7 +181,7 @@ class LogisticRegression(LinearClassifier):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data; float32 and float64 are used in place, in any layout.
         y : array-like of shape (n_samples,)
-            Labels of two classes.
+            Labels of at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
 
@@ -174,29 +194,24 @@ class LogisticRegression(LinearClassifier):
         ------
         ValueError
             If parameters or data are not as described; the message says what came.
-        NotImplementedError
-            For problems this version cannot solve yet: ``C=np.inf``, L1, more than two classes.
         """
-        problem = self._make_problem()
-        cost = check_positive("C", self.C)
+        self._check_parameters()
+        cost, penalty = self._cost_and_penalty()
         rule = self._stopping_rule(self.max_iter)
         matrix, y = check_fit_input(self, X, y)
         weights = check_sample_weight(sample_weight, matrix)
         classes = check_classes(self, y)
-        if len(classes) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is "
-                f"{type_of_target(y)} ({len(classes)} classes). For one model per class wrap the "
-                "estimator in sklearn.multiclass.OneVsRestClassifier."
-            )
         check_finite_in("C", cost, matrix.dtype)
         factors = self._class_factors(y, classes, weights)
         row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)
-        dataset = binary_dataset(matrix, y == classes[1], row_weights, cost)
-        result = self._run(X, problem, dataset, rule, self._start_from(matrix.shape[0]))
+        problem, dataset = self._pose(matrix, y, classes, row_weights, cost, penalty)
+        n_outputs = 1 if len(classes) == 2 else len(classes)
+        start = self._last_end(matrix.shape[0], n_outputs)
+        solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
+        result = self._run(X, problem, dataset, rule, start, solver)
         self.classes_ = classes
-        self.coef_ = result.coef.reshape(1, -1)
-        self.intercept_ = np.array([result.intercept], dtype=matrix.dtype)
+        self.coef_ = result.coef.reshape(n_outputs, -1)
+        self.intercept_ = np.array(result.intercept, dtype=matrix.dtype).reshape(n_outputs)
         self.n_iter_ = np.array([result.n_iter], dtype=np.int32)
         self._store_certificate([result])
         self._last_result = result if self.warm_start else None
@@ -216,7 +231,13 @@ class LogisticRegression(LinearClassifier):
             Columns in the order of ``classes_``.
         """
         scores = self.decision_function(X)
-        return np.column_stack([expit(-scores), expit(scores)])
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        if self.multi_class != "ovr":
+            return np.asarray(softmax(scores, axis=1))
+        # Relative to the largest, so that a row far from every class keeps its order.
+        shares = log_expit(scores)
+        return np.asarray(softmax(shares, axis=1))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Predict the logarithm of the probability of each class, finite at any margin.
@@ -232,55 +253,87 @@ class LogisticRegression(LinearClassifier):
             Columns in the order of ``classes_``.
         """
         scores = self.decision_function(X)
-        return np.column_stack([log_expit(-scores), log_expit(scores)])
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return np.asarray(
+            log_softmax(log_expit(scores) if self.multi_class == "ovr" else scores, 1)
+        )
 
-    def _make_problem(self) -> Problem:
-        """Map the parameters to the objective, refusing what cannot be solved yet."""
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are not as described."""
         self._check_device()
         if self.solver not in _SOLVERS:
             raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
-        self._check_penalty()
+        if self.multi_class not in _MULTI_CLASS:
+            raise ValueError(
+                f"multi_class: expected one of {_MULTI_CLASS}, got {self.multi_class!r}"
+            )
         if self.n_jobs is not None:
             warnings.warn(
                 f"n_jobs={self.n_jobs} has no effect, as in scikit-learn; use n_threads",
                 FutureWarning,
                 stacklevel=callers_level(),
             )
-        if not self.fit_intercept:
-            return Problem(Logistic())
-        if self.solver == "liblinear":
-            return self._penalised_intercept(Logistic())
-        return Problem(Logistic(), Intercept.FREE)
 
-    def _check_penalty(self) -> None:
+    def _cost_and_penalty(self) -> tuple[float, Penalty]:
+        """Return C, or 1 where there is no penalty, and the penalty."""
+        cost = check_positive("C", self.C)
+        share: Any = self.l1_ratio
+        is_number = isinstance(share, numbers.Real) and not isinstance(share, bool)
+        if share is not None and not (is_number and 0.0 <= float(share) <= 1.0):
+            raise ValueError(f"l1_ratio: expected a number from 0 to 1, got {share!r}")
+        l1_ratio = 0.0 if share is None else float(share)
         if self.penalty != "deprecated":
-            warnings.warn(
-                f"penalty={self.penalty!r} is deprecated, as in scikit-learn 1.8, and will go in "
-                "1.10: leave it out and use l1_ratio (0 is 'l2', 1 is 'l1') or C=np.inf (None)",
-                FutureWarning,
-                stacklevel=callers_level(),
-            )
-            if self.penalty not in ("l1", "l2", "elasticnet", None):
-                raise ValueError(
-                    f"penalty: expected 'l1', 'l2', 'elasticnet' or None, got {self.penalty!r}"
-                )
-        if self.penalty is None or (isinstance(self.C, numbers.Real) and math.isinf(self.C)):
-            raise NotImplementedError(
-                "no penalty (C=np.inf): dual coordinate ascent needs one; a finite C such as 1e3 "
-                "comes close, and scikit-learn's LogisticRegression(C=np.inf) solves it exactly"
-            )
-        if self.penalty in ("l1", "elasticnet") or self.l1_ratio not in (0, None):
-            raise NotImplementedError(
-                f"penalty={self.penalty!r}, l1_ratio={self.l1_ratio!r}: this version solves L2 "
-                "(l1_ratio=0) only; scikit-learn's solver='saga' solves the others"
+            self._warn_about_penalty()
+            l1_ratio = {"l1": 1.0, "l2": 0.0}.get(self.penalty, l1_ratio)
+            cost = math.inf if self.penalty is None else cost
+        if math.isinf(cost):
+            return 1.0, Penalty(0.0, 0.0)
+        return cost, Penalty(l1_ratio, 1.0 - l1_ratio)
+
+    def _warn_about_penalty(self) -> None:
+        warnings.warn(
+            f"penalty={self.penalty!r} is deprecated, as in scikit-learn 1.8, and will go in "
+            "1.10: leave it out and use l1_ratio (0 is 'l2', 1 is 'l1') or C=np.inf (None)",
+            FutureWarning,
+            stacklevel=callers_level(),
+        )
+        if self.penalty not in ("l1", "l2", "elasticnet", None):
+            raise ValueError(
+                f"penalty: expected 'l1', 'l2', 'elasticnet' or None, got {self.penalty!r}"
             )
 
-    def _start_from(self, n_rows: int) -> FitResult | None:
-        """Return the last fit's result where its dual states fit the data."""
-        last: FitResult | None = getattr(self, "_last_result", None) if self.warm_start else None
-        return last if last is not None and len(last.duals) == n_rows else None
+    def _pose(
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        classes: np.ndarray,
+        row_weights: np.ndarray | None,
+        cost: float,
+        penalty: Penalty,
+    ) -> tuple[Problem, Dataset]:
+        """Return the problem that the parameters and the classes mean."""
+        intercept = Intercept.FREE if self.fit_intercept else Intercept.NONE
+        scaling = 1.0
+        if self.fit_intercept and self.solver == "liblinear":
+            intercept, scaling = Intercept.PENALISED, self._checked_scaling()
+        if len(classes) == 2:
+            dataset = binary_dataset(matrix, y == classes[1], row_weights, cost)
+            return Problem(Logistic(), intercept, scaling, penalty), dataset
+        if self.multi_class == "ovr":
+            labels = np.where(y == classes[:, None], 1.0, -1.0).astype(matrix.dtype)
+            dataset = Dataset(matrix, labels, row_weights, cost)
+            return Problem(Logistic(), intercept, scaling, penalty), dataset
+        if self.solver == "liblinear":
+            raise ValueError(
+                "The 'liblinear' solver does not support multiclass classification since "
+                f"scikit-learn 1.8, got {len(classes)} classes: use another solver, or "
+                "multi_class='ovr' for one model per class"
+            )
+        numbers_of = np.searchsorted(classes, y).astype(matrix.dtype)
+        dataset = Dataset(matrix, numbers_of, row_weights, cost)
+        return Problem(Softmax(len(classes)), intercept, scaling, penalty), dataset
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+    def _bias_value(self) -> float:
+        is_penalised = self.solver == "liblinear" and self.fit_intercept
+        return float(self.intercept_scaling) if is_penalised else 1.0

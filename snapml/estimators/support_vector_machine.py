@@ -14,7 +14,7 @@ from snapml._validation import (
     check_sample_weight,
 )
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset
-from snapml.problems import Hinge, Problem, SquaredHinge
+from snapml.problems import Hinge, Intercept, Penalty, Problem, SquaredHinge
 
 __all__ = ["LinearSVC"]
 
@@ -31,8 +31,8 @@ class LinearSVC(LinearClassifier):
 
     Parameters
     ----------
-    penalty : {'l2'}, default='l2'
-        Only 'l2' in this version.
+    penalty : {'l1', 'l2'}, default='l2'
+        ``||w||^2 / 2``, or ``||w||_1`` with the squared hinge.
     loss : {'hinge', 'squared_hinge'}, default='squared_hinge'
         The loss l.
     dual : 'auto' or bool, default='auto'
@@ -160,7 +160,7 @@ class LinearSVC(LinearClassifier):
         ValueError
             If parameters or data are not as described; the message says what came.
         NotImplementedError
-            For problems this version cannot solve yet: L1 and 'crammer_singer'.
+            For ``multi_class='crammer_singer'``.
         """
         problem = self._make_problem()
         cost = check_positive("C", self.C)
@@ -192,14 +192,17 @@ class LinearSVC(LinearClassifier):
         self._check_device()
         if self.loss not in _LOSSES:
             raise ValueError(f"loss: expected one of {tuple(_LOSSES)}, got {self.loss!r}")
-        if self.penalty != "l2":
-            raise NotImplementedError(
-                f"penalty={self.penalty!r}: this version solves 'l2' only; scikit-learn's "
-                "LinearSVC(penalty='l1', dual=False) solves the other"
+        if self.penalty not in ("l1", "l2"):
+            raise ValueError(f"penalty: expected 'l1' or 'l2', got {self.penalty!r}")
+        if self.penalty == "l1" and self.loss == "hinge":
+            raise ValueError(
+                "penalty='l1' and loss='hinge' is not supported, as in scikit-learn: use "
+                "loss='squared_hinge'"
             )
         if self.multi_class != "ovr":
             raise NotImplementedError(f"multi_class={self.multi_class!r}: expected 'ovr'")
         loss = _LOSSES[self.loss]
+        penalty = Penalty(1.0, 0.0) if self.penalty == "l1" else Penalty()
         if not self.fit_intercept:
-            return Problem(loss)
-        return self._penalised_intercept(loss)
+            return Problem(loss, penalty=penalty)
+        return Problem(loss, Intercept.PENALISED, self._checked_scaling(), penalty)

@@ -56,6 +56,7 @@ class CpuPrimalEngine:
             self.n_outputs = len(dataset.labels) if dataset.labels.ndim == 2 else 1
         self.bias_column = _bias_column(problem)
         self.seed = seed
+        self.rows_per_row = 1.0
         self._pool = _native.ThreadPool(self.n_threads)
         self._rows = native_rows(dataset.matrix, self._pool)
         self._targets = self._make_targets(dataset)
@@ -228,7 +229,9 @@ class CpuPrimalEngine:
         rows = (blocks[:, None] * _SAMPLE_BLOCK + np.arange(_SAMPLE_BLOCK)).ravel()
         rows = rows[rows < self.n_rows]
         dataset = self.dataset.take(rows, self.n_rows / len(rows))
-        return CpuPrimalEngine(self.problem, dataset, n_threads=self.n_threads, seed=self.seed)
+        sampled = CpuPrimalEngine(self.problem, dataset, n_threads=self.n_threads, seed=self.seed)
+        sampled.rows_per_row = self.n_rows / len(rows)
+        return sampled
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""

@@ -33,7 +33,9 @@ class Curvature(Protocol):
         """Return the approximate Hessian's inverse times `gradient`, in its shape."""
 
 
-def make_curvature(engine: CpuPrimalEngine, communicator: Communicator) -> Curvature:
+def make_curvature(
+    engine: CpuPrimalEngine, communicator: Communicator
+) -> DenseCurvature | HotCurvature:
     """Return the curvature that suits the engine's rows, at its present point.
 
     Parameters
@@ -74,6 +76,9 @@ class DenseCurvature:
         self._columns[:, :-1] /= self._scale.astype(dtype)
         self._columns[:, -1] = engine.bias_column
         self._ridge = self._scaled_penalty(engine)
+        rows_missed = engine.rows_per_row > 1.0
+        shortage = max(0.0, engine.n_features / max(1, engine.n_rows) - 0.05)
+        self._shrinkage = 0.3 * shortage if rows_missed else 0.0
         self.update(engine, communicator)
 
     def update(self, engine: CpuPrimalEngine, communicator: Communicator) -> None:
@@ -94,6 +99,8 @@ class DenseCurvature:
         for hessian in hessians:
             hessian = communicator.allreduce_sum(hessian)
             repeats = len(hessian) // len(self._ridge)
+            # Few rows see too little curvature in some directions: steps there would be too long.
+            hessian[np.diag_indices_from(hessian)] *= 1.0 + self._shrinkage
             hessian[np.diag_indices_from(hessian)] += np.tile(self._ridge, repeats)
             self._factors.append(_Factor(hessian, self._problem.penalty.l2 > 0.0))
 
@@ -256,7 +263,7 @@ class HotCurvature:
         total = diagonals.sum(axis=0)
         self._hot = np.sort(np.argpartition(-total, _HOT_COLUMNS)[:_HOT_COLUMNS])
         hot = self._rows[:, self._hot]
-        self._diagonals = diagonals + l2
+        self._diagonals = 2.0 * diagonals + l2  # rare columns' curvature varies most
         floor = self._diagonals.max() * 1e-12
         self._diagonals = np.maximum(self._diagonals, floor if floor > 0.0 else 1.0)
         self._factors = []

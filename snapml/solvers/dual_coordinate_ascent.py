@@ -25,7 +25,13 @@ _FREE_VISITS = 1_000_000
 _ROUNDING_LEVEL = 1e3
 
 
-def solve(engine: Engine, communicator: Communicator, rule: StoppingRule) -> FitResult:
+def solve(
+    engine: Engine,
+    communicator: Communicator,
+    rule: StoppingRule,
+    *,
+    patience: float = math.inf,
+) -> FitResult:
     """Run epochs until the certified gap meets the rule or its epochs are used up.
 
     Parameters
@@ -36,6 +42,9 @@ def solve(engine: Engine, communicator: Communicator, rule: StoppingRule) -> Fit
         The other shards.
     rule : StoppingRule
         Tolerance and most epochs.
+    patience : float, default=inf
+        End early, short of the tolerance, once the gap's decline says that more than this many
+        epochs are left: another method may do better.
 
     Returns
     -------
@@ -50,7 +59,7 @@ def solve(engine: Engine, communicator: Communicator, rule: StoppingRule) -> Fit
         _repair(engine, communicator, None)
         _certify(engine, communicator, progress, best)
     if not progress.is_met:
-        _ascend(engine, communicator, progress, best)
+        _ascend(engine, communicator, progress, best, patience)
     if progress.is_met and _polish(engine, communicator, progress, best):
         _certify(engine, communicator, progress, best)
     return FitResult(
@@ -107,14 +116,19 @@ def _certify(
 
 
 def _ascend(
-    engine: Engine, communicator: Communicator, progress: Progress, best: _BestModel
+    engine: Engine,
+    communicator: Communicator,
+    progress: Progress,
+    best: _BestModel,
+    patience: float,
 ) -> None:
     """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
     max_iter = progress.rule.max_iter
     for epoch in range(max_iter):
         gap = _epoch(engine, communicator, epoch)
-        is_last = epoch + 1 == max_iter
-        if not (progress.see_epoch(gap) or is_last):
+        seems_met = progress.see_epoch(gap)
+        is_last = epoch + 1 == max_iter or progress.expected_epochs() > patience
+        if not (seems_met or is_last):
             continue
         certificate = _certify(engine, communicator, progress, best)
         if progress.is_met or is_last:

@@ -36,8 +36,13 @@ _MOST_SAMPLE_STEPS = 30
 # Decrements below these shares of the objective are rounding, and rounding of the coefficients.
 _SMALLEST = 1e-14
 _POLISHED = 1e-22
+# Mean loss below which a classifier without penalty has separated the classes.
+_VANISHED = 1e-8
 # A curvature is renewed where a step leaves more than this share of the squared decrement.
 _STALE = 0.1
+# A curvature from a sample can be renewed before these steps only: the pairs correct the rest.
+_RENEWALS = (3, 7, 15, 31)
+_SAMPLE_RENEWALS = (0, 2, 6)
 # Up to this many columns a Hessian of all rows costs no more than a few reads of them.
 _CHEAP_COLUMNS = 128
 
@@ -71,6 +76,8 @@ def solve(
     ------
     NonFiniteError
         If the matrix holds NaN or infinity.
+    ValueError
+        If the sums overflow.
     """
     progress = Progress(rule)
     with blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
@@ -95,11 +102,17 @@ def _sample_rows(engine: CpuPrimalEngine, communicator: Communicator) -> int:
     Enough for a good one (20 a column), and as many as cost no more than a read of the data.
     """
     total = int(communicator.allreduce_sum(np.array([float(engine.n_rows)]))[0])
-    wanted = 20_000 if engine.is_sparse else 20 * engine.n_features
-    wanted = max(wanted, total // 16, 2000)
-    if engine.n_outputs > 1:
-        wanted = max(wanted, 20 * engine.n_outputs)
-    return engine.n_rows if 2 * wanted > total else -(-wanted * engine.n_rows // total)
+    n_features = engine.n_features
+    if engine.is_sparse:
+        wanted = 20_000
+    else:
+        wanted = min(20 * n_features, max(6_000, 2 * n_features))
+        if n_features <= _CHEAP_COLUMNS:
+            wanted = max(wanted, total // 32)
+    wanted = max(wanted, 2_000, 20 * engine.n_outputs)
+    if (1.0 if n_features > 4 * _CHEAP_COLUMNS else 2.0) * wanted > total:
+        return engine.n_rows
+    return -(-wanted * engine.n_rows // total)
 
 
 @dataclass
@@ -130,6 +143,8 @@ class _Descent:
         self.total_weight = float(self.communicator.allreduce_sum(np.array([weights.sum()]))[0])
         if not (math.isfinite(self.value) and np.isfinite(self.gradient).all()):
             self.engine.check_finite()
+            dtype = self.engine.dataset.matrix.dtype
+            raise ValueError(f"the fit overflowed {dtype}: scale the features, or regularise more")
         self.engine.accept()
 
     def direction(self, curvature: Curvature) -> np.ndarray:
@@ -154,6 +169,14 @@ class _Descent:
             return True
         step = self._line_search(direction)
         return step > 0.0 and self._try(step * direction, step * slope)
+
+    @property
+    def has_no_minimum(self) -> bool:
+        """Whether the loss, without a penalty, falls towards zero: the classes are separable."""
+        is_classification = self.engine.problem.loss.is_classification
+        is_unpenalised = self.engine.problem.penalty.l2 <= 0.0
+        vanishes = self.loss <= _VANISHED * self.total_weight
+        return is_classification and is_unpenalised and vanishes
 
     def forget(self) -> None:
         """Drop the steps: a new curvature knows better."""
@@ -220,7 +243,7 @@ class _Sampled:
     ) -> None:
         self.engine = engine
         self._communicator = communicator
-        self._has_other_rows = has_other_rows
+        self.has_other_rows = has_other_rows
         self._n_passes = 0
         self._has_slowed = False
         self._is_quadratic = isinstance(engine.problem.loss, Squared)
@@ -249,8 +272,9 @@ class _Sampled:
             return True
         if self._is_quadratic:
             return False
-        is_exact = self.engine is descent.engine
-        return self._has_slowed or (is_exact and self.engine.n_features <= _CHEAP_COLUMNS)
+        if self.has_other_rows:
+            return self._has_slowed and descent.n_passes in _RENEWALS
+        return self._has_slowed or self.engine.n_features <= _CHEAP_COLUMNS
 
     def note(self, decrement: float, before: float) -> None:
         """See how much of the squared decrement the last step but one left."""
@@ -264,7 +288,7 @@ class _Sampled:
         coef : ndarray of shape (n_outputs, n_features + 1), float64, or None
             None is the point the engine is at.
         """
-        if coef is not None and self._has_other_rows:
+        if coef is not None and self.has_other_rows:
             self._n_passes += 1
             self.engine.fused_pass(coef)
             self.engine.accept()
@@ -281,10 +305,13 @@ class _Sampled:
         n_columns = self.engine.n_features * self.engine.n_outputs
         worth = 0.01 * min(1.0, n_columns / max(1, self.engine.n_rows))
         decrement = math.inf
-        for _ in range(_MOST_SAMPLE_STEPS):
-            if self.curvature is None or not self._is_quadratic:
+        is_cheap = not self.engine.is_sparse and self.engine.n_features <= _CHEAP_COLUMNS
+        for step in range(_MOST_SAMPLE_STEPS):
+            is_due = not self._is_quadratic and (is_cheap or step in _SAMPLE_RENEWALS)
+            if self.curvature is None or is_due:
                 self.update()
-                descent.forget()
+                if is_cheap:
+                    descent.forget()
             direction = descent.direction(self.current)
             before, decrement = decrement, -float(np.vdot(direction, descent.gradient))
             if not descent.advance(direction) or decrement <= worth * abs(descent.value):
@@ -313,6 +340,8 @@ def _descend(descent: _Descent, model: _Sampled, progress: Progress) -> _Best:
             break
         if progress.is_met and not _is_free(descent, decrement):
             break
+        if descent.has_no_minimum:
+            break
         before, decrement = decrement, _step(descent, model, decrement)
         if decrement == 0.0 or (decrement >= before and decrement <= _SMALLEST * best.value):
             break
@@ -331,7 +360,7 @@ def _step(descent: _Descent, model: _Sampled, before: float) -> float:
             descent.forget()
         elif model.is_stale(descent):
             model.update(descent.coef)
-            if model.engine is descent.engine:
+            if not model.has_other_rows:
                 descent.forget()
         direction = descent.direction(model.current)
         decrement = -float(np.vdot(direction, descent.gradient))
@@ -408,6 +437,7 @@ def _result(descent: _Descent, model: _Sampled, progress: Progress, best: _Best)
         offset=0.0,
         n_iter=model.n_reads(descent),
         has_converged=progress.is_met,
+        has_minimum=not descent.has_no_minimum,
         gap=best.gap + loss_of_rounding,
         objective=best.value + loss_of_rounding,
         history=progress.history,

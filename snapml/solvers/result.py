@@ -37,6 +37,8 @@ class FitResult:
         Mean of c_i ||x_i||^2: how hard the problem is for coordinate ascent.
     description : str
         What was run, and why.
+    has_minimum : bool
+        False where the objective only falls towards an infimum: separable classes, no penalty.
     """
 
     coef: np.ndarray
@@ -50,3 +52,4 @@ class FitResult:
     history: list[dict[str, float]]
     mean_stiffness: float
     description: str
+    has_minimum: bool = True

@@ -11,6 +11,9 @@ __all__ = ["Progress", "StoppingRule"]
 
 _logger = logging.getLogger("snapml")
 
+# The first epochs' gaps tell little about the later ones.
+_FIRST_JUDGED = 4
+
 
 @dataclass(frozen=True)
 class StoppingRule:
@@ -124,6 +127,23 @@ class Progress:
         has_stopped = epoch > 2 * self._halved_at + 20
         at_resolution = gap <= self.rule.resolution * abs(objective)
         return self.rule.tol > 0.0 and has_stopped and at_resolution
+
+    def expected_epochs(self) -> float:
+        """Return how many more epochs the latest decline of the running gap would take.
+
+        Returns
+        -------
+        float
+            0 before there is a decline to judge by; inf where the gap does not fall.
+        """
+        if len(self.history) < _FIRST_JUDGED or not self._objective:
+            return 0.0
+        first, last = (self.history[i]["running_gap"] for i in (-3, -1))
+        target = self.rule.tol * abs(self._objective)
+        if last <= target:
+            return 0.0
+        decline = 0.5 * math.log(first / last) if last > 0.0 else math.inf
+        return math.log(last / target) / decline if decline > 0.0 and target > 0.0 else math.inf
 
     @property
     def is_met(self) -> bool:

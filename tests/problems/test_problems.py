@@ -7,7 +7,7 @@ import pytest
 from reference.losses import ORACLES
 
 from snapml import _native, problems
-from snapml.problems import Hinge, Intercept, Logistic, Loss, Problem, Squared
+from snapml.problems import Hinge, Intercept, Logistic, Loss, Problem, Softmax, Squared
 
 
 def test_every_registered_loss_is_compiled_in(loss):

@@ -1,0 +1,210 @@
+"""Which solver for which data: ``solver="auto"`` and the names that ask for one.
+
+The rules follow what was measured (benchmarks/results/own_solvers.csv); each gives its reason,
+which ends up in the estimator's ``solver_``. docs/algorithms.md, section 10.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from snapml.data import Dataset, DenseMatrix
+from snapml.problems import Problem, Softmax
+from snapml.solvers import dual_coordinate_ascent, quasi_newton
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_engine import CpuEngine
+from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import StoppingRule
+
+__all__ = ["Settings", "Start", "fit"]
+
+# Up to here a Hessian of sampled rows costs no more than a few reads of the data.
+_FEW_COLUMNS = 512
+# Mean of c_i ||x_i||^2 max l'' up to which coordinate ascent needs few epochs.
+_EASY_STIFFNESS = 5.0
+# Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
+_DENSE_PATIENCE, _SPARSE_PATIENCE = 12.0, 120.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where another fit on the same rows ended.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_outputs, n_features + 1), float64, or None
+        Coefficients, the last that of the intercept's column.
+    duals : ndarray of shape (n_rows,) or None
+        Dual states.
+    offset : float
+        Multiplier of an unpenalised intercept.
+    """
+
+    coef: np.ndarray | None = None
+    duals: np.ndarray | None = None
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to solve, beyond what.
+
+    Attributes
+    ----------
+    solver : {'auto', 'sdca', 'pqn'}
+        'auto' chooses.
+    n_threads : int or None
+        Threads to use; None means all available.
+    deterministic : bool
+        Whether equal fits give equal bits.
+    seed : int
+        Of orders and samples.
+    """
+
+    solver: str = "auto"
+    n_threads: int | None = None
+    deterministic: bool = True
+    seed: int = 0
+
+
+def fit(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start | None = None,
+) -> FitResult:
+    """Solve one problem with the solver that suits it.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    dataset : Dataset
+        Rows, labels and weights.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance and most reads of the data.
+    settings : Settings
+        Which solver, and how.
+    start : Start or None, default=None
+        Where to begin.
+
+    Returns
+    -------
+    FitResult
+        The model with its certificate; `description` ends with why this solver.
+    """
+    start = Start() if start is None else start
+    solver, reason, patience = _choose(problem, dataset, settings, start)
+    if solver == "pqn":
+        result = _quasi_newton(problem, dataset, communicator, rule, settings, start)
+    else:
+        result = _coordinate_ascent(problem, dataset, communicator, rule, settings, start, patience)
+        if not result.has_converged and math.isfinite(patience) and result.n_iter < rule.max_iter:
+            return _hand_over(result, problem, dataset, communicator, rule, settings)
+    return replace(result, description=f"{result.description}: {reason}")
+
+
+def _choose(
+    problem: Problem, dataset: Dataset, settings: Settings, start: Start
+) -> tuple[str, str, float]:
+    """Return the solver, the reason, and how patient coordinate ascent should be."""
+    never = math.inf
+    if settings.solver != "auto":
+        return settings.solver, "as asked for", never
+    if not problem.loss.is_smooth:
+        return "sdca", "the hinge has no gradient at its kink", never
+    if isinstance(problem.loss, Softmax) or dataset.labels.ndim == 2:
+        return "pqn", "all outputs share each read of the data", never
+    if problem.penalty.l2 <= 0.0:
+        return "pqn", "there is no penalty", never
+    n_features = dataset.matrix.shape[1]
+    if n_features <= _FEW_COLUMNS:
+        return "pqn", f"{n_features} columns are few", never
+    if start.coef is not None and start.duals is None:
+        return "pqn", "it continues from coefficients", never
+    is_dense = isinstance(dataset.matrix, DenseMatrix)
+    if not is_dense:
+        return "sdca", "sparse rows", _SPARSE_PATIENCE
+    stiffness = _sampled_stiffness(problem, dataset)
+    if stiffness > _EASY_STIFFNESS:
+        return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", never
+    return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
+
+
+def _sampled_stiffness(problem: Problem, dataset: Dataset) -> float:
+    """Return the mean of c_i ||x_i||^2 max l'' over a few dense rows."""
+    n_rows = dataset.matrix.shape[0]
+    rows = np.arange(0, n_rows, max(1, n_rows // 256))
+    sample = dataset.take(rows, 1.0)
+    values = sample.matrix.values.astype(np.float64)  # type: ignore[attr-defined]  # dense
+    squares = np.einsum("ij,ij->i", values, values)
+    weights = sample.weight if sample.row_weights is None else sample.row_weights
+    return problem.loss.max_curvature * float(np.mean(weights * squares))
+
+
+def _quasi_newton(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
+    return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _coordinate_ascent(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+    patience: float,
+) -> FitResult:
+    engine = CpuEngine(
+        problem,
+        dataset,
+        n_threads=settings.n_threads,
+        deterministic=settings.deterministic,
+        seed=settings.seed,
+        duals=None if start.duals is None else start.duals.astype(dataset.labels.dtype),
+        offset=start.offset,
+    )
+    return dual_coordinate_ascent.solve(engine, communicator, rule, patience=patience)
+
+
+def _hand_over(
+    first: FitResult,
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+) -> FitResult:
+    """Go on with the quasi-Newton method from where coordinate ascent ended."""
+    bias = first.intercept / problem.intercept_scaling
+    coef = np.append(first.coef.astype(np.float64), bias)[None, :]
+    rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
+    second = _quasi_newton(problem, dataset, communicator, rest, settings, Start(coef=coef))
+    offset_s = first.history[-1]["time_s"]
+    later = [
+        {**entry, "epoch": first.n_iter + entry["epoch"], "time_s": offset_s + entry["time_s"]}
+        for entry in second.history
+    ]
+    reason = f"after {first.n_iter} epochs of dual coordinate ascent, whose gap shrank too slowly"
+    return replace(
+        second,
+        n_iter=first.n_iter + second.n_iter,
+        history=first.history + later,
+        description=f"{second.description}: {reason}",
+    )
