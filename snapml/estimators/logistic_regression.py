@@ -326,9 +326,9 @@ class LogisticRegression(LinearClassifier):
             return Problem(Logistic(), intercept, scaling, penalty), dataset
         if self.solver == "liblinear":
             raise ValueError(
-                "The 'liblinear' solver does not support multiclass classification since "
-                f"scikit-learn 1.8, got {len(classes)} classes: use another solver, or "
-                "multi_class='ovr' for one model per class"
+                "Only binary classification is supported. The 'liblinear' solver does not support "
+                f"multiclass classification since scikit-learn 1.8, got {len(classes)} classes: "
+                "use another solver, or multi_class='ovr' for one model per class"
             )
         numbers_of = np.searchsorted(classes, y).astype(matrix.dtype)
         dataset = Dataset(matrix, numbers_of, row_weights, cost)
@@ -337,3 +337,8 @@ class LogisticRegression(LinearClassifier):
     def _bias_value(self) -> float:
         is_penalised = self.solver == "liblinear" and self.fit_intercept
         return float(self.intercept_scaling) if is_penalised else 1.0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.solver != "liblinear" or self.multi_class == "ovr"
+        return tags
