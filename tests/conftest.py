@@ -4,14 +4,18 @@ import hypothesis
 import numpy as np
 import pytest
 
-from snapml.problems import Loss, Softmax
+from snapml.problems import Loss, SmoothedHinge, Softmax
 from snapml.solvers import dual_coordinate_ascent, threads
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("repeatable")
 
 
-@pytest.fixture(scope="session", params=[cls for cls in Loss.__subclasses__() if cls is not Softmax], ids=lambda cls: cls.__name__)
+@pytest.fixture(
+    scope="session",
+    params=[cls for cls in Loss.__subclasses__() if cls not in (SmoothedHinge, Softmax)],
+    ids=lambda cls: cls.__name__,
+)
 def loss(request):
     return request.param()
 

@@ -26,7 +26,7 @@ double loss_quantity(const std::string& loss, const std::string& quantity, doubl
   if (loss == "Softmax" && quantity == "conjugate_entry") {
     return static_cast<double>(Softmax<Real, 1>::conjugate_entry(static_cast<Real>(x)));
   }
-  return with_loss<Real>(loss, [&](auto type) -> double {
+  return with_primal_loss<Real>(loss, [&](auto type) -> double {
     using Loss = decltype(type);
     const Real a = static_cast<Real>(x), label = static_cast<Real>(y);
     if (quantity == "value") return static_cast<double>(Loss::value(a, label));

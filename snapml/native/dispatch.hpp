@@ -18,4 +18,11 @@ auto with_loss(const std::string& name, Call call) {
                               "', expected Logistic, Squared, Hinge or SquaredHinge");
 }
 
+// The losses of the primal sweeps: those above, and what has no coordinate step.
+template <class Real, class Call>
+auto with_primal_loss(const std::string& name, Call call) {
+  if (name == "SmoothedHinge") return call(SmoothedHinge<Real>{});
+  return with_loss<Real>(name, call);
+}
+
 }  // namespace snapml::native

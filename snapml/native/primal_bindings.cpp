@@ -68,7 +68,7 @@ TargetArrays make_targets(ReadOnlyArray labels, std::optional<ReadOnlyArray> row
 template <class Call>
 auto with_outputs(const TargetArrays& arrays, const std::string& loss, Call call) {
   if (arrays.is_softmax) return call(SoftmaxOutputs{});
-  return with_loss<double>(loss,
+  return with_primal_loss<double>(loss,
                            [&](auto type) { return call(SeparateOutputs<decltype(type)>{}); });
 }
 
@@ -135,7 +135,7 @@ void curvatures_into(ThreadPool& pool, const std::string& loss, const TargetArra
     if (arrays.is_softmax) {
       return fill([&] { softmax_probabilities(targets, z, h, pool); });
     }
-    return with_loss<double>(loss, [&](auto type) {
+    return with_primal_loss<double>(loss, [&](auto type) {
       return fill([&] { curvatures<decltype(type)>(targets, z, h, pool); });
     });
   });

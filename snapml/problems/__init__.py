@@ -1,6 +1,14 @@
 """What is solved: losses and the one objective they enter."""
 
-from snapml.problems.losses import Hinge, Logistic, Loss, Softmax, Squared, SquaredHinge
+from snapml.problems.losses import (
+    Hinge,
+    Logistic,
+    Loss,
+    SmoothedHinge,
+    Softmax,
+    Squared,
+    SquaredHinge,
+)
 from snapml.problems.problem import Intercept, Penalty, Problem
 
 __all__ = [
@@ -10,6 +18,7 @@ __all__ = [
     "Loss",
     "Penalty",
     "Problem",
+    "SmoothedHinge",
     "Softmax",
     "Squared",
     "SquaredHinge",

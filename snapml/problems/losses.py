@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = ["Hinge", "Logistic", "Loss", "Softmax", "Squared", "SquaredHinge"]
+__all__ = ["Hinge", "Logistic", "Loss", "SmoothedHinge", "Softmax", "Squared", "SquaredHinge"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,13 @@ class SquaredHinge(Loss):
 
     core_name: ClassVar[str] = "SquaredHinge"
     max_curvature: ClassVar[float] = 2.0
+
+
+@dataclass(frozen=True)
+class SmoothedHinge(Loss):
+    """The hinge with its corner rounded off over a width, which the labels carry: y = -g or +g."""
+
+    core_name: ClassVar[str] = "SmoothedHinge"
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,25 @@ import numpy as np
 
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Problem, Softmax
-from snapml.solvers import dual_coordinate_ascent, quasi_newton
+from snapml.solvers import dual_coordinate_ascent, quasi_newton, smoothed_hinge
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_engine import CpuEngine
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.result import FitResult
+from snapml.solvers.row_space import RowSpace
 from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.threads import blas_threads
 
 __all__ = ["Settings", "Start", "fit"]
 
 # Up to here a Hessian of sampled rows costs no more than a few reads of the data.
 _FEW_COLUMNS = 512
+# Up to here the rows' products, and their eigenvalues, are cheap.
+_FEW_ROWS = 1000
 # Mean of c_i ||x_i||^2 max l'' up to which coordinate ascent needs few epochs.
 _EASY_STIFFNESS = 5.0
+# Entries below which every method is quick, and the exact one best.
+_SMALL = 200_000
 # Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
 _DENSE_PATIENCE, _SPARSE_PATIENCE = 12.0, 120.0
 
@@ -103,7 +109,9 @@ def fit(
     """
     start = Start() if start is None else start
     solver, reason, patience = _choose(problem, dataset, settings, start)
-    if solver == "pqn":
+    if solver == "pqn" and _is_wide(problem, dataset, communicator):
+        result = _in_row_space(problem, dataset, communicator, rule, settings)
+    elif solver == "pqn":
         result = _quasi_newton(problem, dataset, communicator, rule, settings, start)
     else:
         result = _coordinate_ascent(problem, dataset, communicator, rule, settings, start, patience)
@@ -120,7 +128,7 @@ def _choose(
     if settings.solver != "auto":
         return settings.solver, "as asked for", never
     if not problem.loss.is_smooth:
-        return "sdca", "the hinge has no gradient at its kink", never
+        return _choose_for_hinge(problem, dataset)
     if isinstance(problem.loss, Softmax) or dataset.labels.ndim == 2:
         return "pqn", "all outputs share each read of the data", never
     if problem.penalty.l2 <= 0.0:
@@ -139,6 +147,23 @@ def _choose(
     return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
 
 
+def _choose_for_hinge(problem: Problem, dataset: Dataset) -> tuple[str, str, float]:
+    """Coordinate ascent finds the rows at the kink by itself, unless they are long."""
+    if dataset.labels.ndim == 2:
+        return "pqn", "all outputs share each read of the data", math.inf
+    if dataset.matrix.shape[1] > _FEW_COLUMNS:
+        return "sdca", "many columns", math.inf
+    if dataset.matrix.n_stored <= _SMALL:
+        return "pqn", "small data", math.inf
+    if not isinstance(dataset.matrix, DenseMatrix):
+        return "sdca", "sparse rows", _SPARSE_PATIENCE
+    stiffness = _sampled_stiffness(problem, dataset)
+    if stiffness > _EASY_STIFFNESS:
+        return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
+    reason = f"rows are short for this regularisation ({stiffness:.2g})"
+    return "sdca", reason, _SPARSE_PATIENCE
+
+
 def _sampled_stiffness(problem: Problem, dataset: Dataset) -> float:
     """Return the mean of c_i ||x_i||^2 max l'' over a few dense rows."""
     n_rows = dataset.matrix.shape[0]
@@ -147,7 +172,8 @@ def _sampled_stiffness(problem: Problem, dataset: Dataset) -> float:
     values = sample.matrix.values.astype(np.float64)  # type: ignore[attr-defined]  # dense
     squares = np.einsum("ij,ij->i", values, values)
     weights = sample.weight if sample.row_weights is None else sample.row_weights
-    return problem.loss.max_curvature * float(np.mean(weights * squares))
+    curvature = problem.loss.max_curvature if problem.loss.is_smooth else 1.0
+    return curvature * float(np.mean(weights * squares))
 
 
 def _quasi_newton(
@@ -158,8 +184,44 @@ def _quasi_newton(
     settings: Settings,
     start: Start,
 ) -> FitResult:
+    if not problem.loss.is_smooth:
+        return smoothed_hinge.solve(
+            problem,
+            dataset,
+            communicator,
+            rule,
+            n_threads=settings.n_threads,
+            seed=settings.seed,
+            start=start.coef,
+        )
     engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
     return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
+    """Return whether few rows span the coefficients that are worth a look."""
+    n_rows, n_features = dataset.matrix.shape
+    is_alone = communicator.size == 1  # the rows' products need all rows in one place
+    is_smooth = problem.loss.is_smooth
+    return is_alone and is_smooth and n_rows < n_features and n_rows <= _FEW_ROWS
+
+
+def _in_row_space(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+) -> FitResult:
+    """Solve in the span of the rows; certify the answer on the data themselves."""
+    engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
+    with blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
+        engine.check_finite()
+        space = RowSpace(problem, dataset)
+    inner = _quasi_newton(problem, space.dataset, communicator, rule, settings, Start())
+    bias = np.atleast_1d(inner.intercept) / (engine.bias_column or 1.0)
+    coef = space.coefficients(np.column_stack([np.atleast_2d(inner.coef), bias]))
+    return quasi_newton.evaluate(engine, communicator, rule, coef, inner)
 
 
 def _coordinate_ascent(

@@ -23,7 +23,11 @@ __all__ = ["Curvature", "DenseCurvature", "HotCurvature", "make_curvature"]
 _MOST_JOINT_COLUMNS = 1200
 # Up to here a Gram matrix in float64 costs less than what it saves.
 _MOST_WIDE_COLUMNS = 256
+# The hot block of wide data, and how many columns make dense data wide.
 _HOT_COLUMNS = 512
+_MOST_DENSE_COLUMNS = 4096
+# Rows are scaled in pieces of this many entries, which stay in cache.
+_CHUNK_ENTRIES = 500_000
 
 
 class Curvature(Protocol):
@@ -50,7 +54,8 @@ def make_curvature(
     Curvature
         For gradients of the engine's problem.
     """
-    if engine.is_sparse and engine.n_features > _HOT_COLUMNS:
+    most_columns = _HOT_COLUMNS if engine.is_sparse else _MOST_DENSE_COLUMNS
+    if engine.n_features > most_columns:
         return HotCurvature(engine, communicator)
     return DenseCurvature(engine, communicator)
 
@@ -66,15 +71,10 @@ class DenseCurvature:
     def __init__(self, engine: CpuPrimalEngine, communicator: Communicator) -> None:
         self._problem = engine.problem
         self._bias_column = engine.bias_column
-        rows = as_array(engine.dataset)
-        values = rows.toarray() if isinstance(rows, csr_matrix) else rows
-        self._mean, self._scale = _moments(values, engine.problem, communicator)
-        is_wide = values.dtype == np.float64 or engine.n_features <= _MOST_WIDE_COLUMNS
-        dtype = np.float64 if is_wide else np.float32
-        self._columns = np.empty((engine.n_rows, engine.n_features + 1), dtype=dtype)
-        np.subtract(values, self._mean, out=self._columns[:, :-1], casting="unsafe")
-        self._columns[:, :-1] /= self._scale.astype(dtype)
-        self._columns[:, -1] = engine.bias_column
+        self._values = _dense_rows(engine)
+        self._mean, self._scale = _moments(self._values, engine.problem, communicator)
+        is_wide = self._values.dtype == np.float64 or engine.n_features <= _MOST_WIDE_COLUMNS
+        self._dtype = np.dtype(np.float64 if is_wide else np.float32)
         self._ridge = self._scaled_penalty(engine)
         rows_missed = engine.rows_per_row > 1.0
         shortage = max(0.0, engine.n_features / max(1, engine.n_rows) - 0.05)
@@ -165,10 +165,24 @@ class DenseCurvature:
         return ridge
 
     def _gram(self, weights: np.ndarray) -> np.ndarray:
-        """Return A^T diag(weights) A in float64, for weights >= 0."""
-        root = np.sqrt(weights).astype(self._columns.dtype)
-        weighted = self._columns * root[:, None]
-        return np.asarray(weighted.T @ weighted, dtype=np.float64)
+        """Return A^T diag(weights) A in float64 for the scaled columns A and weights >= 0."""
+        size = len(self._mean) + 1
+        gram = np.zeros((size, size))
+        rows = np.flatnonzero(weights)
+        is_whole = len(rows) > 0.7 * len(weights)  # gathering rows costs a copy of them
+        count = len(weights) if is_whole else len(rows)
+        step = max(_CHUNK_ENTRIES // size, 2 * size)
+        buffer = np.empty((min(step, count), size), dtype=self._dtype)
+        for first in range(0, count, step):
+            part = slice(first, first + step) if is_whole else rows[first : first + step]
+            root = np.sqrt(weights[part]).astype(self._dtype)[:, None]
+            columns = buffer[: len(root)]
+            np.subtract(self._values[part], self._mean, out=columns[:, :-1], casting="unsafe")
+            columns[:, :-1] /= self._scale.astype(self._dtype)
+            columns[:, -1] = self._bias_column
+            columns *= root
+            gram += columns.T @ columns
+        return gram
 
     def _separate_hessians(self, engine: CpuPrimalEngine) -> list[np.ndarray]:
         """Return one Hessian an output, or one for all outputs where theirs are the same."""
@@ -180,7 +194,7 @@ class DenseCurvature:
     def _softmax_hessians(self, engine: CpuPrimalEngine) -> list[np.ndarray]:
         weights = engine.row_weights(np.arange(engine.n_rows))
         p = engine.curvatures()
-        n_classes, size = len(p), self._columns.shape[1]
+        n_classes, size = len(p), len(self._mean) + 1
         if n_classes * size > _MOST_JOINT_COLUMNS:
             return [self._gram(weights * q * (1.0 - q)) for q in p]
         joint = np.empty((n_classes, size, n_classes, size))
@@ -309,6 +323,11 @@ class HotCurvature:
         block[:-1, -1] = block[-1, :-1]
         block[-1, -1] = self._bias_column**2 * weights.sum()
         return communicator.allreduce_sum(block)
+
+
+def _dense_rows(engine: CpuPrimalEngine) -> np.ndarray:
+    rows = as_array(engine.dataset)
+    return rows.toarray() if isinstance(rows, csr_matrix) else rows
 
 
 def _moments(

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from snapml.problems import Intercept, Squared
+from snapml.problems import Intercept, SmoothedHinge, Squared
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
@@ -24,7 +24,7 @@ from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import blas_threads
 
-__all__ = ["solve"]
+__all__ = ["evaluate", "solve"]
 
 _logger = logging.getLogger("snapml")
 
@@ -53,6 +53,7 @@ def solve(
     rule: StoppingRule,
     *,
     start: np.ndarray | None = None,
+    uses_sample: bool = True,
 ) -> FitResult:
     """Minimise until the certified gap meets the rule or its reads of the data are used up.
 
@@ -66,6 +67,9 @@ def solve(
         Tolerance and most reads of the data.
     start : ndarray of shape (n_outputs, n_features + 1), float64, or None
         Coefficients to start from.
+    uses_sample : bool, default=True
+        Whether the curvature may be made from a sample of the rows. Where few rows have any, all
+        of those are needed.
 
     Returns
     -------
@@ -82,7 +86,7 @@ def solve(
     progress = Progress(rule)
     with blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
         coef = np.zeros((engine.n_outputs, engine.n_features + 1)) if start is None else start
-        n_sampled = _sample_rows(engine, communicator)
+        n_sampled = _sample_rows(engine, communicator) if uses_sample else engine.n_rows
         is_sampled = n_sampled < engine.n_rows
         model = _Sampled(
             engine.sample(n_sampled) if is_sampled else engine,
@@ -93,7 +97,59 @@ def solve(
             coef = model.minimise(coef)
         descent = _Descent(engine, communicator, coef)
         best = _descend(descent, model, progress)
-        return _result(descent, model, progress, best)
+        if engine.problem.penalty.l2 <= 0.0 and isinstance(model.curvature, DenseCurvature):
+            best.coef = model.curvature.without_null_space(best.coef)
+        result = _result(descent, best, progress.history)
+    return replace(
+        result,
+        n_iter=model.n_reads(descent),
+        has_converged=progress.is_met,
+        description=f"quasi-Newton, {model.description}, {engine.description}",
+    )
+
+
+def evaluate(
+    engine: CpuPrimalEngine,
+    communicator: Communicator,
+    rule: StoppingRule,
+    coef: np.ndarray,
+    source: FitResult,
+) -> FitResult:
+    """Certify coefficients that were found elsewhere, by one read of the data.
+
+    Parameters
+    ----------
+    engine : CpuPrimalEngine
+        Shard of the data.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance.
+    coef : ndarray of shape (n_outputs, n_features + 1), float64
+        The coefficients.
+    source : FitResult
+        What found them, in other columns: its history and description are kept, and its gap
+        where there is no penalty.
+
+    Returns
+    -------
+    FitResult
+        With the certificate of the data.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        descent = _Descent(engine, communicator, coef)
+        descent.begin(wants_stiffness=True)
+        best = _Best()
+        best.see(descent)
+        if engine.problem.penalty.l2 <= 0.0:
+            best.gap = source.gap
+        result = _result(descent, best, source.history)
+    return replace(
+        result,
+        n_iter=source.n_iter + 1,
+        has_converged=source.has_converged and rule.is_met(result.gap, result.objective),
+        description=f"{source.description}, in the span of the rows",
+    )
 
 
 def _sample_rows(engine: CpuPrimalEngine, communicator: Communicator) -> int:
@@ -414,17 +470,14 @@ class _Best:
         self.gap = min(self.gap, certified_gap(2.0 * decrement, 0.0))
 
 
-def _result(descent: _Descent, model: _Sampled, progress: Progress, best: _Best) -> FitResult:
+def _result(descent: _Descent, best: _Best, history: list[dict[str, float]]) -> FitResult:
     """Round the best point to the data's type; what that costs is added to the gap."""
     engine = descent.engine
     dtype = engine.dataset.matrix.dtype
-    exact = best.coef
-    if engine.problem.penalty.l2 <= 0.0 and isinstance(model.curvature, DenseCurvature):
-        exact = model.curvature.without_null_space(exact)
-    coef = exact.astype(dtype)
+    coef = best.coef.astype(dtype)
     rounding = coef.astype(np.float64) - best.coef
     stiffness = descent.stiffness + engine.bias_column**2 * descent.total_weight
-    largest = engine.problem.loss.max_curvature * stiffness + engine.problem.penalty.l2
+    largest = _max_curvature(engine) * stiffness + engine.problem.penalty.l2
     loss_of_rounding = max(0.0, float(np.vdot(best.gradient, rounding))) + 0.5 * largest * float(
         np.vdot(rounding, rounding)
     )
@@ -435,12 +488,18 @@ def _result(descent: _Descent, model: _Sampled, progress: Progress, best: _Best)
         intercept=float(intercept[0]) if is_single else intercept,
         duals=None,
         offset=0.0,
-        n_iter=model.n_reads(descent),
-        has_converged=progress.is_met,
+        n_iter=descent.n_passes,
+        has_converged=False,
         has_minimum=not descent.has_no_minimum,
         gap=best.gap + loss_of_rounding,
         objective=best.value + loss_of_rounding,
-        history=progress.history,
+        history=history,
         mean_stiffness=descent.stiffness / max(1, engine.n_rows * engine.n_outputs),
-        description=f"quasi-Newton, {model.description}, {engine.description}",
+        description=engine.description,
     )
+
+
+def _max_curvature(engine: CpuPrimalEngine) -> float:
+    if isinstance(engine.problem.loss, SmoothedHinge):  # the labels carry the width
+        return 1.0 / float(np.abs(engine.dataset.labels).min())
+    return engine.problem.loss.max_curvature
