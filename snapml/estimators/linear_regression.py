@@ -151,21 +151,26 @@ class Ridge(RegressorMixin, LinearEstimator):
         matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
         weights = check_sample_weight(sample_weight, matrix)
         targets = y.reshape(matrix.shape[0], -1)
+        solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
+        with np.errstate(over="ignore"):  # refused as not finite
+            targets = np.ascontiguousarray(targets.T, dtype=matrix.dtype)
+        alphas = self._alphas(len(targets))
+        # Targets with one alpha share each read of the data.
+        parts = [targets] if (alphas == alphas[0]).all() else list(targets)
         results = []
-        for target, alpha in zip(targets.T, self._alphas(targets.shape[1]), strict=True):
+        for part, alpha in zip(parts, alphas, strict=False):
             problem, cost = self._pose(alpha, matrix.dtype)
             row_weights = None if weights is None else weights * matrix.dtype.type(cost)
-            with np.errstate(over="ignore"):  # refused as not finite
-                labels = np.ascontiguousarray(target, dtype=matrix.dtype)
+            labels = part[0] if part.shape[0] == 1 and part.ndim == 2 else part
             dataset = Dataset(matrix, labels, row_weights, cost)
-            solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
             results.append(self._run(X, problem, dataset, rule, solver=solver))
         coef = np.vstack([result.coef for result in results])
-        intercept = np.array([result.intercept for result in results], dtype=matrix.dtype)
+        intercept = np.hstack([result.intercept for result in results]).astype(matrix.dtype)
+        n_iter = np.array([result.n_iter for result in results], dtype=np.int32)
+        self.n_iter_ = np.broadcast_to(n_iter, len(targets)).copy()
         is_single = y.ndim == 1
         self.coef_ = coef[0] if is_single else coef
         self.intercept_ = intercept[0] if is_single else intercept
-        self.n_iter_ = np.array([result.n_iter for result in results], dtype=np.int32)
         self._store_certificate(results)
         return self
 

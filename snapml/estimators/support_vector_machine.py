@@ -13,7 +13,8 @@ from snapml._validation import (
     check_positive,
     check_sample_weight,
 )
-from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset
+from snapml.data import Dataset
+from snapml.estimators.base import LinearClassifier, all_or_nothing
 from snapml.problems import Hinge, Intercept, Penalty, Problem, SquaredHinge
 
 __all__ = ["LinearSVC"]
@@ -77,10 +78,10 @@ class LinearSVC(LinearClassifier):
     objective_ : float
         Value of the objective, summed over the models, evaluated in float64.
     n_iter_ : int
-        Epochs, of the model that took most.
-    history_ : list of dict, or one such list per class
-        One entry per epoch: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and ``gap`` and
-        ``objective`` (NaN where no exact pass was made).
+        Reads of the data, of the model that took most.
+    history_ : list of dict
+        One entry per epoch or iteration: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and
+        ``gap`` and ``objective`` (NaN where no exact pass was made).
     solver_ : str
         What was run.
     n_features_in_ : int
@@ -170,22 +171,43 @@ class LinearSVC(LinearClassifier):
         classes = check_classes(self, y)
         check_finite_in("C", cost, matrix.dtype)
         factors = self._class_factors(y, classes, weights)
-        results = []
-        for label in classes[1:] if len(classes) == 2 else classes:
-            # As in liblinear, a class's weight counts where the class is the positive one; the
-            # rest against it has weight one. With two classes both count.
-            of_label = factors
-            if factors is not None and len(classes) > 2:
-                of_label = {key: value for key, value in factors.items() if key == label}
-            row_weights = self._row_weights(cost, y, of_label, weights, matrix.dtype)
-            dataset = binary_dataset(matrix, y == label, row_weights, cost)
-            results.append(self._run(X, problem, dataset, rule))
+        labels = np.where(y == classes[:, None], 1.0, -1.0).astype(matrix.dtype)
+        if len(classes) == 2:
+            row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)
+            labels = labels[1]
+        else:
+            row_weights = self._weights_of_each(cost, y, classes, factors, weights, matrix.dtype)
+        dataset = Dataset(matrix, labels, row_weights, cost)
+        result = self._run(X, problem, dataset, rule)
+        n_outputs = 1 if len(classes) == 2 else len(classes)
         self.classes_ = classes
-        self.coef_ = np.vstack([result.coef for result in results])
-        self.intercept_ = np.array([result.intercept for result in results], dtype=matrix.dtype)
-        self.n_iter_ = max(result.n_iter for result in results)
-        self._store_certificate(results)
+        self.coef_ = result.coef.reshape(n_outputs, -1)
+        self.intercept_ = np.array(result.intercept, dtype=matrix.dtype).reshape(n_outputs)
+        self.n_iter_ = result.n_iter
+        self._store_certificate([result])
         return self
+
+    def _weights_of_each(
+        self,
+        cost: float,
+        y: np.ndarray,
+        classes: np.ndarray,
+        factors: dict[Any, float] | None,
+        weights: np.ndarray | None,
+        dtype: np.dtype,
+    ) -> np.ndarray | None:
+        """Return the row weights of one model per class.
+
+        As in liblinear, a class's weight counts where the class is the positive one; the rest
+        against it has weight one.
+        """
+        if factors is None:
+            return self._row_weights(cost, y, None, weights, dtype)
+        rows = [
+            self._row_weights(cost, y, {label: factors[label]}, weights, dtype)
+            for label in classes.tolist()
+        ]
+        return np.array(rows, dtype=dtype)
 
     def _make_problem(self) -> Problem:
         """Map the parameters to the objective, refusing what cannot be solved yet."""

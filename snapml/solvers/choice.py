@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from snapml.data import Dataset, DenseMatrix
-from snapml.problems import Problem, Softmax
+from snapml.problems import Problem, Softmax, Squared
 from snapml.solvers import dual_coordinate_ascent, quasi_newton, smoothed_hinge
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_engine import CpuEngine
@@ -28,6 +28,8 @@ __all__ = ["Settings", "Start", "fit"]
 _FEW_COLUMNS = 512
 # Up to here the rows' products, and their eigenvalues, are cheap.
 _FEW_ROWS = 1000
+# Share of the squares of y that is rounding where the rows can be interpolated.
+_INTERPOLATED = 1e-20
 # Mean of c_i ||x_i||^2 max l'' up to which coordinate ascent needs few epochs.
 _EASY_STIFFNESS = 5.0
 # Entries below which every method is quick, and the exact one best.
@@ -108,6 +110,10 @@ def fit(
         The model with its certificate; `description` ends with why this solver.
     """
     start = Start() if start is None else start
+    if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
+        rule = replace(rule, floor=_INTERPOLATED * _squares(dataset))
+    if _is_better_apart(problem, dataset, settings):
+        return _fit_apart(problem, dataset, communicator, rule, settings, start)
     solver, reason, patience = _choose(problem, dataset, settings, start)
     if solver == "pqn" and _is_wide(problem, dataset, communicator):
         result = _in_row_space(problem, dataset, communicator, rule, settings)
@@ -118,6 +124,54 @@ def fit(
         if not result.has_converged and math.isfinite(patience) and result.n_iter < rule.max_iter:
             return _hand_over(result, problem, dataset, communicator, rule, settings)
     return replace(result, description=f"{result.description}: {reason}")
+
+
+def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> bool:
+    """Return whether separate outputs are best solved one by one: where coordinate ascent is."""
+    if isinstance(problem.loss, Softmax) or dataset.labels.ndim == 1:
+        return False
+    if settings.solver != "auto":
+        return settings.solver == "sdca"
+    is_small = dataset.matrix.shape[1] <= _FEW_COLUMNS or problem.penalty.l2 <= 0.0
+    # One step length for all outputs at once does not suit the hinge's corners.
+    return not (is_small and problem.loss.is_smooth)
+
+
+def _fit_apart(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    """Solve one output after the other, and put the models together."""
+    results = []
+    for k in range(len(dataset.labels)):
+        weights = dataset.row_weights
+        if weights is not None and weights.ndim == 2:
+            weights = weights[k]
+        one = replace(dataset, labels=dataset.labels[k], row_weights=weights)
+        begin = Start() if start.coef is None else Start(coef=start.coef[k : k + 1])
+        results.append(fit(problem, one, communicator, rule, settings, begin))
+    return replace(
+        results[0],
+        coef=np.vstack([result.coef for result in results]),
+        intercept=np.array([result.intercept for result in results]),
+        duals=None,
+        n_iter=max(result.n_iter for result in results),
+        has_converged=all(result.has_converged for result in results),
+        gap=sum(result.gap for result in results),
+        objective=sum(result.objective for result in results),
+        history=max((result.history for result in results), key=len),
+        has_minimum=all(result.has_minimum for result in results),
+    )
+
+
+def _squares(dataset: Dataset) -> float:
+    """Return the objective of least squares without coefficients."""
+    weights = dataset.weight if dataset.row_weights is None else dataset.row_weights
+    return 0.5 * float(np.sum(weights * dataset.labels.astype(np.float64) ** 2))
 
 
 def _choose(
@@ -149,8 +203,6 @@ def _choose(
 
 def _choose_for_hinge(problem: Problem, dataset: Dataset) -> tuple[str, str, float]:
     """Coordinate ascent finds the rows at the kink by itself, unless they are long."""
-    if dataset.labels.ndim == 2:
-        return "pqn", "all outputs share each read of the data", math.inf
     if dataset.matrix.shape[1] > _FEW_COLUMNS:
         return "sdca", "many columns", math.inf
     if dataset.matrix.n_stored <= _SMALL:

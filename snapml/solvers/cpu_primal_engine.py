@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from snapml import _native
-from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Intercept, Problem, Softmax
-from snapml.solvers.cpu_rows import NonFiniteError, native_rows
+from snapml.solvers.cpu_rows import NonFiniteError, as_array, native_rows
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuPrimalEngine"]
@@ -252,30 +251,6 @@ class CpuPrimalEngine:
 
 # Rows lie side by side in memory: a few neighbours together cost one random access.
 _SAMPLE_BLOCK = 8
-
-
-def as_array(dataset: Dataset) -> np.ndarray | csr_matrix:
-    """Return a dataset's rows as an ndarray or a SciPy CSR matrix, without copying.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        The rows.
-
-    Returns
-    -------
-    ndarray or csr_matrix of shape (n_rows, n_features)
-        Over the same memory, but for implicit ones.
-    """
-    matrix = dataset.matrix
-    if isinstance(matrix, DenseMatrix):
-        return matrix.values
-    if not isinstance(matrix, CompressedMatrix):
-        raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
-    values = matrix.values
-    if values is None:
-        values = np.ones(matrix.n_stored, dtype=matrix.dtype)
-    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _bias_column(problem: Problem) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from snapml import _native
-from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["NonFiniteError", "margins", "native_rows"]
+__all__ = ["NonFiniteError", "as_array", "margins", "native_rows"]
 
 
 class NonFiniteError(ValueError):
@@ -71,3 +72,27 @@ def margins(
     coef = np.ascontiguousarray(coef, dtype=matrix.dtype)
     _native.margins(pool, native_rows(matrix, pool), coef, float(intercept), out)
     return out
+
+
+def as_array(dataset: Dataset) -> np.ndarray | csr_matrix:
+    """Return a dataset's rows as an ndarray or a SciPy CSR matrix, without copying.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The rows.
+
+    Returns
+    -------
+    ndarray or csr_matrix of shape (n_rows, n_features)
+        Over the same memory, but for implicit ones.
+    """
+    matrix = dataset.matrix
+    if isinstance(matrix, DenseMatrix):
+        return matrix.values
+    if not isinstance(matrix, CompressedMatrix):
+        raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
+    values = matrix.values
+    if values is None:
+        values = np.ones(matrix.n_stored, dtype=matrix.dtype)
+    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)

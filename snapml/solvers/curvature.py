@@ -15,7 +15,8 @@ from scipy.sparse import csr_matrix
 
 from snapml.problems import Intercept, Problem, Softmax
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine, as_array
+from snapml.solvers.cpu_rows import as_array
+from snapml.solvers.engine import PrimalEngine
 
 __all__ = ["Curvature", "DenseCurvature", "HotCurvature", "make_curvature"]
 
@@ -38,13 +39,13 @@ class Curvature(Protocol):
 
 
 def make_curvature(
-    engine: CpuPrimalEngine, communicator: Communicator
+    engine: PrimalEngine, communicator: Communicator
 ) -> DenseCurvature | HotCurvature:
     """Return the curvature that suits the engine's rows, at its present point.
 
     Parameters
     ----------
-    engine : CpuPrimalEngine
+    engine : PrimalEngine
         Rows and point.
     communicator : Communicator
         Adds up over the shards.
@@ -68,7 +69,7 @@ class DenseCurvature:
     problem. Directions without curvature get no step.
     """
 
-    def __init__(self, engine: CpuPrimalEngine, communicator: Communicator) -> None:
+    def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
         self._problem = engine.problem
         self._bias_column = engine.bias_column
         self._values = _dense_rows(engine)
@@ -81,12 +82,12 @@ class DenseCurvature:
         self._shrinkage = 0.3 * shortage if rows_missed else 0.0
         self.update(engine, communicator)
 
-    def update(self, engine: CpuPrimalEngine, communicator: Communicator) -> None:
+    def update(self, engine: PrimalEngine, communicator: Communicator) -> None:
         """Form and factor the Hessian at the engine's present point.
 
         Parameters
         ----------
-        engine : CpuPrimalEngine
+        engine : PrimalEngine
             The engine the curvature was made from.
         communicator : Communicator
             Adds up over the shards.
@@ -157,7 +158,7 @@ class DenseCurvature:
             moved[:, -1] += excess @ self._mean / self._bias_column
         return moved
 
-    def _scaled_penalty(self, engine: CpuPrimalEngine) -> np.ndarray:
+    def _scaled_penalty(self, engine: PrimalEngine) -> np.ndarray:
         l2 = engine.problem.penalty.l2
         ridge = np.append(l2 / self._scale**2, 0.0)
         if engine.problem.intercept is not Intercept.FREE:
@@ -184,14 +185,14 @@ class DenseCurvature:
             gram += columns.T @ columns
         return gram
 
-    def _separate_hessians(self, engine: CpuPrimalEngine) -> list[np.ndarray]:
+    def _separate_hessians(self, engine: PrimalEngine) -> list[np.ndarray]:
         """Return one Hessian an output, or one for all outputs where theirs are the same."""
         curvatures = engine.curvatures()
         if (curvatures == curvatures[0]).all():
             curvatures = curvatures[:1]
         return [self._gram(weights) for weights in curvatures]
 
-    def _softmax_hessians(self, engine: CpuPrimalEngine) -> list[np.ndarray]:
+    def _softmax_hessians(self, engine: PrimalEngine) -> list[np.ndarray]:
         weights = engine.row_weights(np.arange(engine.n_rows))
         p = engine.curvatures()
         n_classes, size = len(p), len(self._mean) + 1
@@ -249,19 +250,19 @@ class _Factor:
 class HotCurvature:
     """The Hessian's block of the heaviest columns, factored, and its diagonal elsewhere."""
 
-    def __init__(self, engine: CpuPrimalEngine, communicator: Communicator) -> None:
+    def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
         self._problem = engine.problem
         self._bias_column = engine.bias_column
         rows = as_array(engine.dataset)
         self._rows = csr_matrix(rows.astype(np.float64))
         self.update(engine, communicator)
 
-    def update(self, engine: CpuPrimalEngine, communicator: Communicator) -> None:
+    def update(self, engine: PrimalEngine, communicator: Communicator) -> None:
         """Form and factor the block at the engine's present point.
 
         Parameters
         ----------
-        engine : CpuPrimalEngine
+        engine : PrimalEngine
             The engine the curvature was made from.
         communicator : Communicator
             Adds up over the shards.
@@ -325,7 +326,7 @@ class HotCurvature:
         return communicator.allreduce_sum(block)
 
 
-def _dense_rows(engine: CpuPrimalEngine) -> np.ndarray:
+def _dense_rows(engine: PrimalEngine) -> np.ndarray:
     rows = as_array(engine.dataset)
     return rows.toarray() if isinstance(rows, csr_matrix) else rows
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from snapml.data import Dataset
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "PrimalEngine"]
 
 
 class Engine(Protocol):
@@ -70,3 +71,64 @@ class Engine(Protocol):
 
     def penalty_conjugate(self, vector: np.ndarray) -> float:
         """Return R*(vector) in float64."""
+
+
+class PrimalEngine(Protocol):
+    """A shard of the data on some device, as a primal method sees it.
+
+    Coefficients and gradients have shape (n_outputs, n_features + 1), float64, the last column
+    being the intercept's. Sums are over the engine's own rows.
+    """
+
+    problem: Problem
+    dataset: Dataset
+    n_rows: int
+    n_features: int
+    n_outputs: int
+    n_threads: int
+
+    bias_column: float
+    """Value of the intercept's constant column; 0 without an intercept."""
+
+    rows_per_row: float
+    """How many rows each row of this engine stands for: above 1 in a sample."""
+
+    @property
+    def description(self) -> str:
+        """Where and how passes run, for `FitResult.description`."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are compressed."""
+
+    def fused_pass(
+        self, coef: np.ndarray, *, wants_stiffness: bool = False
+    ) -> tuple[float, np.ndarray, float]:
+        """Return loss, its gradient and sum_i c_i ||x_i||^2; keep the margins aside."""
+
+    def accept(self) -> None:
+        """Make the point of the last pass the present one."""
+
+    def line_point(self, step: float) -> tuple[float, float]:
+        """Return loss and slope between the present point and that of the last pass."""
+
+    def curvatures(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return c_i l''(z_i) at the present point, or the softmax's probabilities."""
+
+    def gradients(self, rows: np.ndarray) -> np.ndarray:
+        """Return l'(z_i) of a few rows at the present point."""
+
+    def loss_quantity(self, quantity: str, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Evaluate a function of the core's loss for a few numbers."""
+
+    def row_weights(self, rows: np.ndarray) -> np.ndarray:
+        """Return c_i of some rows."""
+
+    def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return the sums of a few rows times factors, one sum an output."""
+
+    def sample(self, n_rows: int) -> Any:
+        """Return an engine on a copy of randomly chosen rows that stand for all."""
+
+    def check_finite(self) -> None:
+        """Raise `NonFiniteError` if the matrix holds NaN or infinity."""

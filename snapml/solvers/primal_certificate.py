@@ -13,7 +13,7 @@ import numpy as np
 
 from snapml.problems import Intercept, Softmax
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.engine import PrimalEngine
 
 __all__ = ["lower_bound"]
 
@@ -22,7 +22,7 @@ _MOST_MOVED = 32
 
 
 def lower_bound(
-    engine: CpuPrimalEngine,
+    engine: PrimalEngine,
     communicator: Communicator,
     coef: np.ndarray,
     loss: float,
@@ -32,7 +32,7 @@ def lower_bound(
 
     Parameters
     ----------
-    engine : CpuPrimalEngine
+    engine : PrimalEngine
         At `coef`.
     communicator : Communicator
         Adds up over the shards.
@@ -64,7 +64,7 @@ def lower_bound(
 
 
 def _balance(
-    engine: CpuPrimalEngine, communicator: Communicator, mass: np.ndarray
+    engine: PrimalEngine, communicator: Communicator, mass: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Make every output's dual variables add up to zero.
 
@@ -84,7 +84,7 @@ def _balance(
     return change, communicator.allreduce_sum(engine.weighted_rows(rows, shift))
 
 
-def _room(engine: CpuPrimalEngine, rows: np.ndarray) -> np.ndarray:
+def _room(engine: PrimalEngine, rows: np.ndarray) -> np.ndarray:
     """Return how far the dual variables of some rows are from their bounds, roughly."""
     curvatures = engine.curvatures(rows)
     if not isinstance(engine.problem.loss, Softmax):
@@ -93,7 +93,7 @@ def _room(engine: CpuPrimalEngine, rows: np.ndarray) -> np.ndarray:
     return np.broadcast_to(engine.row_weights(rows) * least, curvatures.shape)
 
 
-def _terms_change(engine: CpuPrimalEngine, rows: np.ndarray, shift: np.ndarray) -> float:
+def _terms_change(engine: PrimalEngine, rows: np.ndarray, shift: np.ndarray) -> float:
     """Return the change of sum_i -c_i l*(-beta_i / c_i) when beta_i moves by `shift`."""
     weights = np.broadcast_to(engine.row_weights(rows), shift.shape)
     is_moved = (shift != 0.0) & (weights > 0.0)

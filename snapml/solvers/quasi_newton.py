@@ -17,8 +17,8 @@ import numpy as np
 from snapml.problems import Intercept, SmoothedHinge, Squared
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
+from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.primal_certificate import lower_bound
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import Progress, StoppingRule
@@ -48,7 +48,7 @@ _CHEAP_COLUMNS = 128
 
 
 def solve(
-    engine: CpuPrimalEngine,
+    engine: PrimalEngine,
     communicator: Communicator,
     rule: StoppingRule,
     *,
@@ -59,7 +59,7 @@ def solve(
 
     Parameters
     ----------
-    engine : CpuPrimalEngine
+    engine : PrimalEngine
         Shard of the data.
     communicator : Communicator
         The other shards.
@@ -109,7 +109,7 @@ def solve(
 
 
 def evaluate(
-    engine: CpuPrimalEngine,
+    engine: PrimalEngine,
     communicator: Communicator,
     rule: StoppingRule,
     coef: np.ndarray,
@@ -119,7 +119,7 @@ def evaluate(
 
     Parameters
     ----------
-    engine : CpuPrimalEngine
+    engine : PrimalEngine
         Shard of the data.
     communicator : Communicator
         The other shards.
@@ -152,7 +152,7 @@ def evaluate(
     )
 
 
-def _sample_rows(engine: CpuPrimalEngine, communicator: Communicator) -> int:
+def _sample_rows(engine: PrimalEngine, communicator: Communicator) -> int:
     """Return how many rows the curvature is made from.
 
     Enough for a good one (20 a column), and as many as cost no more than a read of the data.
@@ -175,7 +175,7 @@ def _sample_rows(engine: CpuPrimalEngine, communicator: Communicator) -> int:
 class _Descent:
     """A point with its objective and gradient, and the steps that led there."""
 
-    engine: CpuPrimalEngine
+    engine: PrimalEngine
     communicator: Communicator
     coef: np.ndarray
     loss: float = math.nan
@@ -295,7 +295,7 @@ class _Sampled:
     """The curvature, and the rows that it is made from: a sample, or all of them."""
 
     def __init__(
-        self, engine: CpuPrimalEngine, communicator: Communicator, *, has_other_rows: bool
+        self, engine: PrimalEngine, communicator: Communicator, *, has_other_rows: bool
     ) -> None:
         self.engine = engine
         self._communicator = communicator
@@ -499,7 +499,7 @@ def _result(descent: _Descent, best: _Best, history: list[dict[str, float]]) -> 
     )
 
 
-def _max_curvature(engine: CpuPrimalEngine) -> float:
+def _max_curvature(engine: PrimalEngine) -> float:
     if isinstance(engine.problem.loss, SmoothedHinge):  # the labels carry the width
         return 1.0 / float(np.abs(engine.dataset.labels).min())
     return engine.problem.loss.max_curvature

@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Intercept, Problem
-from snapml.solvers.cpu_primal_engine import as_array
+from snapml.solvers.cpu_rows import as_array
 
 __all__ = ["RowSpace"]
 

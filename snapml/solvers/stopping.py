@@ -30,16 +30,19 @@ class StoppingRule:
     resolution : float
         Relative gap below which the data's number type may not let it shrink any further: there
         a certified gap that has stopped to shrink counts as met.
+    floor : float
+        A gap this small is met whatever the objective, which may have the minimum 0.
     """
 
     tol: float
     max_iter: int
     verbose: int = 0
     resolution: float = 0.0
+    floor: float = 0.0
 
     def is_met(self, gap: float, objective: float) -> bool:
         """Return whether a gap is small enough."""
-        return gap <= self.tol * abs(objective)
+        return gap <= max(self.tol * abs(objective), self.floor)
 
 
 @dataclass
