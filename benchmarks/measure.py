@@ -102,13 +102,16 @@ class Contender:
         error : float
             Relative suboptimality.
         """
-        previous = max(self.errors, default=None)
+        before = sorted(self.errors)[-2:]
         self.seconds[level], self.errors[level] = seconds, error
         if not self.is_climbing:
             return
         is_done = error <= min(TARGETS) or level == len(self.settings) - 1
-        if previous is not None and self.settings[previous].tol == self.settings[level].tol:
-            is_done |= abs(self.errors[previous] - error) <= _STALLED
+        # A larger limit of iterations that changes nothing says so at once; a tolerance may lie
+        # between two steps of a solver, but not three tolerances a factor of ten apart.
+        n_equal = 1 if before and self.settings[before[-1]].tol == self.settings[level].tol else 2
+        if len(before) >= n_equal:
+            is_done |= all(abs(self.errors[k] - error) <= _STALLED for k in before[-n_equal:])
         self.is_climbing = not is_done
 
     def level_of(self, target: float) -> int | None:

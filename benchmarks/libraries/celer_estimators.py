@@ -25,7 +25,7 @@ import numpy as np
 from celer import ElasticNet, Lasso, LogisticRegression
 from scipy import sparse
 
-from benchmarks.libraries import Fit, Setting, tolerance_ladder
+from benchmarks.libraries import Fit, Setting, most_epochs, tolerance_ladder
 from benchmarks.problems import Problem
 
 
@@ -76,6 +76,8 @@ def _make_model(problem: Problem, setting: Setting) -> Any:
     common: dict[str, Any] = {
         "tol": setting.tol,
         "max_iter": setting.max_iter,
+        # Its own limit of 50,000 a subproblem would be hours where a tolerance is not met.
+        "max_epochs": most_epochs(problem),
         "fit_intercept": False,
     }
     if problem.loss == "logistic":

@@ -30,7 +30,7 @@ from benchmarks.libraries import Fit, Setting, step_ladder
 from benchmarks.libraries.worker_process import WorkerProcess
 from benchmarks.problems import Problem
 
-_MOST_EPOCHS = 3000
+_MOST_EPOCHS = 20_000
 _ESTIMATORS = {
     "logistic": "LogisticRegression",
     "squared": "LinearRegression",

@@ -33,7 +33,7 @@ from liblinear.liblinear import problem as LiblinearProblem
 from liblinear.liblinearutil import train
 from scipy import sparse
 
-from benchmarks.libraries import Fit, Setting, tolerance_ladder
+from benchmarks.libraries import Fit, Setting, is_large_and_dense, tolerance_ladder
 from benchmarks.problems import Problem
 
 # (loss, l1_ratio) -> (solver option, loosest and tightest -e) of every solver of that problem
@@ -68,6 +68,7 @@ class Adapter:
         return [
             setting
             for solver, loosest, tightest in _SOLVERS[problem.loss, problem.l1_ratio]
+            if solver not in ("-s 7", "-s 1") or not is_large_and_dense(problem)
             for setting in tolerance_ladder(solver, loosest, tightest)
         ]
 

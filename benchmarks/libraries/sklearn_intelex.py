@@ -61,7 +61,7 @@ class Adapter:
             settings = step_ladder("lbfgs", 3000)
             return settings + (step_ladder("newton-cg", 60) if problem.loss == "logistic" else [])
         if problem.l1_ratio:
-            return tolerance_ladder("cd", 1.0, 1e-10, min(most_epochs(problem), 20_000))
+            return tolerance_ladder("cd", 1.0, 1e-10, most_epochs(problem))
         return [Setting("normal equations", 0.0, 0)]
 
     def fit(self, problem: Problem, setting: Setting, n_threads: int) -> Fit:

@@ -15,7 +15,8 @@ Knobs
     ladder of ``tol``, because their inner loops are not comparable per iteration. "cholesky" and
     "svd" have no knob.
 Left out
-    newton-cholesky, cholesky and svd where the matrix they form has more than 2,500 columns; sag,
+    newton-cholesky and cholesky where the matrix they form has more than 2,500 columns; svd above
+    5e10 multiplications; LIBLINEAR's dual solvers as `is_large_and_dense` says; sag,
     whose rate is saga's; saga on dense data with an L2 penalty, where the others are far ahead.
 Time
     Wall clock of ``fit``. float32 input is kept by all but liblinear, which copies to float64;
@@ -33,10 +34,18 @@ import sklearn
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
-from benchmarks.libraries import Fit, Setting, most_epochs, step_ladder, tolerance_ladder
+from benchmarks.libraries import (
+    Fit,
+    Setting,
+    is_large_and_dense,
+    most_epochs,
+    step_ladder,
+    tolerance_ladder,
+)
 from benchmarks.problems import Problem
 
 _LARGEST_GRAM = 2500
+_LARGEST_SVD = 5e10
 _QUASI_NEWTON_STEPS = 3000
 _NEWTON_STEPS = 60
 _EPOCHS = 2000
@@ -63,10 +72,11 @@ class Adapter:
             return self._logistic_settings(problem)
         if problem.loss == "squared":
             return self._regression_settings(problem)
-        dual = tolerance_ladder("liblinear-dual", 1.0, 1e-8, min(most_epochs(problem), 20_000))
-        # LIBLINEAR has no primal solver of the hinge.
+        dual = tolerance_ladder("liblinear-dual", 1.0, 1e-8, most_epochs(problem))
+        if problem.loss == "hinge":  # LIBLINEAR has no primal solver of it
+            return dual
         primal = tolerance_ladder("liblinear-primal", 1.0, 1e-8, 1000)
-        return dual + (primal if problem.loss == "squared_hinge" else [])
+        return primal if is_large_and_dense(problem) else dual + primal
 
     def _logistic_settings(self, problem: Problem) -> list[Setting]:
         is_binary = problem.loss == "logistic"
@@ -85,11 +95,14 @@ class Adapter:
 
     def _regression_settings(self, problem: Problem) -> list[Setting]:
         if problem.l1_ratio:
-            return tolerance_ladder("cd", 1.0, 1e-10, min(most_epochs(problem), 20_000))
+            return tolerance_ladder("cd", 1.0, 1e-10, most_epochs(problem))
         settings = step_ladder("sparse_cg", _QUASI_NEWTON_STEPS, tol=1e-10)
         settings += step_ladder("lsqr", _QUASI_NEWTON_STEPS, tol=1e-12)
         if problem.X.shape[1] <= _LARGEST_GRAM and not problem.is_sparse:
-            settings += [Setting("cholesky", 0.0, 0), Setting("svd", 0.0, 0)]
+            settings.append(Setting("cholesky", 0.0, 0))
+            n_rows, n_features = problem.X.shape
+            if n_rows * n_features**2 <= _LARGEST_SVD:
+                settings.append(Setting("svd", 0.0, 0))
         return settings
 
     def fit(self, problem: Problem, setting: Setting, n_threads: int) -> Fit:
