@@ -50,7 +50,7 @@ class Adapter:
     def settings(self, problem: Problem) -> list[Setting]:
         """One ladder of tolerances."""
         solver = "prox-newton" if problem.loss == "logistic" else "anderson-cd"
-        return tolerance_ladder(solver, 1e-1, 1e-8, 50)
+        return tolerance_ladder(solver, 1e-1, 1e-8, 200)
 
     def fit(self, problem: Problem, setting: Setting, n_threads: int) -> Fit:
         """Fit on one thread."""
