@@ -1,15 +1,17 @@
-"""Read results of `run.py`: time to accuracy as table, CSV and plot; check the certificates.
+"""Read results of `run.py`: time to accuracy as tables, CSV and plot; check the certificates.
 
 Run from the repository's root, for example::
 
     python -m benchmarks.compare benchmarks/results/time_to_accuracy.csv
 
-The exit status is 1 if any run claimed a gap smaller than its distance to the optimum.
+This project is its solver "auto", but in the table of its own solvers. The exit status is 1 if any
+run claimed a gap smaller than its distance to the optimum.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,9 +20,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.libraries import UNPUBLISHED_LIBRARIES
+from benchmarks.measure import TARGETS
 from benchmarks.records import REPOSITORY_ROOT, FitRecord, read_fit_records, write_rows
 
-TARGETS = (1e-2, 1e-3, 1e-4, 1e-6)
 _REFERENCE = "reference"
 _OURS = "snapml"
 # Rounding of two float64 sums over a million rows, each relative to the objective.
@@ -28,7 +30,11 @@ _ROUNDING = 1e-11
 # The objective a library reports may be that of its coefficients before rounding to float32.
 _REPORTED_TOLERANCE = 1e-6
 _HUES = {_OURS: "Reds", "sklearn": "Greens", "liblinear": "Purples", "ibm_snapml": "Blues"}
+_HUES |= {"sklearnex": "GnBu", "glum": "Oranges", "skglm": "YlOrBr", "celer": "PuRd"}
 _MARKERS = "osv^D*XP<>dph"
+_AUTO = "auto"
+# "auto" must not be slower than this many times the better of the solvers it chooses from.
+_SLOWEST_AUTO = 1.25
 
 
 class Case(NamedTuple):
@@ -43,13 +49,26 @@ class Case(NamedTuple):
     n_nonzeros: int
     scale: float
     seed: int
+    l1_ratio: float
+    strength: float | None
     threads: int
+
+    @property
+    def weight(self) -> str:
+        """C, or the share of the critical penalty."""
+        return f"C={self.C:g}" if self.strength is None else f"{self.strength:g} critical"
 
     @property
     def title(self) -> str:
         """Short text for tables and plots."""
         threads = f"{self.threads} thread" + ("s" if self.threads > 1 else "")
-        return f"{self.problem}, {self.n_rows:,} x {self.n_features:,}, C={self.C:g}, {threads}"
+        size = f"{self.n_rows:,} x {self.n_features:,}"
+        return f"{self.problem}, {size}, {self.weight}, {threads}"
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every value is stored."""
+        return self.n_nonzeros == self.n_rows * self.n_features
 
 
 @dataclass(frozen=True)
@@ -82,6 +101,10 @@ def main() -> int:
     points = {case: find_points(runs, optima[case]) for case, runs in cases.items()}
     _print_machines(records)
     print(markdown_table(points))
+    print()
+    print(own_solvers_table(points))
+    for line in totals(points, cases):
+        print(line)
     arguments.output_dir.mkdir(parents=True, exist_ok=True)
     summary = arguments.output_dir / f"{arguments.name}.csv"
     summary.unlink(missing_ok=True)
@@ -190,6 +213,9 @@ def find_points(runs: list[FitRecord], optimum: float) -> list[Point]:
 def fastest_to(points: list[Point], library: str, target: float) -> Point | None:
     """Return the quickest setting of any solver of a library that reaches an accuracy.
 
+    Settings that were fitted in all rounds go before those that only the search has seen, whose
+    one time may be a lucky one. Of this project's solvers only "auto" counts.
+
     Parameters
     ----------
     points : list of Point
@@ -204,8 +230,20 @@ def fastest_to(points: list[Point], library: str, target: float) -> Point | None
     Point or None
         None if no setting reached it.
     """
-    reached = [p for p in points if p.library == library and p.suboptimality <= target]
-    return min(reached, key=lambda p: p.seconds, default=None)
+    reached = [
+        p
+        for p in points
+        if p.library == library
+        and p.suboptimality <= target
+        and (library != _OURS or p.solver == _AUTO)
+    ]
+    return _quickest(reached)
+
+
+def _quickest(points: list[Point]) -> Point | None:
+    """Return the point of least seconds among those of most repeats."""
+    most = max((p.n_repeats for p in points), default=0)
+    return min((p for p in points if p.n_repeats == most), key=lambda p: p.seconds, default=None)
 
 
 def _libraries(points: list[Point]) -> list[str]:
@@ -214,8 +252,34 @@ def _libraries(points: list[Point]) -> list[str]:
     return sorted(names, key=lambda name: (name != _OURS, name))
 
 
+def speed_up(points: list[Point], target: float) -> float | None:
+    """Seconds of the best peer over this project's.
+
+    Parameters
+    ----------
+    points : list of Point
+        Points of one case.
+    target : float
+        Relative suboptimality to reach.
+
+    Returns
+    -------
+    float or None
+        0 if only a peer reached the target, infinite if only this project did; None if there is
+        nothing to compare.
+    """
+    names = _libraries(points)
+    ours = fastest_to(points, _OURS, target)
+    peers = [p for name in names if name != _OURS and (p := fastest_to(points, name, target))]
+    if _OURS not in names or len(names) == 1 or (ours is None and not peers):
+        return None
+    if ours is None:
+        return 0.0
+    return min((p.seconds for p in peers), default=math.inf) / ours.seconds
+
+
 def markdown_table(points: dict[Case, list[Point]]) -> str:
-    """Seconds to each target, with the solver that was quickest.
+    """Seconds of each library to each target, one line a case.
 
     Parameters
     ----------
@@ -227,14 +291,156 @@ def markdown_table(points: dict[Case, list[Point]]) -> str:
     str
         A Markdown table.
     """
-    head = " | ".join(f"{target:.0e}" for target in TARGETS)
-    lines = [f"| problem | library | {head} |", "|---|---|" + "---|" * len(TARGETS)]
+    names = list(
+        dict.fromkeys(n for case_points in points.values() for n in _libraries(case_points))
+    )
+    names.sort(key=lambda name: name != _OURS)
+    goals = " / ".join(f"{target:.0e}" for target in TARGETS)
+    lines = [
+        f"Seconds to {goals}; '>': not reached by a fit of so many seconds; '-': not applicable.",
+        "",
+        f"| problem | size | C | threads | {' | '.join(names)} | fastest | best peer / ours |",
+        "|---" * (len(names) + 6) + "|",
+    ]
     for case, case_points in points.items():
-        for library in _libraries(case_points):
-            best = [fastest_to(case_points, library, target) for target in TARGETS]
-            cells = [f"{p.seconds:.3g} s ({p.solver})" if p else "not reached" for p in best]
-            lines.append(f"| {case.title} | {library} | {' | '.join(cells)} |")
+        size = f"{case.n_rows:,} x {case.n_features:,}"
+        cells = [case.problem, size, case.weight, str(case.threads)]
+        cells += [_cell(case_points, name) for name in names]
+        best = [_quickest_library(case_points, target) or "nobody" for target in TARGETS]
+        ratios = [speed_up(case_points, target) for target in TARGETS]
+        cells.append(" / ".join(best))
+        cells.append(" / ".join("-" if r is None else f"{r:.2f}" for r in ratios))
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _cell(points: list[Point], library: str) -> str:
+    """Seconds of a library to each target, with the solver."""
+    mine = [p for p in points if p.library == library]
+    if not mine:
+        return "-"
+    best = [fastest_to(points, library, target) for target in TARGETS]
+    longest = max(p.seconds for p in mine)
+    texts = [f"{p.seconds:.3g}" if p else f">{longest:.2g}" for p in best]
+    solvers = list(dict.fromkeys(p.solver for p in best if p))
+    return f"{' / '.join(texts)} {', '.join(solvers)}".rstrip()
+
+
+def _quickest_library(points: list[Point], target: float) -> str | None:
+    """Name of the library that is first at a target."""
+    best = [p for name in _libraries(points) if (p := fastest_to(points, name, target))]
+    return min(best, key=lambda p: p.seconds).library if best else None
+
+
+def own_solvers_table(points: dict[Case, list[Point]]) -> str:
+    """Seconds of "auto" beside this project's fixed solvers, where those were measured.
+
+    Parameters
+    ----------
+    points : dict
+        Case to its points.
+
+    Returns
+    -------
+    str
+        A Markdown table and a line about the worst case; empty without fixed solvers.
+    """
+    lines = []
+    ratios = []
+    for case, case_points in points.items():
+        solvers = {p.solver for p in case_points if p.library == _OURS} - {_AUTO}
+        for target in TARGETS if solvers else ():
+            times = {s: _seconds_of(case_points, s, target) for s in sorted(solvers)}
+            ratio = _seconds_of(case_points, _AUTO, target) / min(times.values())
+            if math.isnan(ratio):  # nobody reached it
+                continue
+            ratios.append((ratio, case, target))
+            texts = [f"{s} {t:.3g}" for s, t in times.items()]
+            mine = _seconds_of(case_points, _AUTO, target)
+            lines.append(
+                f"| {case.title} | {target:.0e} | {mine:.3g} | {', '.join(texts)} | {ratio:.2f} |"
+            )
+    if not ratios:
+        return ""
+    n_good = sum(ratio <= _SLOWEST_AUTO for ratio, _, _ in ratios)
+    worst, case, target = max(ratios, key=lambda item: item[0])
+    head = ["| case | target | auto | fixed solvers | auto / better |", "|---|---|---|---|---|"]
+    tail = (
+        f'\n"auto" within {_SLOWEST_AUTO} times its better solver: {n_good} of {len(ratios)}; '
+        f"worst {worst:.2f} ({case.title}, {target:.0e})"
+    )
+    return "\n".join([*head, *lines, tail])
+
+
+def _seconds_of(points: list[Point], solver: str, target: float) -> float:
+    """Seconds of one of this project's solvers to a target, infinite if it does not get there."""
+    mine = [
+        p for p in points if p.library == _OURS and p.solver == solver and p.suboptimality <= target
+    ]
+    best = _quickest(mine)
+    return math.inf if best is None else best.seconds
+
+
+def totals(points: dict[Case, list[Point]], cases: dict[Case, list[FitRecord]]) -> list[str]:
+    """Sum up: how often this project is first, how far behind at worst, and if it always arrives.
+
+    Parameters
+    ----------
+    points : dict
+        Case to its points.
+    cases : dict
+        Case to its records.
+
+    Returns
+    -------
+    list of str
+        Lines to print.
+    """
+    lines = []
+    for target in TARGETS:
+        found = {case: speed_up(case_points, target) for case, case_points in points.items()}
+        ratios = {case: ratio for case, ratio in found.items() if ratio is not None}
+        if not ratios:
+            continue
+        n_first = sum(ratio >= 1.0 for ratio in ratios.values())
+        worst = min(ratios, key=lambda case: ratios[case])
+        lines.append(
+            f"to {target:.0e}: snapml is fastest in {n_first} of {len(ratios)} cases "
+            f"({n_first / len(ratios):.0%}), median speed-up {median(ratios.values()):.2f}, "
+            f"worst {ratios[worst]:.2f} ({worst.title})"
+        )
+        dense = [
+            ratio
+            for case, ratio in ratios.items()
+            if case.is_dense and case.strength is None and case.C >= 1.0
+        ]
+        if dense:
+            lines.append(
+                f"  dense, C >= 1: {len(dense)} cases, median speed-up {median(dense):.2f}, "
+                f"worst {min(dense):.2f}"
+            )
+    stuck = [
+        case.title
+        for case, case_points in points.items()
+        if _OURS in _libraries(case_points) and not fastest_to(case_points, _OURS, min(TARGETS))
+    ]
+    lines.append(f"snapml does not reach {min(TARGETS):.0e} in {len(stuck)} of {len(points)} cases")
+    lines += [f"  NOT REACHED {title}" for title in stuck]
+    short = [
+        f"{case.title}: {run.solver} {run.setting} ends at {run.gap / abs(run.objective):.1e}"
+        for case, runs in cases.items()
+        for run in runs
+        if run.library == _OURS and run.gap is not None and _missed_tolerance(run)
+    ]
+    lines.append(f"runs of snapml that end above their own tolerance: {len(short)}")
+    lines += [f"  NOT CONVERGED {text}" for text in short]
+    return lines
+
+
+def _missed_tolerance(run: FitRecord) -> bool:
+    """Whether a run's certificate is larger than it was asked for."""
+    tol = float(run.setting.split()[0].removeprefix("tol="))
+    return run.gap is not None and run.gap > tol * abs(run.objective) * (1.0 + 1e-6)
 
 
 def summary_rows(points: dict[Case, list[Point]]) -> list[dict[str, Any]]:
@@ -344,7 +550,7 @@ def draw(points: dict[Case, list[Point]], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    n_columns = min(2, len(points))
+    n_columns = min(4, max(1, round(len(points) ** 0.5)))
     n_lines = -(-len(points) // n_columns)
     size = (6.5 * n_columns + 2.5, 4.2 * n_lines)
     figure, axes = plt.subplots(n_lines, n_columns, figsize=size, squeeze=False)

@@ -1,8 +1,13 @@
-"""Timed fits in interleaved rounds.
+"""Timed fits: a search of every ladder, then interleaved rounds of what it found.
 
-For each repeat, for each rung of the ladders, every contender (a library's solver) fits once:
-a slow minute of a shared machine then falls on all of them, not on one. The order rotates with
-the repeat.
+The optimum is known before the clock starts. In the search (repeat 0) every contender, that is a
+library's solver, climbs its ladder in strides until a fit reaches the tightest target, and then
+bisects for the loosest rung that reaches each target. It gives up after a fit above the budget,
+or one that took many times what another contender needed in all. Contenders take turns, so that a
+slow minute of a shared machine falls on all of them.
+
+In the rounds that follow only the rungs found are fitted again, and of a library's solvers only
+those that came near its best: what is reported is each library's quickest solver.
 """
 
 from __future__ import annotations
@@ -24,15 +29,41 @@ from benchmarks.libraries import Library, Setting
 from benchmarks.objective import primal_objective
 from benchmarks.problems import Problem
 from benchmarks.records import FitRecord
+from benchmarks.reference import Reference
 
 _WARM_UP_ROWS_PER_CLASS = 1000
 # Accuracies are read down to 1e-6; a rung that moved P by less than this says "converged".
 _STALLED = 1e-10
+TARGETS = (1e-3, 1e-6)
+_STRIDE = 6
+# Fits this short are not worth giving up on.
+_PATIENCE_S = 0.1
+_OURS = "snapml"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a contender's search ends.
+
+    Parameters
+    ----------
+    budget_s : float
+        Seconds of a fit after which its contender climbs no further.
+    give_up : float
+        The same for a fit that took this many times the seconds in which another contender
+        reached the tightest target. Not for this project's own solvers.
+    near : float
+        Solvers within this factor of their library's best are measured in all rounds.
+    """
+
+    budget_s: float = 3.0
+    give_up: float = 6.0
+    near: float = 1.6
 
 
 @dataclass
 class Contender:
-    """One solver of one library on one problem, and how far up its ladder it may go.
+    """One solver of one library on one problem, and what is known about its ladder.
 
     Parameters
     ----------
@@ -50,12 +81,93 @@ class Contender:
     solver: str
     settings: list[Setting]
     version: str
-    n_open_levels: int = field(init=False)
-    last: FitRecord | None = field(init=False, default=None)
+    seconds: dict[int, float] = field(init=False, default_factory=dict)
+    errors: dict[int, float] = field(init=False, default_factory=dict)
+    is_climbing: bool = field(init=False, default=True)
 
-    def __post_init__(self) -> None:
-        """Open the whole ladder."""
-        self.n_open_levels = len(self.settings)
+    @property
+    def is_ours(self) -> bool:
+        """Whether the library is this project."""
+        return self.library.name == _OURS
+
+    def note(self, level: int, seconds: float, error: float) -> None:
+        """Remember a fit of the search.
+
+        Parameters
+        ----------
+        level : int
+            Rung.
+        seconds : float
+            Time of the fit.
+        error : float
+            Relative suboptimality.
+        """
+        before = sorted(self.errors)[-2:]
+        self.seconds[level], self.errors[level] = seconds, error
+        if not self.is_climbing:
+            return
+        is_done = error <= min(TARGETS) or level == len(self.settings) - 1
+        # A larger limit of iterations that changes nothing says so at once; a tolerance may lie
+        # between two steps of a solver, but not three tolerances a factor of ten apart.
+        n_equal = 1 if before and self.settings[before[-1]].tol == self.settings[level].tol else 2
+        if len(before) >= n_equal:
+            is_done |= all(abs(self.errors[k] - error) <= _STALLED for k in before[-n_equal:])
+        self.is_climbing = not is_done
+
+    def level_of(self, target: float) -> int | None:
+        """Return the loosest rung known to reach a target.
+
+        Parameters
+        ----------
+        target : float
+            Relative suboptimality.
+
+        Returns
+        -------
+        int or None
+            None if none does.
+        """
+        return min((level for level, e in self.errors.items() if e <= target), default=None)
+
+    def seconds_to(self, target: float) -> float:
+        """Return the least seconds of a rung that reaches a target.
+
+        Parameters
+        ----------
+        target : float
+            Relative suboptimality.
+
+        Returns
+        -------
+        float
+            Infinite if none does.
+        """
+        return min((self.seconds[k] for k, e in self.errors.items() if e <= target), default=np.inf)
+
+    def next_level(self, worth: Callable[[float], float]) -> int | None:
+        """Return the rung to try next.
+
+        Parameters
+        ----------
+        worth : callable
+            For a target, the seconds beyond which this contender need not be looked at closer.
+
+        Returns
+        -------
+        int or None
+            None when the search is over.
+        """
+        if self.is_climbing:
+            last = len(self.settings) - 1
+            return min(max(self.errors, default=-1) + _STRIDE, last)
+        for target in sorted(TARGETS):
+            high = self.level_of(target)
+            if high is None:
+                continue
+            low = max((level for level in self.errors if level < high), default=-1)
+            if high - low > 1 and self.seconds.get(low, 0.0) <= worth(target):
+                return (low + high) // 2
+        return None
 
 
 @dataclass
@@ -68,7 +180,7 @@ class Outcome:
         One per fit; ``relative_suboptimality`` is still missing.
     failures : list of str
         Contenders that raised, with the error.
-    best_coef : ndarray of shape (n_features,) or None
+    best_coef : ndarray of shape `Problem.coef_shape` or None
         Coefficients of the least objective seen.
     best_objective : float
         That objective.
@@ -86,7 +198,7 @@ class Outcome:
         ----------
         record : FitRecord
             The measured fit.
-        coef : ndarray of shape (n_features,)
+        coef : ndarray of shape `Problem.coef_shape`
             Its coefficients.
         """
         self.records.append(record)
@@ -116,7 +228,7 @@ def find_contenders(
     return [
         Contender(library, solver, list(settings), versions[library.name])
         for library in libraries
-        if library.supports(problem)
+        if not library.obstacle(problem)
         for solver, settings in groupby(library.settings(problem), key=lambda s: s.solver)
     ]
 
@@ -188,7 +300,7 @@ def measure_fit(
     -------
     record : FitRecord
         Without relative suboptimality.
-    coef : ndarray of shape (n_features,)
+    coef : ndarray of shape `Problem.coef_shape`
         The coefficients found.
     """
     setting = contender.settings[level]
@@ -227,6 +339,50 @@ def measure_fit(
     return record, coef
 
 
+def reference_record(
+    problem: Problem, reference: Reference, seconds: float, facts: dict[str, Any]
+) -> FitRecord:
+    """Return the harness's own optimum as a record.
+
+    Parameters
+    ----------
+    problem : Problem
+        What was solved.
+    reference : Reference
+        The optimum.
+    seconds : float
+        Time it took.
+    facts : dict
+        What `records.machine_facts` returned.
+
+    Returns
+    -------
+    FitRecord
+        Of the library "reference".
+    """
+    return FitRecord(
+        **_describe(problem),
+        library="reference",
+        library_version="",
+        solver=reference.method,
+        setting="",
+        level=0,
+        threads=1,
+        repeat=0,
+        seconds=seconds,
+        cpu_seconds=0.0,
+        prepare_seconds=0.0,
+        objective=reference.objective,
+        relative_suboptimality=None,
+        gap=reference.gap,
+        reported_objective=None,
+        n_iter=reference.n_iter,
+        detail="",
+        load_average=round(os.getloadavg()[0], 2),
+        **facts,
+    )
+
+
 def _describe(problem: Problem) -> dict[str, Any]:
     """Columns that say what was solved."""
     return {
@@ -239,23 +395,22 @@ def _describe(problem: Problem) -> dict[str, Any]:
         "n_nonzeros": problem.n_nonzeros,
         "scale": problem.scale,
         "seed": problem.seed,
+        "l1_ratio": problem.l1_ratio,
+        "strength": problem.strength,
     }
 
 
 def run_rounds(
     problem: Problem,
     contenders: list[Contender],
+    optimum: float,
     n_repeats: int,
-    budget_s: float,
+    limits: Limits,
     n_threads: int,
     facts: dict[str, Any],
     report: Callable[[str], None],
 ) -> Outcome:
-    """Run all rounds of a problem.
-
-    A contender stops climbing its ladder after a fit that took longer than the budget, and
-    after a rung whose larger limit of iterations changed nothing; in later rounds it also skips
-    the rung that told so.
+    """Search the ladders, then measure what was found.
 
     Parameters
     ----------
@@ -263,10 +418,12 @@ def run_rounds(
         What to solve.
     contenders : list of Contender
         Who solves it.
+    optimum : float
+        P*, as far as it is known before.
     n_repeats : int
-        Rounds.
-    budget_s : float
-        Seconds a fit may take before its contender stops climbing.
+        Times each rung found is fitted, the search included.
+    limits : Limits
+        When to give up.
     n_threads : int
         Threads for the libraries.
     facts : dict
@@ -280,56 +437,74 @@ def run_rounds(
         Records, failures and the best point.
     """
     outcome = Outcome()
-    n_levels = max((len(c.settings) for c in contenders), default=0)
-    for repeat in range(n_repeats):
-        first = repeat % max(len(contenders), 1)
-        order = contenders[first:] + contenders[:first]
-        for level in range(n_levels):
-            for contender in (c for c in order if level < c.n_open_levels):
-                line = _take_turn(problem, contender, level, repeat, n_threads, facts, outcome)
-                report(line)
-                _limit_ladder(contender, level, budget_s)
+
+    def take_turn(contender: Contender, level: int, repeat: int) -> bool:
+        name = f"{contender.library.name} {contender.solver} {contender.settings[level].label}"
+        try:
+            record, coef = measure_fit(problem, contender, level, repeat, n_threads, facts)
+        except Exception as error:  # one peer's failure must not end the run
+            outcome.failures.append(f"{problem.name}: {name}: {type(error).__name__}: {error}")
+            report(f"  [{repeat}] {name}: FAILED {error}")
+            return False
+        outcome.add(record, coef)
+        distance = (record.objective - optimum) / optimum
+        report(f"  [{repeat}] {name}: {record.seconds:.4f} s  error {distance:.2e}")
+        if repeat == 0:
+            contender.note(level, record.seconds, distance)
+        return True
+
+    _search(contenders, limits, lambda contender, level: take_turn(contender, level, 0))
+    for repeat in range(1, n_repeats):
+        turns = _turns(contenders, limits.near)
+        first = repeat % max(len(turns), 1)
+        for contender, level in turns[first:] + turns[:first]:
+            take_turn(contender, level, repeat)
     return outcome
 
 
-def _take_turn(
-    problem: Problem,
-    contender: Contender,
-    level: int,
-    repeat: int,
-    n_threads: int,
-    facts: dict[str, Any],
-    outcome: Outcome,
-) -> str:
-    """Fit once, file the record or the failure, and return a line for the log."""
-    name = f"{contender.library.name} {contender.solver} {contender.settings[level].label}"
-    contender.last, previous = None, contender.last
-    try:
-        record, coef = measure_fit(problem, contender, level, repeat, n_threads, facts)
-    except Exception as error:  # one peer's failure must not end the run
-        contender.n_open_levels = 0
-        outcome.failures.append(f"{problem.name}: {name}: {type(error).__name__}: {error}")
-        return f"  [{repeat}] {name}: FAILED {error}"
-    outcome.add(record, coef)
-    contender.last = record
-    if previous is not None and _has_stalled(previous, record, contender):
-        contender.n_open_levels = level
-    return f"  [{repeat}] {name}: {record.seconds:.4f} s  P = {record.objective:.10g}"
+def _search(
+    contenders: list[Contender], limits: Limits, take_turn: Callable[[Contender, int], bool]
+) -> None:
+    """Let contenders climb and bisect in turn until nobody wants to go on."""
+    tightest = min(TARGETS)
+    open_ones = sorted(contenders, key=lambda c: not c.is_ours)
+    while open_ones:
+        for contender in list(open_ones):
+            siblings = [c for c in contenders if c.library is contender.library]
+            level = contender.next_level(_worth(contender, siblings, limits.near))
+            if level is None or not take_turn(contender, level):
+                contender.is_climbing = False
+                open_ones.remove(contender)
+                continue
+            seconds = contender.seconds[level]
+            best = min(c.seconds_to(tightest) for c in contenders)
+            is_hopeless = seconds > max(_PATIENCE_S, limits.give_up * best)
+            if seconds > limits.budget_s or (is_hopeless and not contender.is_ours):
+                contender.is_climbing = False
 
 
-def _has_stalled(previous: FitRecord, record: FitRecord, contender: Contender) -> bool:
-    """Whether raising nothing but the limit of iterations left the objective where it was."""
-    if (previous.repeat, previous.level) != (record.repeat, record.level - 1):
-        return False
-    settings = contender.settings
-    same_tol = settings[previous.level].tol == settings[record.level].tol
-    return same_tol and abs(previous.objective - record.objective) <= _STALLED * record.objective
+def _worth(
+    contender: Contender, siblings: list[Contender], near: float
+) -> Callable[[float], float]:
+    """Seconds to a target beyond which a solver cannot become its library's best."""
+    if contender.is_ours:
+        return lambda target: np.inf
+    return lambda target: near * min(c.seconds_to(target) for c in siblings)
 
 
-def _limit_ladder(contender: Contender, level: int, budget_s: float) -> None:
-    """Close the rungs above one that went over the budget."""
-    if contender.last is not None and contender.last.seconds > budget_s:
-        contender.n_open_levels = min(contender.n_open_levels, level)
+def _turns(contenders: list[Contender], near: float) -> list[tuple[Contender, int]]:
+    """Pairs of contender and rung that are worth measuring again."""
+    turns = []
+    for contender in contenders:
+        siblings = [c for c in contenders if c.library is contender.library]
+        worth = _worth(contender, siblings, near)
+        levels = {
+            contender.level_of(target)
+            for target in TARGETS
+            if contender.seconds_to(target) <= worth(target)
+        }
+        turns += [(contender, level) for level in sorted(k for k in levels if k is not None)]
+    return turns
 
 
 def fill_suboptimality(records: list[FitRecord]) -> float:

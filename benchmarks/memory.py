@@ -43,8 +43,8 @@ from benchmarks.problems import (
 from benchmarks.records import REPOSITORY_ROOT, machine_facts, prepare_output, write_rows
 
 DEFAULT_OUTPUT = REPOSITORY_ROOT / "benchmarks" / "results" / "memory.csv"
-# Deep enough for ten L-BFGS pairs, loose enough to be quick.
-_RUNG = 4
+# Deep enough for ten L-BFGS pairs (22 steps), loose enough to be quick.
+_RUNG = 14
 _PAGE_STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 
@@ -113,7 +113,7 @@ def _measure_problem(problem: Problem, arguments: argparse.Namespace) -> int:
 
 def _settings(library: Library, problem: Problem) -> list[Setting]:
     """One setting per solver."""
-    if not library.supports(problem):
+    if library.obstacle(problem):
         return []
     ladders = [list(g) for _, g in groupby(library.settings(problem), key=lambda s: s.solver)]
     return [ladder[min(_RUNG, len(ladder) - 1)] for ladder in ladders]
@@ -128,6 +128,7 @@ def _order(
         "library": library,
         "setting": [setting.solver, setting.tol, setting.max_iter],
         "problem": [problem.name, problem.loss, problem.C, problem.fit_intercept, problem.scale],
+        "l1_ratio": problem.l1_ratio,
         "n_threads": n_threads,
     }
 
@@ -201,7 +202,7 @@ def measure_here(order: dict[str, Any]) -> dict[str, Any]:
     """
     name, loss, C, fit_intercept, scale = order["problem"]
     X, y = load_arrays(Path(order["directory"]))
-    problem = Problem(name, X, y, loss, C, fit_intercept, scale)
+    problem = Problem(name, X, y, loss, C, fit_intercept, scale, l1_ratio=order["l1_ratio"])
     setting = Setting(*order["setting"])
     library = load_library(order["library"])
     warnings.simplefilter("ignore")

@@ -25,7 +25,8 @@ class FitRecord:
     ``seconds`` contains ``prepare_seconds``. ``gap`` is the certificate that the library (or,
     for ``library = "reference"``, the harness) gave: P - P* <= gap. ``relative_suboptimality``
     is (P - P*) / P* with P* the least objective of the whole run. ``load_average`` is the
-    machine's at the start of the fit: above ``threads``, others were using the cores.
+    machine's at the start of the fit: above ``threads``, others were using the cores. ``repeat``
+    is 0 for the fits that searched the ladders.
     """
 
     problem: str
@@ -58,6 +59,9 @@ class FitRecord:
     cpu_model: str
     cores: int
     date: str
+    # Not in files of before there were L1 norms.
+    l1_ratio: float = 0.0
+    strength: float | None = None
 
 
 def machine_facts() -> dict[str, Any]:
@@ -173,6 +177,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 def _parse(row: Mapping[str, str]) -> FitRecord:
     """Turn text cells into the types of the fields."""
     values: dict[str, Any] = {
-        field.name: _PARSERS[str(field.type)](row[field.name]) for field in fields(FitRecord)
+        field.name: _PARSERS[str(field.type)](row[field.name])
+        for field in fields(FitRecord)
+        if field.name in row
     }
     return FitRecord(**values)

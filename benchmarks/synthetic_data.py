@@ -114,6 +114,73 @@ def dense_spectrum(
     return X
 
 
+def particle_collisions(rng: np.random.Generator, n_rows: int) -> NDArray[np.float32]:
+    """Raw measurements shaped like the 28 columns of the HIGGS data, nothing standardised.
+
+    Momenta and masses are log-normal with a mean near 1, directions normal or uniform, tags have
+    three values; a common factor of every row correlates momenta and masses.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of all randomness.
+    n_rows : int
+        Rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, 28)
+        float32, C-ordered.
+    """
+    n_momenta, n_directions, n_tags, n_masses = 6, 11, 4, 7
+    X = np.empty((n_rows, n_momenta + n_directions + n_tags + n_masses), dtype=np.float32)
+    tag_values = np.array([0.0, 1.09, 2.17], dtype=np.float32)
+    for start in range(0, n_rows, _ROWS_PER_CHUNK):
+        stop = min(start + _ROWS_PER_CHUNK, n_rows)
+        size = stop - start
+        energy = rng.standard_normal((size, 1), dtype=np.float32)
+        momenta = np.exp(0.35 * rng.standard_normal((size, n_momenta)) + 0.35 * energy)
+        directions = np.where(
+            np.arange(n_directions) % 2,
+            rng.standard_normal((size, n_directions)),
+            rng.uniform(-1.74, 1.74, (size, n_directions)),
+        )
+        tags = tag_values[rng.integers(0, 3, (size, n_tags))]
+        masses = np.exp(0.3 * rng.standard_normal((size, n_masses)) + 0.25 * energy)
+        X[start:stop] = np.hstack([momenta, directions, tags, masses])
+    return X
+
+
+def lognormal_mixed_scales(
+    rng: np.random.Generator, n_rows: int, n_features: int, share_filled: float
+) -> NDArray[np.float32]:
+    """Log-normal columns of scales 1e-2 to 1e2; every other one is mostly zeros.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of all randomness.
+    n_rows, n_features : int
+        Shape of the result.
+    share_filled : float
+        Share of non-zeros in every other column.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_features)
+        float32, C-ordered.
+    """
+    scales = (10.0 ** rng.uniform(-2.0, 2.0, n_features)).astype(np.float32)
+    is_thin = np.arange(n_features) % 2 == 1
+    X = np.empty((n_rows, n_features), dtype=np.float32)
+    for start in range(0, n_rows, _ROWS_PER_CHUNK):
+        stop = min(start + _ROWS_PER_CHUNK, n_rows)
+        values = np.exp(rng.standard_normal((stop - start, n_features), dtype=np.float32))
+        is_kept = ~is_thin | (rng.random((stop - start, n_features)) < share_filled)
+        X[start:stop] = values * is_kept * scales
+    return X
+
+
 def unit_rows(X: Matrix) -> Matrix:
     """Return a copy of `X` with rows of unit Euclidean length (zero rows stay zero).
 
@@ -179,3 +246,26 @@ def logistic_labels(rng: np.random.Generator, margins: NDArray[np.float64]) -> N
         int32 labels.
     """
     return (rng.random(margins.size) < 1.0 / (1.0 + np.exp(-margins))).astype(np.int32)
+
+
+def class_labels(rng: np.random.Generator, X: Matrix, n_classes: int) -> NDArray[np.int32]:
+    """Draw classes from a multinomial logistic model with planted coefficients.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of the coefficients and the labels.
+    X : csr_matrix or ndarray of shape (n_rows, n_features)
+        Design matrix.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        int32 labels 0 to n_classes - 1.
+    """
+    margins = np.stack([planted_margins(rng, X) for _ in range(n_classes)], axis=1)
+    noisy = margins + rng.gumbel(size=margins.shape)
+    labels: NDArray[np.int32] = noisy.argmax(axis=1).astype(np.int32)
+    return labels

@@ -8,6 +8,7 @@ never an import error of the benchmark.
 from __future__ import annotations
 
 import importlib
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -20,7 +21,11 @@ from benchmarks.problems import Problem
 ADAPTER_MODULES = {
     "snapml": "ours",
     "sklearn": "sklearn_linear_model",
+    "sklearnex": "sklearn_intelex",
     "liblinear": "liblinear_official",
+    "glum": "glum_regressor",
+    "skglm": "skglm_estimators",
+    "celer": "celer_estimators",
     "ibm_snapml": "ibm_snapml",
 }
 
@@ -31,6 +36,8 @@ UNPUBLISHED_LIBRARIES = frozenset({"ibm_snapml"})
 @dataclass(frozen=True)
 class Setting:
     """One rung of a ladder from loose to tight.
+
+    Ladders are fine, some 20 rungs a factor of ten: `measure` searches them by bisection.
 
     Parameters
     ----------
@@ -58,8 +65,8 @@ class Fit(NamedTuple):
 
     Parameters
     ----------
-    coef : ndarray of shape (n_features,)
-        float64 coefficients for class 1 (label +1).
+    coef : ndarray of shape `Problem.coef_shape`
+        float64 coefficients for class 1 (label +1), or a row for each class.
     intercept : float
         Intercept; 0 without one.
     extra : dict
@@ -83,8 +90,8 @@ class Library(Protocol):
         """Version of the library."""
         ...
 
-    def supports(self, problem: Problem) -> bool:
-        """Whether the library can minimise exactly this problem's objective."""
+    def obstacle(self, problem: Problem) -> str:
+        """Why the library cannot minimise exactly this problem's objective; empty if it can."""
         ...
 
     def settings(self, problem: Problem) -> list[Setting]:
@@ -126,7 +133,7 @@ def most_epochs(problem: Problem) -> int:
     """Limit of epochs for a solver that stops by its own tolerance.
 
     A fit cannot be interrupted, so a solver that stalls short of its tolerance is stopped after
-    4e10 visits of stored values, which is some minutes: far above any budget, and finite.
+    5e9 visits of stored values, which take longer than the budget of a fit.
 
     Parameters
     ----------
@@ -136,24 +143,71 @@ def most_epochs(problem: Problem) -> int:
     Returns
     -------
     int
-        Epochs, at most 100,000.
+        Epochs, at most 20,000.
     """
-    return min(100_000, max(100, int(4e10 / problem.n_nonzeros)))
+    return min(20_000, max(50, int(5e9 / problem.n_nonzeros)))
 
 
-def ladder(solver: str, rungs: list[tuple[float, int]]) -> list[Setting]:
-    """Build a ladder of settings from (tol, max_iter) pairs.
+def is_large_and_dense(problem: Problem) -> bool:
+    """Whether LIBLINEAR's dual solvers are left out where there is a primal one.
+
+    On dense rows each of their fits would take half a minute, and the primal ones are ahead.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+
+    Returns
+    -------
+    bool
+        True for more than 2e7 values without a zero pattern.
+    """
+    return not problem.is_sparse and problem.n_nonzeros > 2e7
+
+
+def step_ladder(solver: str, tightest: int, tol: float = 0.0) -> list[Setting]:
+    """Build a ladder of limits of iterations, neighbours at most a factor of 1.2 apart.
 
     Parameters
     ----------
     solver : str
         The solver all rungs share.
-    rungs : list of tuple
-        (tol, max_iter), loose to tight.
+    tightest : int
+        The last limit.
+    tol : float, default=0.0
+        The tolerance all rungs share.
 
     Returns
     -------
     list of Setting
-        In the same order.
+        Loose to tight.
     """
-    return [Setting(solver, tol, max_iter) for tol, max_iter in rungs]
+    limits = [1]
+    while limits[-1] < tightest:
+        limits.append(min(max(limits[-1] + 1, int(1.2 * limits[-1])), tightest))
+    return [Setting(solver, tol, limit) for limit in limits]
+
+
+def tolerance_ladder(
+    solver: str, loosest: float, tightest: float, max_iter: int = 0
+) -> list[Setting]:
+    """Build a ladder of tolerances, six to a factor of ten.
+
+    Parameters
+    ----------
+    solver : str
+        The solver all rungs share.
+    loosest, tightest : float
+        First and last tolerance.
+    max_iter : int, default=0
+        The limit of iterations all rungs share.
+
+    Returns
+    -------
+    list of Setting
+        Loose to tight.
+    """
+    n_rungs = 1 + max(1, round(6 * math.log10(loosest / tightest)))
+    tolerances = np.geomspace(loosest, tightest, n_rungs)
+    return [Setting(solver, float(f"{tol:.3g}"), max_iter) for tol in tolerances]

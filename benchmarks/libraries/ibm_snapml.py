@@ -6,9 +6,11 @@ the adapter is skipped. The package is proprietary: it is only called, and its r
 file outside the repository (``run.py --private-output``), never into git.
 
 Objective
-    ``regularizer`` = lambda in sum_i l_i + lambda/2 ||w||^2, so lambda = 1/C and its optimum is
-    P's. The squared hinge has no 1/2; the squared loss has one. An intercept would be an
-    appended, penalised column (and the primal solver ignores it): problems with one are refused.
+    ``regularizer`` = lambda in sum_i l_i + lambda/2 ||w||^2, or, with penalty "l1" (primal solver
+    only), in sum_i l_i + lambda ||w||_1; so lambda = 1/C and its optimum is P's. The squared
+    hinge has no 1/2; the squared loss has one. There is no elastic net, and several classes are
+    one against the rest. An intercept would be an appended, penalised column (and the primal
+    solver ignores it): problems with one are refused.
 Knobs
     A ladder of ``max_iter`` with tol = 0 for the dual solver and, where there is one, the primal
     solver. Its ``tol`` is a relative change of the model between epochs, not an accuracy; an
@@ -22,20 +24,13 @@ Threads
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import Any
 
-import numpy as np
+from benchmarks.libraries import Fit, Setting, step_ladder
+from benchmarks.libraries.worker_process import WorkerProcess
+from benchmarks.problems import Problem
 
-from benchmarks.libraries import Fit, Setting, ladder
-from benchmarks.problems import Problem, save_arrays
-
-_PYTHON_VARIABLE = "SNAPML_PEER_PYTHON"
-_EPOCHS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 80, 120, 200, 400, 800, 1600)
+_MOST_EPOCHS = 20_000
 _ESTIMATORS = {
     "logistic": "LogisticRegression",
     "squared": "LinearRegression",
@@ -45,60 +40,36 @@ _ESTIMATORS = {
 
 
 class Adapter:
-    """Talks to a worker process that stays alive over all fits."""
+    """Has a worker process fit IBM's estimators."""
 
     name = "ibm_snapml"
 
     def __init__(self) -> None:
-        python = os.environ.get(_PYTHON_VARIABLE)
-        if not python:
-            raise ImportError(f"{_PYTHON_VARIABLE} does not name an interpreter")
-        self._directory = tempfile.TemporaryDirectory(prefix="snapml-peer-")
-        self._loaded: Problem | None = None
-        self._python = python
-        # -I: neither this repository nor PYTHONPATH may shadow the peer's package.
-        worker = Path(__file__).with_name("ibm_snapml_worker.py")
-        self._process = subprocess.Popen(
-            [python, "-I", str(worker), self._directory.name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            self._ask({"command": "start"})
-        except RuntimeError as error:
-            self.close()
-            raise ImportError(f"the peer's interpreter: {error}") from error
+        self._worker = WorkerProcess("SNAPML_PEER_PYTHON", ["snapml"])
 
     def version(self) -> str:
-        """Version of the installed distribution, as its package manager lists it."""
-        listing = subprocess.run(
-            [self._python, "-I", "-m", "pip", "list", "--format", "json"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        packages = json.loads(listing.stdout) if listing.returncode == 0 else []
-        versions = [package["version"] for package in packages if package["name"] == "snapml"]
-        return str(versions[0]) if versions else "unknown"
+        """Version of the installed distribution."""
+        return self._worker.version("snapml")
 
-    def supports(self, problem: Problem) -> bool:
-        """Snap ML penalises the intercept."""
-        return not problem.fit_intercept
+    def obstacle(self, problem: Problem) -> str:
+        """Snap ML penalises the intercept, and has neither elastic net nor softmax."""
+        if problem.fit_intercept:
+            return "the intercept is penalised"
+        if problem.loss not in _ESTIMATORS:
+            return f"no {problem.loss} loss"
+        if problem.l1_ratio not in (0.0, 1.0):
+            return "no elastic net"
+        return ""
 
     def settings(self, problem: Problem) -> list[Setting]:
         """Ladders of epochs: dual, and primal where the estimator has a primal solver."""
-        solvers = ["dual"]
+        solvers = [] if problem.l1_ratio else ["dual"]
         if problem.loss in ("logistic", "squared"):
             solvers.append("primal")
-        return [s for solver in solvers for s in ladder(solver, [(0.0, n) for n in _EPOCHS])]
+        return [rung for solver in solvers for rung in step_ladder(solver, _MOST_EPOCHS)]
 
     def fit(self, problem: Problem, setting: Setting, n_threads: int) -> Fit:
-        """Send the data once per problem, then one fit; read the coefficients back."""
-        if self._loaded is not problem:
-            save_arrays(problem, Path(self._directory.name))
-            self._ask({"command": "load"})
-            self._loaded = problem
+        """Fit in the worker."""
         parameters: dict[str, Any] = {
             "regularizer": 1.0 / problem.C,
             "fit_intercept": False,
@@ -106,39 +77,14 @@ class Adapter:
             "max_iter": setting.max_iter,
             "n_jobs": n_threads,
         }
-        if _ESTIMATORS[problem.loss] == "SupportVectorMachine":
+        estimator = _ESTIMATORS[problem.loss]
+        if estimator == "SupportVectorMachine":
             parameters["loss"] = problem.loss
         else:
             parameters["dual"] = setting.solver == "dual"
-        estimator = _ESTIMATORS[problem.loss]
-        extra = self._ask({"command": "fit", "estimator": estimator, "parameters": parameters})
-        coef = np.load(Path(self._directory.name) / "coef.npy").astype(np.float64)
-        return Fit(coef, 0.0, extra)
-
-    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Send one line, wait for one line; a dead worker or an error raises RuntimeError."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise RuntimeError("the worker process has ended") from error
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the worker process died in {message['command']!r}")
-        reply: dict[str, Any] = json.loads(line)
-        if "error" in reply:
-            raise RuntimeError(reply["error"])
-        return reply
+            parameters["penalty"] = "l1" if problem.l1_ratio else "l2"
+        return self._worker.fit(problem, estimator, parameters, n_threads)
 
     def close(self) -> None:
-        """End the worker and remove the exchanged files."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._directory.cleanup()
+        """End the worker."""
+        self._worker.close()

@@ -3,11 +3,12 @@
 Objective
     ``-s 0`` and ``-s 7`` (logistic, primal and dual), ``-s 2`` and ``-s 1`` (squared hinge,
     primal and dual, no 1/2) and ``-s 3`` (hinge, dual) minimise 1/2 ||w||^2 + C sum l, which is
-    P. ``-s 11`` with ``-p 0`` minimises 1/2 ||w||^2 + C' sum (z - y)^2, so C' = C/2 for the
-    squared loss. An intercept would be a penalised column: problems with one are refused.
+    P. ``-s 6`` minimises ||w||_1 + C sum l, P with l1_ratio = 1. ``-s 11`` with ``-p 0`` minimises
+    1/2 ||w||^2 + C' sum (z - y)^2, so C' = C/2 for the squared loss. An intercept
+    would be a penalised column: problems with one are refused.
 Knobs
     ``-e`` is the only one. Its meaning differs per solver (a relative gradient norm for
-    0, 2 and 11; the largest violation in the dual for 1, 3 and 7), hence one ladder each.
+    0, 2, 6 and 11; the largest violation in the dual for 1, 3 and 7), hence one ladder each.
     LIBLINEAR's limits of iterations are fixed in its code. Where a dual solver reaches its limit
     it goes on with the primal one of the same loss; the hinge has none, so that on badly scaled
     rows ``-s 3`` ends short of its tolerance.
@@ -32,19 +33,16 @@ from liblinear.liblinear import problem as LiblinearProblem
 from liblinear.liblinearutil import train
 from scipy import sparse
 
-from benchmarks.libraries import Fit, Setting, ladder
+from benchmarks.libraries import Fit, Setting, is_large_and_dense, tolerance_ladder
 from benchmarks.problems import Problem
 
-_PRIMAL_TOLERANCES = (0.3, 0.1, 0.03, 1e-2, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-_DUAL_TOLERANCES = (3.0, 1.0, 0.3, 0.1, 0.03, 1e-2, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-_REGRESSION_TOLERANCES = (0.1, 0.03, 1e-2, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-
-# loss -> (solver option, ladder) of every solver of that loss
+# (loss, l1_ratio) -> (solver option, loosest and tightest -e) of every solver of that problem
 _SOLVERS = {
-    "logistic": (("-s 0", _PRIMAL_TOLERANCES), ("-s 7", _DUAL_TOLERANCES)),
-    "squared_hinge": (("-s 2", _PRIMAL_TOLERANCES), ("-s 1", _DUAL_TOLERANCES)),
-    "hinge": (("-s 3", _DUAL_TOLERANCES),),
-    "squared": (("-s 11", _REGRESSION_TOLERANCES),),
+    ("logistic", 0.0): (("-s 0", 1.0, 1e-8), ("-s 7", 3.0, 1e-7)),
+    ("logistic", 1.0): (("-s 6", 1.0, 1e-8),),
+    ("squared_hinge", 0.0): (("-s 2", 1.0, 1e-8), ("-s 1", 3.0, 1e-7)),
+    ("hinge", 0.0): (("-s 3", 3.0, 1e-7),),
+    ("squared", 0.0): (("-s 11", 0.3, 1e-8),),
 }
 
 
@@ -57,16 +55,21 @@ class Adapter:
         """Version of the package, which is LIBLINEAR's."""
         return metadata.version("liblinear-official")
 
-    def supports(self, problem: Problem) -> bool:
-        """LIBLINEAR penalises the intercept."""
-        return not problem.fit_intercept
+    def obstacle(self, problem: Problem) -> str:
+        """LIBLINEAR penalises the intercept, and has neither elastic net nor lasso nor softmax."""
+        if problem.fit_intercept:
+            return "the intercept is penalised"
+        if (problem.loss, problem.l1_ratio) not in _SOLVERS:
+            return f"no {problem.loss} with l1_ratio={problem.l1_ratio:g}"
+        return ""
 
     def settings(self, problem: Problem) -> list[Setting]:
         """One ladder of ``-e`` for every solver of the loss."""
         return [
             setting
-            for solver, tolerances in _SOLVERS[problem.loss]
-            for setting in ladder(solver, [(tol, 0) for tol in tolerances])
+            for solver, loosest, tightest in _SOLVERS[problem.loss, problem.l1_ratio]
+            if solver not in ("-s 7", "-s 1") or not is_large_and_dense(problem)
+            for setting in tolerance_ladder(solver, loosest, tightest)
         ]
 
     def fit(self, problem: Problem, setting: Setting, n_threads: int) -> Fit:

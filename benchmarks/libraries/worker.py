@@ -1,12 +1,12 @@
-"""Worker of the `ibm_snapml` adapter: runs in the peer's environment, imports nothing of ours.
+"""Worker of the adapters in other environments: runs there and imports nothing of ours.
 
 Reads one JSON object a line on standard input and answers one a line on what was standard
 output when it started:
 
-* ``{"command": "start"}`` imports the library;
+* ``{"command": "start", "modules": [names]}`` imports the library;
 * ``{"command": "load"}`` reads ``X.npz`` or ``X.npy`` and ``y.npy`` from the exchange folder;
-* ``{"command": "fit", "estimator": name, "parameters": {...}}`` times ``fit`` and writes
-  ``coef.npy``.
+* ``{"command": "fit", "estimator": name, "parameters": {...}, "threads": n}`` times ``fit`` of a
+  class of the first module that has it, and writes ``coef.npy``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Worker:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.library: Any = None
+        self.modules: list[Any] = []
         self.X: Any = None
         self.y: Any = None
 
@@ -55,11 +55,11 @@ class Worker:
         """
         try:
             if message["command"] == "start":
-                self.library = importlib.import_module("snapml")
+                self.modules = [importlib.import_module(name) for name in message["modules"]]
                 return {}
             if message["command"] == "load":
                 return self._load()
-            return self._fit(message["estimator"], message["parameters"])
+            return self._fit(message["estimator"], message["parameters"], message["threads"])
         except Exception as error:  # every failure is reported to the harness
             return {"error": f"{type(error).__name__}: {error}"}
 
@@ -72,16 +72,20 @@ class Worker:
         self.y = np.load(self.directory / "y.npy")
         return {}
 
-    def _fit(self, estimator: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        model = getattr(self.library, estimator)(**parameters)
-        with threadpool_limits(parameters["n_jobs"]):  # as the harness does for the others
+    def _fit(self, estimator: str, parameters: dict[str, Any], n_threads: int) -> dict[str, Any]:
+        module = next(module for module in self.modules if hasattr(module, estimator))
+        model = getattr(module, estimator)(**parameters)
+        with threadpool_limits(n_threads):  # as the harness does for the others
             cpu_start, start = time.process_time(), time.perf_counter()
             model.fit(self.X, self.y)
             seconds = time.perf_counter() - start
             cpu_seconds = time.process_time() - cpu_start
-        np.save(self.directory / "coef.npy", np.ravel(model.coef_))
-        n_iter = int(np.max(model.n_iter_))
-        return {"seconds": seconds, "cpu_seconds": cpu_seconds, "n_iter": n_iter}
+        np.save(self.directory / "coef.npy", model.coef_)
+        reply = {"seconds": seconds, "cpu_seconds": cpu_seconds}
+        n_iter = getattr(model, "n_iter_", None)
+        if n_iter is not None:
+            reply["n_iter"] = int(np.max(n_iter))
+        return reply
 
 
 def main() -> None:
