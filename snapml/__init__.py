@@ -7,6 +7,11 @@ from snapml._distribution import installed_version
 
 __version__ = installed_version()
 
-from snapml.estimators import LinearSVC, LogisticRegression, Ridge  # after the check
+from snapml.estimators import (  # after the check
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    Ridge,
+)
 
-__all__ = ["LinearSVC", "LogisticRegression", "Ridge", "__version__"]
+__all__ = ["LinearRegression", "LinearSVC", "LogisticRegression", "Ridge", "__version__"]

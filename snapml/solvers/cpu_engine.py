@@ -13,7 +13,7 @@ from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["CpuEngine", "NonFiniteError", "margins"]
+__all__ = ["CpuEngine", "NonFiniteError", "check_rows", "margins"]
 
 _logger = logging.getLogger("snapml")
 
@@ -354,6 +354,27 @@ def margins(
     coef = np.ascontiguousarray(coef, dtype=matrix.dtype)
     _native.margins(pool, _native_rows(matrix, pool), coef, float(intercept), out)
     return out
+
+
+def check_rows(matrix: Matrix, n_threads: int | None = None) -> None:
+    """Read a matrix once, and refuse what no solver can work with.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+
+    Raises
+    ------
+    NonFiniteError
+        If an entry is NaN or infinite.
+    ValueError
+        If offsets or indices point outside the matrix, or squares of its entries would overflow.
+    """
+    pool = _native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored))
+    _checked_rows(matrix, pool, None, None)
 
 
 def _native_rows(matrix: Matrix, pool: _native.ThreadPool) -> _native.Rows:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+from contextlib import AbstractContextManager
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import threadpoolctl
 
 from snapml import _native
 
-__all__ = ["available_threads", "resolve_n_threads"]
+__all__ = ["available_threads", "limit_blas_threads", "resolve_n_threads"]
 
 # A thread that has less to do than this costs more than it brings: starting and joining a team
 # takes tens of microseconds, and every further replica costs epochs.
@@ -97,6 +99,28 @@ def resolve_n_threads(n_threads: int | None, n_stored: int) -> int:
     if limit > 0:
         wanted = min(wanted, limit)
     return max(1, min(wanted, n_stored // _ENTRIES_PER_THREAD))
+
+
+def limit_blas_threads(n_threads: int) -> AbstractContextManager[Any]:
+    """Keep BLAS and LAPACK to a number of threads.
+
+    Parameters
+    ----------
+    n_threads : int
+        At least 1.
+
+    Returns
+    -------
+    context manager
+        The limit holds inside.
+    """
+    return _blas_controller().limit(limits=n_threads, user_api="blas")
+
+
+@functools.cache
+def _blas_controller() -> threadpoolctl.ThreadpoolController:
+    """Return what found the libraries of BLAS; looking for them takes milliseconds."""
+    return threadpoolctl.ThreadpoolController()
 
 
 def _cgroup_cores() -> int:
