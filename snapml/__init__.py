@@ -12,6 +12,18 @@ from snapml.estimators import (  # after the check
     LinearSVC,
     LogisticRegression,
     Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
 )
 
-__all__ = ["LinearRegression", "LinearSVC", "LogisticRegression", "Ridge", "__version__"]
+__all__ = [
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "Ridge",
+    "RidgeCV",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+    "__version__",
+]

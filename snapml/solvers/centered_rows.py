@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 
 __all__ = ["CenteredRows"]
 
-# A float64 block that stays in a cache while it is used; long rows come some at a time even so, as
-# products of matrices need a few.
+# A float64 block that stays in a cache while it is used.
 _BLOCK_ENTRIES = 1 << 15
 _LEAST_BLOCK_ROWS = 64
 # Sparse data of at most this many entries, zeros included, are centred before they are multiplied;
@@ -65,8 +65,14 @@ class CenteredRows:
 
     @property
     def _block_rows(self) -> int:
-        """Number of rows to make wide together."""
-        return max(_LEAST_BLOCK_ROWS, _BLOCK_ENTRIES // max(1, self.shape[1]))
+        """Number of rows to make wide together.
+
+        A block of half as many rows as columns takes half the room of the matrix of products,
+        which is read and written once for every block.
+        """
+        n_features = self.shape[1]
+        enough = max(_LEAST_BLOCK_ROWS, min(n_features, self.shape[0]) // 2)
+        return max(enough, _BLOCK_ENTRIES // max(1, n_features))
 
     @property
     def n_entries(self) -> int:
@@ -147,10 +153,10 @@ class CenteredRows:
             scaled = self._rows.astype(np.float64).multiply(self._roots[:, np.newaxis]).tocsr()
             product = (scaled.T @ scaled).toarray()
             return product - self.weights.sum() * np.outer(self.mean, self.mean)
-        out = np.zeros((self.shape[1], self.shape[1]))
+        out = np.zeros((self.shape[1], self.shape[1]), order="F")
         for _, block in self._blocks():
-            out += block.T @ block
-        return out
+            out = dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=True, lower=True)
+        return out + np.tril(out, -1).T
 
     def kernel(self) -> np.ndarray:
         """Return the matrix of scalar products of the rows.
