@@ -210,8 +210,8 @@ def _check_two(estimator: Any, classes: np.ndarray) -> None:
     if len(classes) < 2:
         only = repr(classes[0]) if len(classes) else "none has a positive weight"
         raise ValueError(
-            f"{type(estimator).__name__} needs samples of at least 2 classes in the data, but the "
-            f"data contains only one class: {only}"
+            "This solver needs samples of at least 2 classes in the data, but the data for "
+            f"{type(estimator).__name__} contains only one class: {only}"
         )
 
 

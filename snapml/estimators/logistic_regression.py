@@ -19,6 +19,7 @@ from snapml._validation import (
     check_sample_weight,
 )
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset, callers_level
+from snapml.estimators.penalty_parameters import resolve_penalty
 from snapml.problems import Intercept, Logistic, Problem
 from snapml.solvers.result import FitResult
 
@@ -242,7 +243,8 @@ class LogisticRegression(LinearClassifier):
         self._check_penalty()
         if self.n_jobs is not None:
             warnings.warn(
-                f"n_jobs={self.n_jobs} has no effect, as in scikit-learn; use n_threads",
+                "'n_jobs' has no effect since version 1.8 of scikit-learn, and will be removed in "
+                f"1.10. You provided 'n_jobs={self.n_jobs}'; use n_threads",
                 FutureWarning,
                 stacklevel=callers_level(),
             )
@@ -253,23 +255,13 @@ class LogisticRegression(LinearClassifier):
         return Problem(Logistic(), Intercept.FREE)
 
     def _check_penalty(self) -> None:
-        if self.penalty != "deprecated":
-            warnings.warn(
-                f"penalty={self.penalty!r} is deprecated, as in scikit-learn 1.8, and will go in "
-                "1.10: leave it out and use l1_ratio (0 is 'l2', 1 is 'l1') or C=np.inf (None)",
-                FutureWarning,
-                stacklevel=callers_level(),
-            )
-            if self.penalty not in ("l1", "l2", "elasticnet", None):
-                raise ValueError(
-                    f"penalty: expected 'l1', 'l2', 'elasticnet' or None, got {self.penalty!r}"
-                )
-        if self.penalty is None or (isinstance(self.C, numbers.Real) and math.isinf(self.C)):
+        C, l1_ratio = resolve_penalty(self.penalty, self.C, self.l1_ratio)
+        if isinstance(C, numbers.Real) and math.isinf(C):
             raise NotImplementedError(
                 "no penalty (C=np.inf): dual coordinate ascent needs one; a finite C such as 1e3 "
                 "comes close, and scikit-learn's LogisticRegression(C=np.inf) solves it exactly"
             )
-        if self.penalty in ("l1", "elasticnet") or self.l1_ratio not in (0, None):
+        if l1_ratio != 0:
             raise NotImplementedError(
                 f"penalty={self.penalty!r}, l1_ratio={self.l1_ratio!r}: this version solves L2 "
                 "(l1_ratio=0) only; scikit-learn's solver='saga' solves the others"

@@ -82,7 +82,7 @@ class _CrossValidatedRidge(LinearEstimator):
             MetadataRouter(owner=self)
             .add_self_request(self)
             .add(
-                scorer=self._scorer(),
+                scorer=self._get_scorer(),
                 method_mapping=MethodMapping().add(caller="fit", callee="score"),
             )
             .add(
@@ -91,7 +91,7 @@ class _CrossValidatedRidge(LinearEstimator):
             )
         )
 
-    def _scorer(self) -> Any:
+    def _get_scorer(self) -> Any:
         """Return the scorer, with weights where they are routed and none is named."""
         if is_routing_enabled() and self.scoring is None:
             name = "accuracy" if isinstance(self, ClassifierMixin) else "r2"
@@ -186,7 +186,7 @@ class _CrossValidatedRidge(LinearEstimator):
         self, predictions: np.ndarray, y: np.ndarray, score_params: dict[str, Any]
     ) -> Any:
         """Return the scorer's verdict, or one per target."""
-        scorer, judge = self._scorer(), _GivenPredictions()
+        scorer, judge = self._get_scorer(), _GivenPredictions()
         if self.alpha_per_target:
             targets = y.reshape(len(y), -1)
             pairs = zip(predictions.T, targets.T, strict=True)
@@ -206,7 +206,7 @@ class _CrossValidatedRidge(LinearEstimator):
             model.set_fit_request(sample_weight=True)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         search = GridSearchCV(
-            model, {"alpha": self._checked_alphas()}, cv=self.cv, scoring=self._scorer()
+            model, {"alpha": self._checked_alphas()}, cv=self.cv, scoring=self._get_scorer()
         )
         best = search.fit(X, y, **given, **params).best_estimator_
         self.alpha_, self.best_score_ = best.alpha, search.best_score_
@@ -441,4 +441,4 @@ class RidgeClassifierCV(_CrossValidatedRidge, RidgeLabels):
     ) -> Any:
         """Return the scorer's verdict on classes or labels."""
         judge = _GivenDecisions(self.classes_, self._is_multilabel)
-        return self._scorer()(judge, predictions, judge.predict(y), **score_params)
+        return self._get_scorer()(judge, predictions, judge.predict(y), **score_params)
