@@ -7,6 +7,25 @@ from snapml._distribution import installed_version
 
 __version__ = installed_version()
 
-from snapml.estimators import LinearSVC, LogisticRegression, Ridge  # after the check
+from snapml.estimators import (  # after the check
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+)
 
-__all__ = ["LinearSVC", "LogisticRegression", "Ridge", "__version__"]
+__all__ = [
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "Ridge",
+    "RidgeCV",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+    "__version__",
+]

@@ -10,7 +10,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, check_array, check_scalar, check_X_y, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.metadata_routing import (
+    _raise_for_params as raise_for_routed_params,
+)
+from sklearn.utils.metadata_routing import (
+    _routing_enabled as is_routing_enabled,
+)
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
@@ -19,10 +25,13 @@ __all__ = [
     "check_classes",
     "check_finite_in",
     "check_fit_input",
+    "check_labels",
     "check_positive",
     "check_predict_input",
     "check_sample_weight",
     "check_weighted_classes",
+    "is_routing_enabled",
+    "raise_for_routed_params",
     "raise_non_finite",
 ]
 
@@ -150,6 +159,33 @@ def check_classes(estimator: Any, y: np.ndarray) -> np.ndarray:
     return classes
 
 
+def check_labels(y: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return labels, as one column unless every row may hold several.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,) or (n_rows, n_labels)
+        Targets.
+
+    Returns
+    -------
+    y : ndarray
+        Classes, or zeros and ones for several labels.
+    is_multilabel : bool
+        Whether there are several labels.
+
+    Raises
+    ------
+    ValueError
+        If the targets are continuous, or classes of several outputs.
+    """
+    is_multilabel = type_of_target(y, input_name="y").startswith("multilabel")
+    if not is_multilabel:
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+    return y, is_multilabel
+
+
 def check_weighted_classes(estimator: Any, y: np.ndarray, weights: np.ndarray) -> None:
     """Refuse weights that leave fewer than two classes.
 
@@ -174,8 +210,8 @@ def _check_two(estimator: Any, classes: np.ndarray) -> None:
     if len(classes) < 2:
         only = repr(classes[0]) if len(classes) else "none has a positive weight"
         raise ValueError(
-            f"{type(estimator).__name__} needs samples of at least 2 classes in the data, but the "
-            f"data contains only one class: {only}"
+            "This solver needs samples of at least 2 classes in the data, but the data for "
+            f"{type(estimator).__name__} contains only one class: {only}"
         )
 
 

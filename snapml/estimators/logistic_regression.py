@@ -19,6 +19,7 @@ from snapml._validation import (
 )
 from snapml.data import Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset, callers_level
+from snapml.estimators.penalty_parameters import resolve_penalty
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
 
 __all__ = ["LogisticRegression"]
@@ -270,38 +271,22 @@ class LogisticRegression(LinearClassifier):
             )
         if self.n_jobs is not None:
             warnings.warn(
-                f"n_jobs={self.n_jobs} has no effect, as in scikit-learn; use n_threads",
+                "'n_jobs' has no effect since version 1.8 of scikit-learn, and will be removed in "
+                f"1.10. You provided 'n_jobs={self.n_jobs}'; use n_threads",
                 FutureWarning,
                 stacklevel=callers_level(),
             )
 
     def _cost_and_penalty(self) -> tuple[float, Penalty]:
         """Return C, or 1 where there is no penalty, and the penalty."""
-        cost = check_positive("C", self.C)
-        share: Any = self.l1_ratio
+        C, share = resolve_penalty(self.penalty, self.C, self.l1_ratio)
+        cost = check_positive("C", C)
         is_number = isinstance(share, numbers.Real) and not isinstance(share, bool)
-        if share is not None and not (is_number and 0.0 <= float(share) <= 1.0):
+        if not (is_number and 0.0 <= float(share) <= 1.0):
             raise ValueError(f"l1_ratio: expected a number from 0 to 1, got {share!r}")
-        l1_ratio = 0.0 if share is None else float(share)
-        if self.penalty != "deprecated":
-            self._warn_about_penalty()
-            l1_ratio = {"l1": 1.0, "l2": 0.0}.get(self.penalty, l1_ratio)
-            cost = math.inf if self.penalty is None else cost
         if math.isinf(cost):
             return 1.0, Penalty(0.0, 0.0)
-        return cost, Penalty(l1_ratio, 1.0 - l1_ratio)
-
-    def _warn_about_penalty(self) -> None:
-        warnings.warn(
-            f"penalty={self.penalty!r} is deprecated, as in scikit-learn 1.8, and will go in "
-            "1.10: leave it out and use l1_ratio (0 is 'l2', 1 is 'l1') or C=np.inf (None)",
-            FutureWarning,
-            stacklevel=callers_level(),
-        )
-        if self.penalty not in ("l1", "l2", "elasticnet", None):
-            raise ValueError(
-                f"penalty: expected 'l1', 'l2', 'elasticnet' or None, got {self.penalty!r}"
-            )
+        return cost, Penalty(float(share), 1.0 - float(share))
 
     def _pose(
         self,

@@ -20,7 +20,7 @@ from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.result import FitResult
 from snapml.solvers.row_space import RowSpace
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.threads import blas_threads
+from snapml.solvers.threads import limit_blas_threads
 
 __all__ = ["Settings", "Start", "fit"]
 
@@ -267,7 +267,7 @@ def _in_row_space(
 ) -> FitResult:
     """Solve in the span of the rows; certify the answer on the data themselves."""
     engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
-    with blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
+    with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
         engine.check_finite()
         space = RowSpace(problem, dataset)
     inner = _quasi_newton(problem, space.dataset, communicator, rule, settings, Start())

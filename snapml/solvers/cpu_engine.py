@@ -14,7 +14,7 @@ from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_rows import NonFiniteError, native_rows
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["CpuEngine"]
+__all__ = ["CpuEngine", "check_rows"]
 
 _logger = logging.getLogger("snapml")
 
@@ -323,6 +323,27 @@ class CpuEngine:
         merged = (self.n_threads + 1) * len(self.shared)
         per_round = max(4 * merged, 100_000 * self.n_threads)
         return max(1, min(64, self.n_stored // per_round))
+
+
+def check_rows(matrix: Matrix, n_threads: int | None = None) -> None:
+    """Read a matrix once, and refuse what no solver can work with.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+
+    Raises
+    ------
+    NonFiniteError
+        If an entry is NaN or infinite.
+    ValueError
+        If offsets or indices point outside the matrix, or squares of its entries would overflow.
+    """
+    pool = _native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored))
+    _checked_rows(matrix, pool, None, None)
 
 
 def _block_rows(matrix: Matrix) -> int:

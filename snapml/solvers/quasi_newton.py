@@ -22,7 +22,7 @@ from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.primal_certificate import lower_bound
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import Progress, StoppingRule
-from snapml.solvers.threads import blas_threads
+from snapml.solvers.threads import limit_blas_threads
 
 __all__ = ["evaluate", "solve"]
 
@@ -84,7 +84,7 @@ def solve(
         If the sums overflow.
     """
     progress = Progress(rule)
-    with blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
+    with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
         coef = np.zeros((engine.n_outputs, engine.n_features + 1)) if start is None else start
         n_sampled = _sample_rows(engine, communicator) if uses_sample else engine.n_rows
         is_sampled = n_sampled < engine.n_rows

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from contextlib import AbstractContextManager
-from functools import cache
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import threadpoolctl
 
 from snapml import _native
 
-__all__ = ["available_threads", "blas_threads", "resolve_n_threads"]
+__all__ = ["available_threads", "limit_blas_threads", "resolve_n_threads"]
 
 # A thread that has less to do than this costs more than it brings: starting and joining a team
 # takes tens of microseconds, and every further replica costs epochs.
@@ -101,25 +101,25 @@ def resolve_n_threads(n_threads: int | None, n_stored: int) -> int:
     return max(1, min(wanted, n_stored // _ENTRIES_PER_THREAD))
 
 
-def blas_threads(n_threads: int) -> AbstractContextManager[Any]:
-    """Limit the threads of NumPy's and SciPy's linear algebra, as a context manager.
+def limit_blas_threads(n_threads: int) -> AbstractContextManager[Any]:
+    """Keep BLAS and LAPACK to a number of threads.
 
     Parameters
     ----------
     n_threads : int
-        Threads of the fit.
+        At least 1.
 
     Returns
     -------
     context manager
-        Restores the former limit.
+        The limit holds inside.
     """
     return _blas_controller().limit(limits=n_threads, user_api="blas")
 
 
-@cache
+@functools.cache
 def _blas_controller() -> threadpoolctl.ThreadpoolController:
-    """Return the loaded libraries; finding them takes longer than a small fit."""
+    """Return what found the libraries of BLAS; looking for them takes milliseconds."""
     return threadpoolctl.ThreadpoolController()
 
 

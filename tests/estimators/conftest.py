@@ -22,6 +22,8 @@ ESTIMATORS = {
     "LinearSVC": LinearSVC,
     "Ridge": Ridge,
 }
+# The same by an algorithm of epochs, also on small data.
+ITERATIVE = {**ESTIMATORS, "Ridge": functools.partial(Ridge, solver="sag")}
 BINARY_DATA = ("breast_cancer", "digits_1_8", "sparse")
 
 

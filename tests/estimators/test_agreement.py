@@ -319,11 +319,21 @@ def test_ridge_is_scikit_learns(n_targets, alpha, weighted, fit_intercept, layou
     assert model.gap_ <= tol * model.objective_
 
 
-@pytest.mark.parametrize("solver", ["svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga"])
+@pytest.mark.parametrize("solver", ["svd", "cholesky", "lsqr", "sparse_cg"])
 def test_ridge_solver_names_of_scikit_learn_give_the_auto_answer(solver):
     X, Y = regression_data()
     expected = Ridge().fit(X, Y[:, 0])
     np.testing.assert_array_equal(Ridge(solver=solver).fit(X, Y[:, 0]).coef_, expected.coef_)
+
+
+@pytest.mark.parametrize("solver", ["sag", "saga"])
+def test_ridge_of_epochs_gives_the_auto_answer_within_its_gap(solver):
+    X, Y = regression_data()
+    expected = Ridge().fit(X, Y[:, 0])
+    model = Ridge(solver=solver, max_iter=10_000).fit(X, Y[:, 0])
+    assert "coordinate ascent" in model.solver_
+    distance = np.linalg.norm(model.coef_ - expected.coef_)
+    assert distance <= np.sqrt(2 * model.gap_) + np.sqrt(2 * expected.gap_)
 
 
 # --- the certificate -------------------------------------------------------------------------

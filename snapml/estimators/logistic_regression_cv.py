@@ -1,0 +1,548 @@
+"""Logistic regression that chooses its penalty by cross-validation."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.metrics import get_scorer, make_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metadata_routing import (
+    UNUSED,
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
+from sklearn.utils.parallel import Parallel, delayed
+
+from snapml._validation import (
+    check_classes,
+    check_fit_input,
+    check_positive,
+    check_sample_weight,
+    is_routing_enabled,
+    raise_for_routed_params,
+)
+from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.estimators.base import all_or_nothing, callers_level
+from snapml.estimators.logistic_regression import LogisticRegression
+
+__all__ = ["LogisticRegressionCV"]
+
+# The intercept of a class that a fold has not seen: its best value is minus infinity, but this one
+# can be averaged.
+_UNSEEN = -1e6
+
+
+@dataclass(frozen=True)
+class _Path:
+    """Models of one fold and one l1_ratio, for every C."""
+
+    coefs: np.ndarray  # (n_Cs, n_outputs, n_features + 1), without the last without intercept
+    scores: np.ndarray
+    n_iter: np.ndarray
+
+
+class LogisticRegressionCV(LogisticRegression):
+    """Logistic regression that chooses C, and l1_ratio, by cross-validation.
+
+    Every fold fits all values of C in rising order, each from the one before. The choice is then
+    fitted to all rows, by `LogisticRegression`.
+
+    Parameters
+    ----------
+    Cs : int or array-like, default=10
+        Values of C to try; a number of them means a logarithmic grid from 1e-4 to 1e4.
+    l1_ratios : array-like or None, default='warn'
+        Values of l1_ratio to try. As in scikit-learn 1.9, the default means None, which is (0,),
+        and warns.
+    fit_intercept : bool, default=True
+        Whether to fit b.
+    cv : int, splitter, iterable or None, default=None
+        None is five stratified folds.
+    dual : bool, default=False
+        Accepted for scikit-learn's sake; the answer is the same.
+    penalty : {'l1', 'l2', 'elasticnet'}, default='deprecated'
+        As in scikit-learn 1.9, where it is deprecated: leave it out.
+    scoring : str, callable or None, default='warn'
+        None is accuracy; so is the default, which warns as in scikit-learn 1.9.
+    solver : str, default='lbfgs'
+        As in `LogisticRegression`.
+    tol : float, default=1e-6
+        As in `LogisticRegression`.
+    max_iter : int, default=100
+        As in `LogisticRegression`.
+    class_weight : dict or 'balanced', default=None
+        Weights of the classes; 'balanced' is computed from all rows, once for all folds.
+    n_jobs : int or None, default=None
+        Folds fitted at the same time.
+    verbose : int, default=0
+        As in `LogisticRegression`.
+    refit : bool, default=True
+        Whether to fit the choice to all rows; otherwise the best models of the folds are averaged.
+    intercept_scaling : float, default=1.0
+        As in `LogisticRegression`.
+    random_state : int, RandomState instance or None, default=None
+        As in `LogisticRegression`; the folds have their own.
+    use_legacy_attributes : bool, default='warn'
+        Which shapes the attributes have; the default means True and warns, as in scikit-learn 1.9.
+    n_threads : int or None, default=None
+        As in `LogisticRegression`.
+    deterministic : bool, default=True
+        As in `LogisticRegression`.
+    device_ids : None
+        GPUs are not supported in this version.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    coef_, intercept_ : ndarray
+        As in `LogisticRegression`.
+    Cs_, l1_ratios_ : ndarray
+        What was tried.
+    C_, l1_ratio_ : float, or ndarray of shape (n_classes,)
+        What was chosen; the average over the folds without `refit`. An array in the legacy form.
+    coefs_paths_ : ndarray of shape (n_folds, n_l1_ratios, n_Cs, n_classes, n_dof)
+        All models of all folds, the intercept last. In the legacy form a dict by class, of shape
+        (n_folds, n_Cs, n_dof) or (n_folds, n_Cs, n_l1_ratios, n_dof).
+    scores_ : ndarray of shape (n_folds, n_l1_ratios, n_Cs)
+        Their scores. In the legacy form a dict by class, each of shape (n_folds, n_Cs) or
+        (n_folds, n_Cs, n_l1_ratios).
+    n_iter_ : ndarray of shape (n_folds, n_l1_ratios, n_Cs)
+        Their epochs. In the legacy form (1, n_folds, n_Cs) or (1, n_folds, n_Cs, n_l1_ratios).
+    gap_, objective_, history_, solver_
+        As in `LogisticRegression`; only with `refit`.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X has string names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from snapml import LogisticRegressionCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = (X - X.mean(0)) / X.std(0)
+    >>> model = LogisticRegressionCV(
+    ...     Cs=[0.01, 0.1, 1], l1_ratios=(0,), scoring="neg_log_loss", use_legacy_attributes=False,
+    ...     max_iter=1000)
+    >>> model.fit(X, y).C_
+    1.0
+    """
+
+    C_: Any
+    l1_ratio_: Any
+    coefs_paths_: Any
+    scores_: Any
+    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012 - as scikit-learn reads it
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        l1_ratios: Any = "warn",
+        fit_intercept: bool = True,
+        cv: Any = None,
+        dual: bool = False,
+        penalty: Any = "deprecated",
+        scoring: Any = "warn",
+        solver: str = "lbfgs",
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        class_weight: Any = None,
+        n_jobs: Any = None,
+        verbose: int = 0,
+        refit: bool = True,
+        intercept_scaling: float = 1.0,
+        random_state: Any = None,
+        use_legacy_attributes: Any = "warn",
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        device_ids: None = None,
+    ) -> None:
+        self.Cs = Cs
+        self.l1_ratios = l1_ratios
+        self.fit_intercept = fit_intercept
+        self.cv = cv
+        self.dual = dual
+        self.penalty = penalty
+        self.scoring = scoring
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.refit = refit
+        self.intercept_scaling = intercept_scaling
+        self.random_state = random_state
+        self.use_legacy_attributes = use_legacy_attributes
+        self.n_threads = n_threads
+        self.deterministic = deterministic
+        self.device_ids = device_ids
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> LogisticRegressionCV:
+        """Choose C and l1_ratio, and fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight k counts as k copies of the row, weight 0 as none.
+        **params : object
+            For the scorer and the splitter, with scikit-learn's metadata routing only.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If parameters or data are not as described; the message says what came.
+        """
+        raise_for_routed_params(params, self, "fit")
+        self._warn_of_defaults()
+        ratios = self._ratios()
+        matrix, y = check_fit_input(self, X, y)
+        weights = check_sample_weight(sample_weight, matrix)
+        classes = self.classes_ = check_classes(self, y)
+        Cs = self._grid()
+        split_params, score_params = self._routed(sample_weight, params)
+        rows = _rows(matrix)
+        folds = list(check_cv(self.cv, y, classifier=True).split(rows, y, **split_params))
+        weights = self._weights_with_classes(y, classes, weights, matrix.dtype)
+        run = delayed(self._fold_path)
+        paths = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            run(rows, y, weights, fold, Cs, ratio, score_params)
+            for fold in folds
+            for ratio in ratios
+        )
+        grid = (len(folds), len(ratios), len(Cs))
+        coefs = np.reshape([p.coefs for p in paths], (*grid, *paths[0].coefs.shape[1:]))
+        scores = np.reshape([p.scores for p in paths], grid)
+        n_iter = np.reshape([p.n_iter for p in paths], grid)
+        self.Cs_, self.l1_ratios_ = Cs, np.asarray(ratios)
+        if self.refit:
+            ratio_at, C_at = np.unravel_index(scores.sum(axis=0).argmax(), grid[1:])
+            C, ratio = float(Cs[C_at]), ratios[int(ratio_at)]
+            model = self._model(C, ratio).fit(rows, y, weights)
+            shape_of_X = {"n_features_in_", "feature_names_in_"}
+            for name in set(vars(model)) - set(model.get_params()) - shape_of_X:
+                setattr(self, name, getattr(model, name))
+        else:
+            best = scores.reshape(len(folds), -1).argmax(axis=1)
+            ratio_at, C_at = np.unravel_index(best, grid[1:])
+            C = float(np.mean(Cs[C_at]))
+            ratio = np.mean([ratios[at] or 0.0 for at in ratio_at])
+            self._store_mean(coefs[np.arange(len(folds)), ratio_at, C_at].mean(axis=0))
+        self._store_search(C, ratio, coefs, scores, n_iter)
+        return self
+
+    def score(self, X: Any, y: Any, *, sample_weight: Any = None, **score_params: Any) -> Any:
+        """Return the score on data, by the scorer of the search.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        **score_params : object
+            For the scorer, with scikit-learn's metadata routing only.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        raise_for_routed_params(score_params, self, "score")
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        given |= score_params
+        if is_routing_enabled():
+            given = dict(process_routing(self, "score", **given).scorer.score)
+        return self._get_scorer()(self, X, y, **given)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return where scikit-learn sends the metadata given to fit and score.
+
+        Returns
+        -------
+        sklearn.utils.metadata_routing.MetadataRouter
+            To the splitter and the scorer.
+        """
+        to_scorer = MethodMapping().add(caller="score", callee="score")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(
+                splitter=self.cv,
+                method_mapping=MethodMapping().add(caller="fit", callee="split"),
+            )
+            .add(
+                scorer=self._get_scorer(),
+                method_mapping=to_scorer.add(caller="fit", callee="score"),
+            )
+        )
+
+    def _get_scorer(self) -> Any:
+        is_default = self.scoring is None or (
+            isinstance(self.scoring, str) and self.scoring == "warn"
+        )
+        return get_scorer("accuracy" if is_default else self.scoring)
+
+    def _warn_of_defaults(self) -> None:
+        """Warn of the defaults that scikit-learn is about to change."""
+        messages = []
+        if isinstance(self.l1_ratios, str) and self.l1_ratios == "warn":
+            messages.append(
+                "The default value for l1_ratios will change from None to (0.0,) in version 1.10 "
+                "of scikit-learn; set it, e.g. l1_ratios=(0,)"
+            )
+        elif self.l1_ratios is None and self.penalty == "deprecated":
+            messages.append(
+                "'l1_ratios=None' was deprecated in version 1.8 of scikit-learn; set it, e.g. "
+                "l1_ratios=(0,)"
+            )
+        if self.penalty != "deprecated":
+            messages.append(
+                "'penalty' was deprecated in version 1.8 of scikit-learn and will go in 1.10: "
+                "leave it out and use l1_ratios (0 is 'l2', 1 is 'l1')"
+            )
+        if isinstance(self.scoring, str) and self.scoring == "warn":
+            messages.append(
+                "The default value of the parameter 'scoring' will change from None, i.e. "
+                "accuracy, to 'neg_log_loss' in version 1.11 of scikit-learn; set it"
+            )
+        legacy = self.use_legacy_attributes
+        if isinstance(legacy, str) and legacy == "warn":
+            messages.append(
+                f"The fitted attributes of {type(self).__name__} will be simplified in "
+                "scikit-learn 1.10. The default value of use_legacy_attributes will change from "
+                "True to False; set it"
+            )
+        for message in messages:
+            warnings.warn(message, FutureWarning, stacklevel=callers_level())
+
+    def _ratios(self) -> list[Any]:
+        """Return the values of l1_ratio to try; None where none was given."""
+        given = self.l1_ratios
+        if given is None or (isinstance(given, str) and given == "warn"):
+            if self.penalty == "elasticnet":
+                raise ValueError(
+                    "l1_ratios must be an array-like of numbers between 0 and 1; got "
+                    f"(l1_ratios={None if isinstance(given, str) else given!r})"
+                )
+            return [1.0 if self.penalty == "l1" else None]
+        values = list(given)
+        numbers_in_range = [isinstance(v, numbers.Real) and 0 <= v <= 1 for v in values]
+        if not values or not all(numbers_in_range):
+            raise ValueError(
+                "l1_ratios must be an array-like of numbers between 0 and 1; got "
+                f"(l1_ratios={given!r})"
+            )
+        if self.penalty in ("l1", "l2"):
+            warnings.warn(
+                "l1_ratios parameter is only used when penalty is 'elasticnet'. Got "
+                f"(penalty={self.penalty})",
+                UserWarning,
+                stacklevel=callers_level(),
+            )
+            return [1.0 if self.penalty == "l1" else 0.0]
+        return values
+
+    def _grid(self) -> np.ndarray:
+        """Return the values of C to try."""
+        if isinstance(self.Cs, numbers.Integral):
+            if int(self.Cs) < 1:
+                raise ValueError(f"Cs: expected at least 1, got {self.Cs}")
+            return np.logspace(-4, 4, int(self.Cs))
+        values = np.asarray(self.Cs, dtype=np.float64)
+        if values.ndim != 1 or len(values) == 0:
+            raise ValueError(f"Cs: expected numbers, got {self.Cs!r}")
+        for value in values.tolist():
+            check_positive("Cs", value)
+        return values
+
+    def _routed(
+        self, sample_weight: Any, params: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what the splitter and the scorer are to be given."""
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if not is_routing_enabled():
+            return {}, given
+        routed = process_routing(self, "fit", **given, **params)
+        return dict(routed.splitter.split), dict(routed.scorer.score)
+
+    def _weights_with_classes(
+        self, y: np.ndarray, classes: np.ndarray, weights: np.ndarray | None, dtype: np.dtype
+    ) -> np.ndarray | None:
+        """Return the rows' weights times their classes', which no fold changes."""
+        if isinstance(self.class_weight, dict) and not set(self.class_weight) <= set(
+            classes.tolist()
+        ):
+            raise ValueError(
+                "The given class_weight dict must have the class labels as keys; classes="
+                f"{classes} but key={self.class_weight.keys()}"
+            )
+        if self.class_weight is None:
+            return weights
+        factors = compute_class_weight(
+            self.class_weight, classes=classes, y=y, sample_weight=weights
+        )
+        scaled = factors[np.searchsorted(classes, y)].astype(dtype)
+        return scaled if weights is None else scaled * weights
+
+    def _model(self, C: float, ratio: Any, *, warm_start: bool = False) -> LogisticRegression:
+        """Return the estimator of one point of the grid."""
+        return LogisticRegression(
+            C=C,
+            l1_ratio=0.0 if ratio is None else ratio,
+            dual=self.dual,
+            tol=self.tol,
+            fit_intercept=self.fit_intercept,
+            intercept_scaling=self.intercept_scaling,
+            random_state=self.random_state,
+            solver=self.solver,
+            max_iter=self.max_iter,
+            verbose=self.verbose,
+            warm_start=warm_start,
+            n_threads=self.n_threads,
+            deterministic=self.deterministic,
+            device_ids=self.device_ids,
+        )
+
+    def _fold_path(
+        self,
+        rows: Any,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        fold: tuple[np.ndarray, np.ndarray],
+        Cs: np.ndarray,
+        ratio: Any,
+        score_params: dict[str, Any],
+    ) -> _Path:
+        """Fit and score one fold for all C in rising order, each from the one before."""
+        train, test = fold
+        scorer = _knowing_all_classes(self._get_scorer(), self.classes_)
+        of_test = {
+            name: np.asarray(value)[test] if np.shape(value)[:1] == (len(y),) else value
+            for name, value in score_params.items()
+        }
+        model = self._model(1.0, ratio, warm_start=True)
+        coefs: list[Any] = [None] * len(Cs)
+        scores, n_iter = np.empty(len(Cs)), np.empty(len(Cs), dtype=np.int32)
+        seen = np.unique(y[train])
+        for at in np.argsort(Cs):
+            if len(seen) > 1:
+                model.set_params(C=float(Cs[at]))
+                model.fit(rows[train], y[train], None if weights is None else weights[train])
+                n_iter[at] = np.max(model.n_iter_)
+                judged = model
+                if len(seen) < len(self.classes_):
+                    judged = _with_all_classes(model, self.classes_)
+            else:
+                judged, n_iter[at] = self._constant_model(rows.shape[1], seen[0]), 0
+            scores[at] = scorer(judged, rows[test], y[test], **of_test)
+            parts = [np.atleast_2d(judged.coef_)]
+            if self.fit_intercept:
+                parts.append(np.reshape(judged.intercept_, (-1, 1)))
+            coefs[at] = np.hstack(parts)
+        return _Path(np.array(coefs), scores, n_iter)
+
+    def _constant_model(self, n_features: int, label: Any) -> LogisticRegression:
+        """Return the model of a fold that has seen one class only."""
+        model = self._model(1.0, None)
+        model.classes_ = self.classes_
+        model.n_features_in_ = n_features
+        n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        model.coef_ = np.zeros((n_outputs, n_features))
+        model.intercept_ = np.zeros(n_outputs)
+        if self.fit_intercept:
+            model.intercept_[self.classes_[-n_outputs:] != label] = _UNSEEN
+            if n_outputs == 1 and label == self.classes_[1]:
+                model.intercept_[0] = -_UNSEEN
+        return model
+
+    def _store_mean(self, mean: np.ndarray) -> None:
+        """Keep the average of the folds' best models."""
+        n_features = self.n_features_in_
+        self.coef_ = mean[:, :n_features]
+        self.intercept_ = mean[:, -1] if self.fit_intercept else np.zeros(len(mean))
+
+    def _store_search(
+        self, C: float, ratio: Any, coefs: np.ndarray, scores: np.ndarray, n_iter: np.ndarray
+    ) -> None:
+        """Keep the choice and the paths, in the shapes asked for."""
+        ratio = 0.0 if ratio is None else float(ratio)
+        if not self.use_legacy_attributes:
+            self.C_, self.l1_ratio_ = float(C), ratio
+            self.coefs_paths_, self.scores_, self.n_iter_ = coefs, scores, n_iter
+            return
+        n_outputs = coefs.shape[3]
+        self.C_, self.l1_ratio_ = np.full(n_outputs, C), np.full(n_outputs, ratio)
+        # (n_folds, n_l1_ratios, n_Cs, ...) -> (n_folds, n_Cs, n_l1_ratios, ...)
+        coefs, scores, n_iter = (np.swapaxes(a, 1, 2) for a in (coefs, scores, n_iter))
+        if self.l1_ratios is None or isinstance(self.l1_ratios, str):
+            coefs, scores, n_iter = coefs[:, :, 0], scores[:, :, 0], n_iter[:, :, 0]
+        labels = self.classes_[-n_outputs:]
+        self.coefs_paths_ = {label: coefs[..., k, :] for k, label in enumerate(labels)}
+        self.scores_ = {label: scores.copy() for label in labels}
+        self.n_iter_ = n_iter[np.newaxis]
+
+
+def _rows(matrix: Matrix) -> Any:
+    """Return checked rows as what fancy indices select from."""
+    if isinstance(matrix, DenseMatrix):
+        return matrix.values
+    assert isinstance(matrix, CompressedMatrix)  # the only other container
+    values = matrix.values
+    if values is None:
+        values = np.ones(matrix.n_stored, dtype=matrix.dtype)
+    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _knowing_all_classes(scorer: Any, classes: np.ndarray) -> Any:
+    """Return the scorer, told of classes that a fold's rows may lack."""
+    function = getattr(scorer, "_score_func", None)
+    if function is None or "labels" not in inspect.signature(function).parameters:
+        return scorer
+    more = {"labels": classes, **scorer._kwargs}
+    if len(classes) == 2 and "pos_label" in inspect.signature(function).parameters:
+        more["pos_label"] = classes[1]
+    return make_scorer(
+        function,
+        greater_is_better=scorer._sign == 1,
+        response_method=scorer._response_method,
+        **more,
+    )
+
+
+def _with_all_classes(model: LogisticRegression, classes: np.ndarray) -> LogisticRegression:
+    """Return a copy of a model that gives the classes it has not seen no chance."""
+    full = LogisticRegression(**model.get_params())
+    for name, value in vars(model).items():
+        setattr(full, name, value)
+    coef, intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+    if len(model.classes_) == 2:  # the same probabilities with one row per class
+        coef, intercept = np.vstack([-coef, coef]) / 2, np.append(-intercept, intercept) / 2
+    at = np.searchsorted(classes, model.classes_)
+    full.coef_ = np.zeros((len(classes), coef.shape[1]), dtype=coef.dtype)
+    full.intercept_ = np.full(len(classes), _UNSEEN if model.fit_intercept else 0.0)
+    full.coef_[at], full.intercept_[at] = coef, intercept
+    full.classes_ = classes
+    return full

@@ -1,0 +1,454 @@
+"""Ridge regression: linear least squares with L2 penalty, of numbers and of classes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted
+
+from snapml._validation import check_finite_in, check_fit_input, check_labels, check_sample_weight
+from snapml.data import Dataset, Matrix
+from snapml.estimators.base import LinearClassifier, LinearEstimator, all_or_nothing
+from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
+from snapml.problems import Intercept, Problem, Squared
+from snapml.solvers.least_squares import is_direct
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import StoppingRule
+
+__all__ = ["Ridge", "RidgeClassifier", "RidgeLabels"]
+
+_logger = logging.getLogger("snapml")
+_SOLVERS = ("auto", "sdca", "pqn", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga")
+_DEFAULT_MAX_ITER = 1000
+# Iterations do not get closer than the rounding of their running sums.
+_LEAST_ASCENT_TOL = 1e-12
+
+
+class RidgeModel(LinearEstimator):
+    """What ridge regression and the ridge classifier share: parameters and fitting."""
+
+    alpha: Any
+    fit_intercept: bool
+    solver: str
+    positive: bool
+
+    def _fit_targets(
+        self, X: Any, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None
+    ) -> None:
+        """Fit one model per target, on checked data."""
+        problem = self._make_problem()
+        max_iter = _DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
+        rule = self._stopping_rule(max_iter)
+        self._seed()  # refuses what is none
+        alphas = self._alphas(1 if y.ndim == 1 else y.shape[1])
+        for alpha in alphas[alphas > 0]:
+            check_finite_in("alpha", alpha, matrix.dtype)
+            check_finite_in("1 / alpha", 1.0 / alpha, matrix.dtype)
+        if self._is_direct(matrix.shape, alphas):
+            self._fit_directly(X, matrix, y, weights, alphas)
+        else:
+            self._fit_iteratively(X, matrix, y, weights, alphas, problem, rule)
+
+    def _store_models(self, coef: np.ndarray, intercept: np.ndarray, y: np.ndarray) -> None:
+        """Keep one model per target, or the only one in the shape of a single target."""
+        self.coef_ = coef[0] if len(coef) == 1 else coef
+        self.intercept_ = intercept[0] if y.ndim == 1 else intercept
+
+    def _is_direct(self, shape: tuple[int, int], alphas: np.ndarray) -> bool:
+        """Say whether to solve linear equations: what ascent cannot do, and what is small."""
+        if self.positive or alphas.min() == 0 or self.tol < _LEAST_ASCENT_TOL:
+            return True
+        return is_direct(shape) and self.solver not in ("sdca", "pqn", "sag", "saga")
+
+    def _fit_directly(
+        self,
+        X: Any,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        alphas: np.ndarray,
+    ) -> None:
+        """Solve the normal equations, or decompose the matrix."""
+        started_s = time.perf_counter()
+        result = least_squares_fit(
+            self, X, matrix, y, weights, alphas=alphas, is_positive=self.positive, tol=0.0
+        )
+        time_s = time.perf_counter() - started_s
+        self._store_models(result.coef, result.intercept, y)
+        self.n_iter_ = np.ones(len(alphas), dtype=np.int32)
+        # Objective (1) is divided by alpha, where there is one.
+        divisor = np.where(alphas > 0, alphas, 1.0)
+        gaps, objectives = result.gap / divisor, result.objective / divisor
+        self.gap_, self.objective_ = float(gaps.sum()), float(objectives.sum())
+        self.solver_ = result.description
+        histories = [
+            [{"epoch": 1, "time_s": time_s, "running_gap": gap, "gap": gap, "objective": objective}]
+            for gap, objective in zip(gaps.tolist(), objectives.tolist(), strict=True)
+        ]
+        self.history_ = histories[0] if len(histories) == 1 else histories
+        if self.verbose > 0:
+            _logger.info("%s: certified gap %.3g, %.2f s", self.solver_, self.gap_, time_s)
+
+    def _fit_iteratively(
+        self,
+        X: Any,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        alphas: np.ndarray,
+        problem: Problem,
+        rule: StoppingRule,
+    ) -> None:
+        """Run an iterative solver; targets with one alpha share each read of the data."""
+        with np.errstate(over="ignore"):  # refused as not finite
+            targets = np.ascontiguousarray(y.reshape(matrix.shape[0], -1).T, dtype=matrix.dtype)
+        is_shared = len(targets) > 1 and bool((alphas == alphas[0]).all())
+        solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
+        results: list[FitResult] = []
+        for labels, alpha in zip([targets] if is_shared else targets, alphas, strict=False):
+            cost = float(1.0 / alpha)
+            row_weights = None if weights is None else weights * matrix.dtype.type(cost)
+            dataset = Dataset(matrix, labels, row_weights, cost)
+            results.append(self._run(X, problem, dataset, rule, solver=solver))
+        coef = np.vstack([result.coef for result in results])
+        intercept = np.hstack([result.intercept for result in results]).astype(matrix.dtype)
+        self._store_models(coef, intercept, y)
+        n_iter = np.array([result.n_iter for result in results], dtype=np.int32)
+        self.n_iter_ = np.broadcast_to(n_iter, len(targets)).copy()
+        self._store_certificate(results)
+
+    def _alphas(self, n_targets: int) -> np.ndarray:
+        """Return the regularisation strength of every target."""
+        try:
+            alphas = np.atleast_1d(np.asarray(self.alpha, dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"alpha: expected a number or numbers, got {self.alpha!r}") from error
+        if alphas.ndim != 1:
+            raise ValueError(f"alpha: expected a number or a vector, got shape {alphas.shape}")
+        if len(alphas) not in (1, n_targets):
+            raise ValueError(
+                "Number of targets and number of penalties do not correspond: "
+                f"{len(alphas)} != {n_targets}"
+            )
+        if not np.all(np.isfinite(alphas)) or alphas.min() < 0:
+            raise ValueError(f"alpha: expected finite numbers >= 0, got {self.alpha!r}")
+        return np.broadcast_to(alphas, n_targets)
+
+    def _make_problem(self) -> Problem:
+        """Map the parameters to the objective, refusing what cannot be solved yet."""
+        self._check_device()
+        if self.solver not in (*_SOLVERS, "lbfgs"):
+            raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
+        if self.solver == "lbfgs" and not self.positive:
+            raise ValueError(
+                "'lbfgs' solver can be used only when positive=True. Please use another solver."
+            )
+        if self.positive and self.solver not in ("auto", "lbfgs"):
+            raise ValueError(
+                f"solver='{self.solver}' does not support positive fitting. Please set the solver "
+                "to 'auto' or 'lbfgs', or set `positive=False`"
+            )
+        return Problem(Squared(), Intercept.FREE if self.fit_intercept else Intercept.NONE)
+
+
+class Ridge(RidgeModel, LinearRegressor):
+    """Linear least squares with L2 penalty.
+
+    Minimises ``sum_i sample_weight_i (x_i.w + b - y_i)^2 + alpha ||w||^2``, the objective of
+    scikit-learn's class; divided by ``2 alpha`` it is objective (1) of docs/notation.md with
+    ``C = 1 / alpha``. Where rows or columns are few, the normal equations are solved in float64 by
+    Cholesky factorisation and refined on the residual; else by stochastic dual coordinate ascent
+    [1]_. Both with a certified duality gap.
+
+    Parameters
+    ----------
+    alpha : float or array-like of shape (n_targets,), default=1.0
+        Regularisation strength, at least 0; 0 gives the least-squares model of least norm.
+    fit_intercept : bool, default=True
+        Whether to fit b, which is not penalised.
+    copy_X : bool, default=True
+        Has no effect: X is never changed.
+    max_iter : int or None, default=None
+        Most epochs (reads of the data); None means 1000.
+    tol : float, default=1e-8
+        Stop once the certified duality gap is at most `tol` times the objective.
+    solver : str, default='auto'
+        scikit-learn's names are accepted and all give the same answer; 'sag' and 'saga' ask for
+        coordinate ascent also on small data.
+    positive : bool, default=False
+        Whether negative coefficients are forbidden; for 'auto' and 'lbfgs'.
+    random_state : int, RandomState instance or None, default=None
+        Order in which rows are visited. None is a fixed order: equal fits give equal bits.
+    n_threads : int or None, default=None
+        Threads to use; None means all that the process may use, fewer on small data.
+    deterministic : bool, default=True
+        Whether equal fits with equal `n_threads` give equal bits. If False, threads on sparse data
+        update one vector without waiting for each other; the certificate holds all the same.
+    device_ids : None
+        GPUs are not supported in this version.
+    verbose : int, default=0
+        Log progress every `verbose` epochs to the logger ``snapml``.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        w, in the dtype of X (float64 where X is not float32).
+    intercept_ : float or ndarray of shape (n_targets,)
+        b.
+    gap_ : float
+        Certified duality gap of objective (1), summed over the targets.
+    objective_ : float
+        Value of objective (1), summed over the targets, evaluated in float64; times ``2 alpha``
+        it is scikit-learn's. With ``alpha=0`` half of scikit-learn's.
+    n_iter_ : ndarray of shape (n_targets,), int32
+        Epochs; one where linear equations were solved.
+    history_ : list of dict, or one such list per target
+        One entry per epoch: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and ``gap`` and
+        ``objective`` (NaN where no exact pass was made).
+    solver_ : str
+        What was run.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X has string names.
+
+    References
+    ----------
+    .. [1] Shalev-Shwartz and Zhang, "Stochastic dual coordinate ascent methods for regularized
+       loss minimization", JMLR 14, 2013; equations (3)-(6) of docs/algorithms.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from snapml import Ridge
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+    >>> Ridge(alpha=0.1, fit_intercept=False).fit(X, [0.0, 1.0, 2.0]).coef_.round(3)
+    array([0.495, 0.495])
+    """
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        *,
+        fit_intercept: bool = True,
+        copy_X: bool = True,
+        max_iter: int | None = None,
+        tol: float = 1e-8,
+        solver: str = "auto",
+        positive: bool = False,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        device_ids: None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.copy_X = copy_X
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver = solver
+        self.positive = positive
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.deterministic = deterministic
+        self.device_ids = device_ids
+        self.verbose = verbose
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Ridge:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data; float32 and float64 are used in place, in any layout.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Weight k counts as k copies of the row, weight 0 as none.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If parameters or data are not as described; the message says what came.
+        """
+        matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
+        weights = check_sample_weight(sample_weight, matrix)
+        self._fit_targets(X, matrix, y, weights)
+        return self
+
+
+class RidgeLabels(LinearClassifier):
+    """Base of the ridge classifiers: every class, or label, is a target of -1 and 1."""
+
+    _label_binarizer: Any
+
+    def _binarised(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return the rows, the labels, one column of -1 and 1 per target, and the rows' weights."""
+        matrix, y = check_fit_input(self, X, y, multi_output=True)
+        y, is_multilabel = check_labels(y)
+        weights = check_sample_weight(sample_weight, matrix)
+        if self.class_weight is not None:
+            factors = compute_sample_weight(self.class_weight, y)
+            weights = check_sample_weight(factors if weights is None else weights * factors, matrix)
+        self._label_binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
+        targets = self._label_binarizer.fit_transform(y).astype(matrix.dtype)
+        self.classes_ = self._label_binarizer.classes_
+        self._is_multilabel = is_multilabel
+        return matrix, y, targets, weights
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            Labels as given to fit.
+        """
+        check_is_fitted(self)
+        if not self._is_multilabel:
+            return super().predict(X)
+        scores = np.where(self.decision_function(X) > 0, 1, -1)
+        return self._label_binarizer.inverse_transform(scores)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+class RidgeClassifier(RidgeLabels, RidgeModel):
+    """Ridge regression on labels -1 and 1: the class of the largest prediction wins.
+
+    With two classes one `Ridge` is fitted, with more one per class; `y` may also hold several
+    labels, one column each.
+
+    Parameters
+    ----------
+    alpha : float or array-like of shape (n_targets,), default=1.0
+        Regularisation strength, at least 0.
+    fit_intercept : bool, default=True
+        Whether to fit b, which is not penalised.
+    copy_X : bool, default=True
+        Has no effect: X is never changed.
+    max_iter : int or None, default=None
+        Most epochs (reads of the data) of coordinate ascent; None means 1000.
+    tol : float, default=1e-8
+        Stop once the certified duality gap is at most `tol` times the objective.
+    class_weight : dict or 'balanced', default=None
+        Weights of the classes; 'balanced' gives every class the same total weight.
+    solver : str, default='auto'
+        As in `Ridge`.
+    positive : bool, default=False
+        Whether negative coefficients are forbidden.
+    random_state : int, RandomState instance or None, default=None
+        Order in which rows are visited. None is a fixed order: equal fits give equal bits.
+    n_threads : int or None, default=None
+        Threads to use; None means all that the process may use, fewer on small data.
+    deterministic : bool, default=True
+        Whether equal fits with equal `n_threads` give equal bits.
+    device_ids : None
+        GPUs are not supported in this version.
+    verbose : int, default=0
+        Log progress every `verbose` epochs to the logger ``snapml``.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_targets, n_features)
+        w, in the dtype of X (float64 where X is not float32).
+    intercept_ : ndarray of shape (n_targets,)
+        b.
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    gap_, objective_, n_iter_, history_, solver_
+        As in `Ridge`.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X has string names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from snapml import RidgeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> round(RidgeClassifier().fit(X, y).score(X, y), 2)
+    0.96
+    """
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        *,
+        fit_intercept: bool = True,
+        copy_X: bool = True,
+        max_iter: int | None = None,
+        tol: float = 1e-8,
+        class_weight: Any = None,
+        solver: str = "auto",
+        positive: bool = False,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        device_ids: None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.copy_X = copy_X
+        self.max_iter = max_iter
+        self.tol = tol
+        self.class_weight = class_weight
+        self.solver = solver
+        self.positive = positive
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.deterministic = deterministic
+        self.device_ids = device_ids
+        self.verbose = verbose
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RidgeClassifier:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data; float32 and float64 are used in place, in any layout.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Labels.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Weight k counts as k copies of the row, weight 0 as none.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If parameters or data are not as described; the message says what came.
+        """
+        matrix, _, targets, weights = self._binarised(X, y, sample_weight)
+        self._fit_targets(X, matrix, targets, weights)
+        self.coef_ = np.atleast_2d(self.coef_)
+        return self

@@ -1,0 +1,223 @@
+"""The weighted, centred rows of a least-squares problem, read in blocks and never copied whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+from scipy.sparse import csr_matrix
+
+from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+
+__all__ = ["CenteredRows"]
+
+# A float64 block that stays in a cache while it is used.
+_BLOCK_ENTRIES = 1 << 15
+_LEAST_BLOCK_ROWS = 64
+# Sparse data of at most this many entries, zeros included, are centred before they are multiplied;
+# larger ones are multiplied as they are, and the products centred.
+_DENSE_ENTRIES = 1 << 25
+
+
+class CenteredRows:
+    """A matrix with rows ``sqrt(s_i) (x_i - mean)`` in float64.
+
+    An unpenalised intercept is the same as centred rows and targets, means taken with the weights.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows x_i, which `snapml.solvers.cpu_engine.check_rows` has passed: SciPy's products
+        trust the indices.
+    row_weights : ndarray of shape (n_rows,) or None
+        The weights s_i; None means that all are one.
+    fit_intercept : bool
+        Whether to centre; otherwise the mean is zero.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Numbers of rows and columns.
+    weights : ndarray of shape (n_rows,), float64
+        s_i.
+    mean : ndarray of shape (n_features,), float64
+        Subtracted from every row.
+    """
+
+    def __init__(self, matrix: Matrix, row_weights: np.ndarray | None, fit_intercept: bool) -> None:
+        self.shape = matrix.shape
+        self._rows = _readable(matrix)
+        self.weights = np.ones(self.shape[0])
+        if row_weights is not None:
+            self.weights = np.asarray(row_weights, dtype=np.float64)
+        self._roots = np.sqrt(self.weights)
+        self._has_intercept = fit_intercept
+        self.mean = np.zeros(self.shape[1])
+        if fit_intercept:
+            self.mean = self._sum_of_rows() / self.weights.sum()
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether all blocks may be made dense."""
+        return isinstance(self._rows, np.ndarray) or self.n_entries <= _DENSE_ENTRIES
+
+    @property
+    def _block_rows(self) -> int:
+        """Number of rows to make wide together.
+
+        A block of half as many rows as columns takes half the room of the matrix of products,
+        which is read and written once for every block.
+        """
+        n_features = self.shape[1]
+        enough = max(_LEAST_BLOCK_ROWS, min(n_features, self.shape[0]) // 2)
+        return max(enough, _BLOCK_ENTRIES // max(1, n_features))
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries, zeros included."""
+        return self.shape[0] * self.shape[1]
+
+    def center(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``sqrt(s_i) (y_i - mean)`` and the targets' means.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_rows, n_targets)
+            Any dtype.
+
+        Returns
+        -------
+        centered : ndarray of shape (n_rows, n_targets), float64
+            Weighted and centred.
+        mean : ndarray of shape (n_targets,), float64
+            Zero without an intercept.
+        """
+        values = np.asarray(targets, dtype=np.float64)
+        mean = np.zeros(values.shape[1])
+        if self._has_intercept:
+            mean = self.weights @ values / self.weights.sum()
+        return self._roots[:, np.newaxis] * (values - mean), mean
+
+    def dot(self, coef: np.ndarray) -> np.ndarray:
+        """Return the rows times some columns.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_features, k)
+            Columns.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, k)
+            The products.
+        """
+        if not self.is_dense:
+            return self._roots[:, np.newaxis] * (self._rows @ coef - self.mean @ coef)
+        out = np.empty((self.shape[0], coef.shape[1]))
+        for rows, block in self._blocks():
+            out[rows] = block @ coef
+        return out
+
+    def transposed_dot(self, values: np.ndarray) -> np.ndarray:
+        """Return the columns times some vectors over the rows.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, k)
+            Vectors.
+
+        Returns
+        -------
+        ndarray of shape (n_features, k)
+            The products.
+        """
+        if not self.is_dense:
+            weighted = self._roots[:, np.newaxis] * values
+            return self._rows.T @ weighted - np.outer(self.mean, weighted.sum(axis=0))
+        out = np.zeros((self.shape[1], values.shape[1]))
+        for rows, block in self._blocks():
+            out += block.T @ values[rows]
+        return out
+
+    def gram(self) -> np.ndarray:
+        """Return the matrix of scalar products of the columns.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features), float64
+            Symmetric.
+        """
+        if not self.is_dense:
+            scaled = self._rows.astype(np.float64).multiply(self._roots[:, np.newaxis]).tocsr()
+            product = (scaled.T @ scaled).toarray()
+            return product - self.weights.sum() * np.outer(self.mean, self.mean)
+        out = np.zeros((self.shape[1], self.shape[1]), order="F")
+        for _, block in self._blocks():
+            out = dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=True, lower=True)
+        return out + np.tril(out, -1).T
+
+    def kernel(self) -> np.ndarray:
+        """Return the matrix of scalar products of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_rows), float64
+            Symmetric.
+        """
+        if self.is_dense:
+            rows = self.toarray()
+            return rows @ rows.T
+        wide = self._rows.astype(np.float64)
+        product = (wide @ wide.T).toarray()
+        shift = np.asarray(self._rows @ self.mean)
+        product += self.mean @ self.mean - shift - shift[:, np.newaxis]
+        return self._roots[:, np.newaxis] * product * self._roots
+
+    def toarray(self) -> np.ndarray:
+        """Return the rows as one array.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features), float64
+            A copy.
+        """
+        out = np.empty(self.shape)
+        for rows, block in self._blocks():
+            out[rows] = block
+        return out
+
+    def _blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield weighted, centred, dense rows, some at a time."""
+        step = self._block_rows
+        for start in range(0, self.shape[0], step):
+            rows = slice(start, min(start + step, self.shape[0]))
+            part = self._rows[rows]
+            wide = part.astype(np.float64)
+            block = wide if isinstance(wide, np.ndarray) else wide.toarray()
+            block -= self.mean
+            block *= self._roots[rows, np.newaxis]
+            yield rows, block
+
+    def _sum_of_rows(self) -> np.ndarray:
+        """Return the weighted sum of the rows."""
+        step = self._block_rows
+        if not isinstance(self._rows, np.ndarray):  # as many entries in a block, not as many places
+            step = max(step, _BLOCK_ENTRIES * self.shape[0] // max(1, self._rows.nnz))
+        total = np.zeros(self.shape[1])
+        for start in range(0, self.shape[0], step):
+            part = self._rows[start : start + step].astype(np.float64)
+            total += part.T @ self.weights[start : start + step]
+        return total
+
+
+def _readable(matrix: Matrix) -> Any:
+    """Return the rows as an ndarray or as CSR, in the user's memory."""
+    if isinstance(matrix, DenseMatrix):
+        return matrix.values
+    assert isinstance(matrix, CompressedMatrix)  # the only other container
+    values = matrix.values
+    if values is None:
+        values = np.ones(matrix.n_stored, dtype=matrix.dtype)
+    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)

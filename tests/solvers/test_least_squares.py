@@ -1,0 +1,148 @@
+"""Least squares by every route against plain NumPy: normal equations, SVD, LSQR, non-negative."""
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+from scipy.sparse import csr_matrix, issparse
+
+from snapml.data import CompressedMatrix, DenseMatrix
+from snapml.solvers import centered_rows, least_squares
+from snapml.solvers.least_squares import solve_least_squares
+
+
+def as_matrix(X, layout, dtype=np.float64):
+    if layout == "csr":
+        sparse = csr_matrix(X, dtype=dtype)
+        return CompressedMatrix(sparse.indptr, sparse.indices, X.shape[1], sparse.data)
+    return DenseMatrix(np.asarray(X, dtype=dtype, order=layout))
+
+
+def example(n_rows, n_features, rank=None, seed=0):
+    """Return rows away from the origin, three targets, and weights of which one is zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features)) * (rng.random((n_rows, n_features)) < 0.7)
+    if rank is not None:
+        X = rng.normal(size=(n_rows, rank)) @ rng.normal(size=(rank, n_features))
+    Y = X @ rng.normal(size=(n_features, 3)) + rng.normal(size=(n_rows, 3)) + 5.0
+    weights = rng.random(n_rows) + 0.1
+    weights[n_rows // 2] = 0.0
+    return X + 0.5, Y, weights
+
+
+def oracle(X, Y, weights, fit_intercept, alphas):
+    """Return coefficients, intercepts and objectives by lstsq on stacked, centred data."""
+    s = np.ones(len(X)) if weights is None else weights
+    x_mean = s @ X / s.sum() if fit_intercept else np.zeros(X.shape[1])
+    y_mean = s @ Y / s.sum() if fit_intercept else np.zeros(Y.shape[1])
+    root = np.sqrt(s)[:, np.newaxis]
+    coefs, objectives = [], []
+    for target, alpha in enumerate(np.broadcast_to(alphas, Y.shape[1])):
+        rows = np.vstack([root * (X - x_mean), np.sqrt(alpha) * np.eye(X.shape[1])])
+        rhs = np.append(root[:, 0] * (Y - y_mean)[:, target], np.zeros(X.shape[1]))
+        coef = np.linalg.lstsq(rows, rhs, rcond=1e-10)[0]
+        coefs.append(coef)
+        objectives.append(np.sum((rows @ coef - rhs) ** 2) / 2)
+    coef = np.array(coefs)
+    return coef, y_mean - coef @ x_mean, np.array(objectives)
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "csr"])
+@pytest.mark.parametrize(
+    "alphas", [0.0, 0.3, np.array([0.0, 1.0, 20.0]), np.array([2.0, 1.0, 1.0])]
+)
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("shape", [(60, 7), (7, 60), (30, 30)])
+def test_every_shape_and_penalty_agrees_with_lstsq(
+    shape, fit_intercept, is_weighted, alphas, layout
+):
+    X, Y, weights = example(*shape)
+    weights = weights if is_weighted else None
+    result = solve_least_squares(
+        as_matrix(X, layout), Y, weights, fit_intercept, alphas=alphas, tol=1e-12
+    )
+    coef, intercept, objective = oracle(X, Y, weights, fit_intercept, alphas)
+    np.testing.assert_allclose(result.coef, coef, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(result.intercept, intercept, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(result.objective, objective, rtol=1e-8, atol=1e-12)
+    assert (result.gap <= 1e-12 * (objective + 1)).all()
+
+
+@pytest.mark.parametrize("layout", ["C", "csr"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize(("shape", "rank"), [((60, 8), 3), ((8, 60), 3)])
+def test_deficient_rank_gives_the_model_of_least_norm(shape, rank, fit_intercept, layout):
+    X, Y, _ = example(*shape, rank=rank)
+    result = solve_least_squares(as_matrix(X, layout), Y, None, fit_intercept)
+    coef, _, _ = oracle(X, Y, None, fit_intercept, 0.0)
+    np.testing.assert_allclose(result.coef, coef, rtol=1e-7, atol=1e-9)
+    assert result.rank == rank + (not fit_intercept)
+    assert result.description == "singular value decomposition"
+
+
+@pytest.mark.parametrize("n_features", [7, 90])
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_sparse_data_too_large_to_be_made_dense_agree(is_weighted, alpha, n_features, monkeypatch):
+    X, Y, weights = example(60, n_features)
+    weights = weights if is_weighted else None
+    expected = solve_least_squares(as_matrix(X, "C"), Y, weights, True, alphas=alpha)
+    monkeypatch.setattr(centered_rows, "_DENSE_ENTRIES", 0)
+    for order in (4096, 1):
+        monkeypatch.setattr(least_squares, "_MAX_ORDER", order)
+        result = solve_least_squares(as_matrix(X, "csr"), Y, weights, True, alphas=alpha, tol=1e-13)
+        np.testing.assert_allclose(result.coef, expected.coef, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(result.intercept, expected.intercept, rtol=1e-6)
+    assert result.description == "LSQR"
+
+
+@pytest.mark.parametrize("layout", ["C", "csr"])
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+@pytest.mark.parametrize("shape", [(60, 7), (7, 20)])
+def test_positive_models_agree_with_nnls(shape, alpha, layout):
+    X, Y, weights = example(*shape)
+    result = solve_least_squares(
+        as_matrix(X, layout), Y, weights, True, alphas=alpha, is_positive=True
+    )
+    root = np.sqrt(weights)[:, np.newaxis]
+    x_mean, y_mean = weights @ X / weights.sum(), weights @ Y / weights.sum()
+    rows = np.vstack([root * (X - x_mean), np.sqrt(alpha) * np.eye(shape[1])])
+    rhs = np.vstack([root * (Y - y_mean), np.zeros((shape[1], 3))])
+    for target in range(3):
+        expected = nnls(rows, rhs[:, target])[0]
+        fitted = np.sum((rows @ result.coef[target] - rhs[:, target]) ** 2)
+        best = np.sum((rows @ expected - rhs[:, target]) ** 2)
+        assert fitted <= best * (1 + 1e-9) + 1e-12
+    assert (result.coef >= 0).all()
+    if alpha > 0:
+        assert (result.gap <= 1e-9 * result.objective).all()
+
+
+def test_badly_scaled_columns_lose_no_digits():
+    X, Y, _ = example(200, 6)
+    scale = 10.0 ** np.arange(-6, 12, 3)
+    result = solve_least_squares(DenseMatrix(X * scale), Y, None, True)
+    expected = solve_least_squares(DenseMatrix(X), Y, None, True)
+    np.testing.assert_allclose(result.coef * scale, expected.coef, rtol=1e-8)
+
+
+def test_float32_model_is_the_float64_model_rounded_and_its_gap_says_so():
+    X, Y, _ = example(200, 6)
+    rounded = X.astype(np.float32)
+    result = solve_least_squares(DenseMatrix(rounded), Y, None, True)
+    exact = solve_least_squares(DenseMatrix(rounded.astype(np.float64)), Y, None, True)
+    assert result.coef.dtype == np.float32
+    np.testing.assert_array_equal(result.coef, exact.coef.astype(np.float32))
+    distance = result.objective - exact.objective
+    np.testing.assert_allclose(result.gap, distance, rtol=0.1, atol=1e-13 * exact.objective.max())
+
+
+@pytest.mark.parametrize("layout", ["C", "csr"])
+def test_blocks_of_rows_give_what_the_whole_gives(layout, monkeypatch):
+    X, Y, weights = example(1000, 5)
+    matrix = as_matrix(X, layout)
+    whole = solve_least_squares(matrix, Y, weights, True, alphas=1.0)
+    monkeypatch.setattr(centered_rows, "_BLOCK_ENTRIES", 1)
+    parts = solve_least_squares(matrix, Y, weights, True, alphas=1.0)
+    np.testing.assert_allclose(parts.coef, whole.coef, rtol=1e-12)
+    assert not issparse(parts.coef)
