@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "arguments.hpp"
+#include "calls.hpp"
 #include "coordinate_descent.hpp"
 #include "dispatch.hpp"
 #include "objective.hpp"
@@ -30,27 +31,10 @@ extern "C" __attribute__((visibility("default"))) void snapml_set_num_threads(in
 
 namespace snapml::native {
 
-void bind_core(nb::module_& m);  // core_bindings.cpp
+void bind_core(nb::module_& m);     // core_bindings.cpp
+void bind_columns(nb::module_& m);  // column_bindings.cpp
 
 namespace {
-
-// Worker 0 is the Python thread that called; signals are seen where Python handles them.
-bool python_has_signal() {
-  const nb::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
-}
-
-// Runs a long call without the GIL; a pending KeyboardInterrupt is raised once it has wound down.
-template <class Call>
-auto without_gil(Call call) {
-  Interrupt interrupt(python_has_signal);
-  auto result = [&] {
-    const nb::gil_scoped_release release;
-    return call(interrupt);
-  }();
-  if (interrupt.requested()) throw nb::python_error();
-  return result;
-}
 
 template <class Real>
 Rows dense_rows_of(const ReadOnlyArray& values, nb::object owner) {
@@ -404,6 +388,7 @@ NB_MODULE(_native, m) {
         nb::arg("intercept"), nb::arg("out"));
   m.def("get_thread_limit", &snapml_get_num_threads);
   bind_core(m);
+  bind_columns(m);
 }
 
 }  // namespace snapml::native

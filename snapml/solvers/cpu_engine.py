@@ -13,7 +13,7 @@ from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["CpuEngine", "NonFiniteError", "margins"]
+__all__ = ["CpuEngine", "NonFiniteError", "margins", "native_rows"]
 
 _logger = logging.getLogger("snapml")
 
@@ -352,11 +352,11 @@ def margins(
     pool = _native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored))
     out = np.empty(matrix.shape[0])
     coef = np.ascontiguousarray(coef, dtype=matrix.dtype)
-    _native.margins(pool, _native_rows(matrix, pool), coef, float(intercept), out)
+    _native.margins(pool, native_rows(matrix, pool), coef, float(intercept), out)
     return out
 
 
-def _native_rows(matrix: Matrix, pool: _native.ThreadPool) -> _native.Rows:
+def native_rows(matrix: Matrix, pool: _native.ThreadPool) -> _native.Rows:
     """Return the extension's view of a matrix, offsets and indices checked."""
     if isinstance(matrix, DenseMatrix):
         return _native.Rows.dense(matrix.values)
@@ -409,7 +409,7 @@ def _checked_rows(
     row_weights: np.ndarray | None,
 ) -> tuple[_native.Rows, np.ndarray | None, float]:
     """Return the rows, their squared norms (None where implicit) and the weighted sum of those."""
-    rows = _native_rows(matrix, pool)
+    rows = native_rows(matrix, pool)
     if mean is not None:
         rows.centre(mean)
     needs_norms = not rows.is_constant or row_weights is not None
