@@ -126,8 +126,7 @@ void columns_product(const Columns& columns, int64 count, const double* coef, do
     if (j % 16 == 0) interrupt.poll(0);
     const double scale = coef[j];
     if (scale == 0) continue;
-    columns.for_each(
-        j, [&](int64 i, auto entry) { out[i] += scale * static_cast<double>(entry); });
+    columns.for_each(j, [&](int64 i, auto entry) { out[i] += scale * static_cast<double>(entry); });
   }
 }
 
@@ -155,14 +154,15 @@ SweepReport column_descent(const Columns& columns, int64 count, const Rows& rows
     if (model.sums != nullptr) slope -= mass / model.total * model.sums[j];
     const double next = penalty.minimiser(model.coef[j], slope, model.curvatures[j]);
     const double step = next - model.coef[j];
-    if (step == 0) return 0.0;
+    if (step == 0) return Visited{};
     model.coef[j] = next;
     const Real change = static_cast<Real>(step);
     columns.for_each(j, [&](int64 i, Real entry) { rows.add(i, change * entry); });
     if (model.sums != nullptr) mass += step * model.sums[j];
-    return 0.5 * (model.curvatures[j] + penalty.l2) * step * step;
+    const double pull = (model.curvatures[j] + penalty.l2) * step;
+    return Visited{0.5 * pull * step, scalar::fabs(pull)};
   };
-  return run_sweeps(count, limits, interrupt, visit, [&](int64 j) { return model.coef[j] != 0; });
+  return run_sweeps(count, model.coef, penalty, limits, interrupt, visit);
 }
 
 }  // namespace snapml::native

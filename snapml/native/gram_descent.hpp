@@ -18,13 +18,14 @@ SweepReport gram_descent(const Real* gram, int64 stride, int64 count, const doub
     const double curvature = static_cast<double>(row[j]) + ridge[j];
     const double next = penalty.minimiser(coef[j], gradient[j], curvature);
     const double step = next - coef[j];
-    if (step == 0) return 0.0;
+    if (step == 0) return Visited{};
     coef[j] = next;
     dense_axpy<double>(step, row, gradient, count);
     gradient[j] += step * ridge[j];
-    return 0.5 * (curvature + penalty.l2) * step * step;
+    const double pull = (curvature + penalty.l2) * step;
+    return Visited{0.5 * pull * step, scalar::fabs(pull)};
   };
-  return run_sweeps(count, limits, interrupt, visit, [&](int64 j) { return coef[j] != 0; });
+  return run_sweeps(count, coef, penalty, limits, interrupt, visit);
 }
 
 }  // namespace snapml::native

@@ -220,9 +220,10 @@ class CpuColumns:
         values = np.ones(len(columns)) if matrix.values is None else matrix.values[stored]
         return columns, values.astype(np.float64)
 
-    def blas_limit(self) -> Any:
-        """Return a context in which matrix products use as many threads as this engine."""
-        return _blas().limit(limits=self.n_threads, user_api="blas")
+    @staticmethod
+    def blas_limit() -> Any:
+        """Return a context in which matrix products stay on the thread that asks for them."""
+        return _blas().limit(limits=1, user_api="blas")
 
 
 def penalty_value(penalty: Penalty, coef: np.ndarray) -> float:

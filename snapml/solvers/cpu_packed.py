@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import numpy as np
@@ -48,7 +50,7 @@ class DenseChunk:
     def block(self, first: int, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """Return (x_i - mean) * root_i of some rows, in the data's dtype."""
         out = np.empty((len(root), self.n_cols), dtype=self.dtype)
-        _native.weighted_block(self._pool, self.rows, first, len(root), mean, root, out)
+        _native.weighted_block(_native.ThreadPool(1), self.rows, first, len(root), mean, root, out)
         return out
 
 
@@ -57,6 +59,7 @@ def dense_gram(
     new: list[DenseChunk],
     curvatures: np.ndarray,
     means: list[np.ndarray],
+    n_threads: int,
 ) -> np.ndarray:
     """Return the weighted, centred products of all columns with the new ones.
 
@@ -68,6 +71,8 @@ def dense_gram(
         h_i.
     means : list of ndarray
         What to subtract from the columns of each chunk of ``old + new``.
+    n_threads : int
+        Threads to use.
 
     Returns
     -------
@@ -75,21 +80,36 @@ def dense_gram(
         Products in the data's dtype, added up over blocks of rows in float64.
     """
     chunks = old + new
-    width = sum(chunk.n_cols for chunk in chunks)
-    n_new = sum(chunk.n_cols for chunk in new)
-    gram = np.zeros((width, n_new))
     root = np.sqrt(curvatures)
-    n_rows = chunks[0].n_rows
+    width, n_rows = sum(chunk.n_cols for chunk in chunks), len(curvatures)
     count = max(256, 2 * width, _BLOCK_BYTES // (width * chunks[0].dtype.itemsize))
-    for first in range(0, n_rows, count):
-        part = np.ascontiguousarray(root[first : first + count])
-        blocks = [chunk.block(first, part, mean) for chunk, mean in zip(chunks, means, strict=True)]
-        fresh = blocks[len(old)] if len(new) == 1 else np.hstack(blocks[len(old) :])
-        at = 0
-        for block in (*blocks[: len(old)], fresh):
-            gram[at : at + block.shape[1]] += block.T @ fresh
-            at += block.shape[1]
-    return gram
+    firsts = range(0, n_rows, count)
+
+    def add_up(firsts: range) -> np.ndarray:
+        total = np.zeros((width, sum(chunk.n_cols for chunk in new)))
+        for first in firsts:
+            part = np.ascontiguousarray(root[first : first + count])
+            blocks = [c.block(first, part, mean) for c, mean in zip(chunks, means, strict=True)]
+            _add_products(total, blocks[: len(old)], blocks[len(old) :])
+        return total
+
+    # One thread for each share of the rows, and BLAS on one thread in each: its own threads would
+    # meet after every block.
+    shares = [firsts[k::n_threads] for k in range(min(n_threads, len(firsts)))]
+    if len(shares) == 1:
+        return add_up(shares[0])
+    with ThreadPoolExecutor(len(shares)) as threads:
+        totals = list(threads.map(add_up, shares))
+    return functools.reduce(np.add, totals)
+
+
+def _add_products(total: np.ndarray, old: list[np.ndarray], new: list[np.ndarray]) -> None:
+    """Add the products of all blocks with the new ones."""
+    fresh = new[0] if len(new) == 1 else np.hstack(new)
+    at = 0
+    for block in (*old, fresh):
+        total[at : at + block.shape[1]] += block.T @ fresh
+        at += block.shape[1]
 
 
 class SparseColumns:

@@ -164,7 +164,7 @@ class _GramSet:
             means = self._means()
             old, new = self._chunks[:split], self._chunks[split:]
             assert self._reference is not None
-            fresh = dense_gram(old, new, self._reference, means)
+            fresh = dense_gram(old, new, self._reference, means, self._engine.n_threads)
             gram = np.empty((widths[-1], widths[-1]), dtype=self._engine.dtype)
             if self._gram is not None:
                 gram[:n_old, :n_old] = self._gram
@@ -301,7 +301,7 @@ def _minimise_on_gram(
             found,
             gradient,
             _SWEEPS_PER_NEWTON,
-            1e-3 * target,
+            0.3 * target,
         )
         gap = _model_gap(model, residual_sq, coef, found, gradient)
         if gap <= target:

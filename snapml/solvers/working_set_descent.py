@@ -57,7 +57,7 @@ def solve(
     """
     state = _State(engine, communicator, start)
     progress = Progress(rule)
-    share, columns, stalled, least = _INNER_SHARE, None, 0, math.inf
+    share, growth, columns, stalled, least = _INNER_SHARE, _GROWTH, None, 0, math.inf
     while True:
         gap_before = state.gap
         state.read()
@@ -66,7 +66,8 @@ def solve(
         progress.see_certificate(state.gap, state.objective)
         if progress.is_met or len(progress.history) >= rule.max_iter:
             break
-        chosen = _choose(state)
+        growth = growth if state.gap < 0.5 * gap_before else min(64.0, 2.0 * growth)
+        chosen = _choose(state, growth)
         columns = working_set(engine, chosen, columns)
         target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
         has_moved = _improve(state, columns, target)
@@ -76,6 +77,7 @@ def solve(
         least = min(least, state.gap)
         if stalled > (_PATIENCE if has_moved else 3):
             break
+    state.round_off()
     return FitResult(
         coef=state.model_coef(),
         intercept=state.intercept,
@@ -137,6 +139,14 @@ class _State:
     def model_coef(self) -> np.ndarray:
         """Return w in the data's dtype."""
         return self.coef[: self.engine.n_features].astype(self.engine.dtype)
+
+    def round_off(self) -> None:
+        """Certify the model that the data's type can hold: it is the one that is returned."""
+        rounded = self.coef.astype(self.engine.dtype).astype(np.float64)
+        if not np.array_equal(rounded, self.coef):
+            self.coef, self.margins = rounded, self.engine.product(rounded)
+            self.refresh()
+            self.gap = certified_gap(self.objective, self._lower_bound)
 
     def total(self, array: np.ndarray) -> np.ndarray:
         """Return the sum over the shards."""
@@ -226,11 +236,11 @@ def _next_damping(damping: float, length: float) -> float:
     return max(1e-4, damping) / length
 
 
-def _choose(state: _State) -> np.ndarray:
+def _choose(state: _State, growth: float) -> np.ndarray:
     """Return the columns to work on: the support and those whose slopes promise most."""
     engine, penalty, n = state.engine, state.problem.penalty, state.engine.n_cols
     support = np.flatnonzero(state.coef)
-    count = int(max(_FIRST_COLUMNS, _GROWTH * len(support)))
+    count = int(max(_FIRST_COLUMNS, growth * len(support)))
     if 2 * count >= n and (n <= 2000 or 2 * len(support) > n):
         return np.arange(n)
     sums, squares = engine.moments()
@@ -275,13 +285,12 @@ def _search_line(
     state: _State, columns: WorkingSet, slopes: np.ndarray, found: np.ndarray
 ) -> bool:
     """Move towards `found` as far as lowers the objective enough; return whether it moved."""
-    chosen, penalty, dtype = columns.columns, state.problem.penalty, state.engine.dtype
+    chosen, penalty = columns.columns, state.problem.penalty
     coef = state.coef[chosen]
     rest = penalty_value(penalty, state.coef) - penalty_value(penalty, coef)
     length = 1.0
     for _ in range(30):
-        # The model is what the data's type can hold: what is certified is what is returned.
-        trial = (coef + length * (found - coef)).astype(dtype).astype(np.float64)
+        trial = coef + length * (found - coef)
         step = trial - coef
         if not step.any():
             return False
