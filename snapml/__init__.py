@@ -7,6 +7,12 @@ from snapml._distribution import installed_version
 
 __version__ = installed_version()
 
-from snapml.estimators import LinearSVC, LogisticRegression, Ridge  # after the check
+from snapml.estimators import (  # after the check
+    ElasticNet,
+    Lasso,
+    LinearSVC,
+    LogisticRegression,
+    Ridge,
+)
 
-__all__ = ["LinearSVC", "LogisticRegression", "Ridge", "__version__"]
+__all__ = ["ElasticNet", "Lasso", "LinearSVC", "LogisticRegression", "Ridge", "__version__"]

@@ -53,6 +53,8 @@ class CpuColumns:
         self.n_cols = self.n_features + int(is_penalised)
         self._labels, self._weights = dataset.labels, dataset.row_weights
         self._weight = dataset.weight
+        self.n_stored = self.matrix.n_stored
+        self.kept_set: Any = None  # columns packed by the last fit, which the next may need too
         self._moments: tuple[np.ndarray, np.ndarray] | None = None
 
     @property

@@ -29,6 +29,9 @@ _INNER_SHARE = 0.1  # of the gap that a step on the working set may leave
 _ARMIJO = 1e-4
 _ROUNDING = 2.0**-50
 _PATIENCE = 20  # reads without a smaller gap
+# Entries that a fit may read in all before it counts as work, and the relative gap it then goes to.
+_FREE_VISITS = 1_000_000
+_FINEST = 1e-14
 
 
 def solve(
@@ -57,26 +60,30 @@ def solve(
     """
     state = _State(engine, communicator, start)
     progress = Progress(rule)
-    share, growth, columns, stalled, least = _INNER_SHARE, _GROWTH, None, 0, math.inf
+    share, growth, stalled, least = _INNER_SHARE, _GROWTH, 0, math.inf
+    has_converged = False
     while True:
         gap_before = state.gap
         state.read()
-        state.was_slow = not state.gap < 0.2 * gap_before
         progress.see_epoch(state.gap)
         progress.see_certificate(state.gap, state.objective)
-        if progress.is_met or len(progress.history) >= rule.max_iter:
+        has_converged |= progress.is_met or state.gap <= state.resolution
+        if has_converged and not _is_worth_polishing(state, gap_before, progress):
             break
-        growth = growth if state.gap < 0.5 * gap_before else min(64.0, 2.0 * growth)
-        chosen = _choose(state, growth)
-        columns = working_set(engine, chosen, columns)
-        target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
-        has_moved = _improve(state, columns, target)
-        if not has_moved or not state.gap < 0.5 * gap_before:
-            share = max(1e-6, 0.1 * share)
+        if len(progress.history) >= rule.max_iter:
+            break
         stalled = 0 if state.gap < 0.9 * least else stalled + 1
-        least = min(least, state.gap)
-        if stalled > (_PATIENCE if has_moved else 3):
+        if stalled > _PATIENCE:
             break
+        least = min(least, state.gap)
+        state.was_slow = not state.gap < 0.2 * gap_before
+        growth = growth if state.gap < 0.5 * gap_before else min(64.0, 2.0 * growth)
+        engine.kept_set = working_set(engine, _choose(state, growth), engine.kept_set)
+        target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
+        target = 0.1 * state.gap if has_converged else target
+        if not _improve(state, engine.kept_set, target):
+            stalled += _PATIENCE // 4
+            share = max(1e-6, 0.1 * share)
     state.round_off()
     return FitResult(
         coef=state.model_coef(),
@@ -84,13 +91,21 @@ def solve(
         duals=None,
         offset=0.0,
         n_iter=len(progress.history),
-        has_converged=progress.is_met,
+        has_converged=has_converged,
         gap=state.gap,
         objective=state.objective,
         history=progress.history,
         mean_stiffness=0.0,
         description=f"working-set descent, {_threads(engine)}",
     )
+
+
+def _is_worth_polishing(state: _State, gap_before: float, progress: Progress) -> bool:
+    """Return whether a small problem that has met its tolerance still gains much, for nothing."""
+    n_read = float(state.total(np.array([float(state.engine.n_stored)]))[0])
+    is_free = n_read * (len(progress.history) + 1) <= _FREE_VISITS
+    can_gain = state.gap > max(state.resolution, _FINEST * abs(state.objective))
+    return is_free and can_gain and state.gap < 0.5 * gap_before
 
 
 def _threads(engine: CpuColumns) -> str:
@@ -128,6 +143,9 @@ class _State:
         self._bounds: np.ndarray | None = None
         self.shift = self.best_shift(self.margins, self.shift)
         self.refresh()
+        # Gaps below the rounding of the labels' share of the sums cannot be told from zero.
+        empty = np.zeros(engine.n_rows)
+        self.resolution = 2.0**-50 * float(self.total(engine.loss_sums(empty, 0.0))[0])
 
     @property
     def intercept(self) -> float:
@@ -306,8 +324,9 @@ def _search_line(
         noise = _ROUNDING * abs(state.objective)
         if objective <= state.objective + max(_ARMIJO * promise, -noise) + noise:
             damping = _next_damping(state.damping, length)
-            state.was_slow |= damping != state.damping
-            state.damping = damping
+            if state.problem.loss.is_classification:  # else the model is exact
+                state.was_slow |= damping != state.damping
+                state.damping = damping
             state.coef[chosen] = trial
             state.margins, state.shift = margins, shift
             state.refresh()
