@@ -9,10 +9,25 @@ __version__ = installed_version()
 
 from snapml.estimators import (  # after the check
     ElasticNet,
+    ElasticNetCV,
     Lasso,
+    LassoCV,
     LinearSVC,
     LogisticRegression,
     Ridge,
+    enet_path,
+    lasso_path,
 )
 
-__all__ = ["ElasticNet", "Lasso", "LinearSVC", "LogisticRegression", "Ridge", "__version__"]
+__all__ = [
+    "ElasticNet",
+    "ElasticNetCV",
+    "Lasso",
+    "LassoCV",
+    "LinearSVC",
+    "LogisticRegression",
+    "Ridge",
+    "__version__",
+    "enet_path",
+    "lasso_path",
+]

@@ -191,7 +191,7 @@ void with_compressed(const Rows& rows, Call call) {
 void count_entries_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& positions,
                       int64 n_kept, const AnyArray& counts) {
   const int64* kept = positions_argument(positions, rows.n_cols(), n_kept);
-  int64* result = vector_argument<int64>(counts, "counts", pool.size() * n_kept);
+  int64* result = vector_argument<int64>(counts, "counts", pool.size() * (n_kept + 1));
   with_compressed(rows, [&](const auto& view, Interrupt& interrupt) {
     count_entries(view, kept, n_kept, result, pool, interrupt);
   });
@@ -202,7 +202,7 @@ void fill_columns_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& po
                      int64 n_kept, const AnyArray& offsets, const AnyArray& indices,
                      std::optional<AnyArray> values) {
   const int64* kept = positions_argument(positions, rows.n_cols(), n_kept);
-  int64* next = vector_argument<int64>(offsets, "offsets", pool.size() * n_kept);
+  int64* next = vector_argument<int64>(offsets, "offsets", pool.size() * (n_kept + 1));
   const int64 size = static_cast<int64>(indices.size());
   with_compressed(rows, [&](const auto& view, Interrupt& interrupt) {
     using Real = typename std::decay_t<decltype(view)>::Real;

@@ -61,36 +61,37 @@ void weighted_block(const DenseView<Real>& view, int64 first, int64 count, const
   });
 }
 
-// How many entries of each kept column every worker's rows hold; counts is workers x n_kept.
+// How many entries of each kept column every worker's rows hold; counts is workers x (n_kept + 1),
+// and entries of other columns count in the first place: a branch would be guessed wrong too often.
 template <class Real, class Index>
 void count_entries(const CompressedView<Real, Index>& view, const int64* positions, int64 n_kept,
                    int64* counts, ThreadPool& pool, Interrupt& interrupt) {
   pool.run([&](int worker) {
-    int64* const mine = counts + worker * n_kept;
-    for (int64 p = 0; p < n_kept; ++p) mine[p] = 0;
+    int64* const mine = counts + worker * (n_kept + 1);
+    for (int64 p = 0; p <= n_kept; ++p) mine[p] = 0;
     for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
                  [&](int64, const auto& row) {
                    for (int64 k = 0; k < row.n_stored; ++k) {
-                     const int64 p = positions[row.indices[k]];
-                     if (p >= 0) ++mine[p];
+                     ++mine[positions[row.indices[k]] + 1];
                    }
                  });
   });
 }
 
-// Fills compressed columns; offsets (workers x n_kept) say where each worker writes next.
+// Fills compressed columns; offsets (workers x (n_kept + 1)) say where each worker writes next. The
+// first of each is one place for the entries of all other columns.
 template <class Real, class Index, class RowIndex>
 void fill_columns(const CompressedView<Real, Index>& view, const int64* positions, int64 n_kept,
                   int64* offsets, RowIndex* indices, Real* values, ThreadPool& pool,
                   Interrupt& interrupt) {
   pool.run([&](int worker) {
-    int64* const next = offsets + worker * n_kept;
+    int64* const next = offsets + worker * (n_kept + 1);
     for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
                  [&](int64 i, const auto& row) {
                    for (int64 k = 0; k < row.n_stored; ++k) {
                      const int64 p = positions[row.indices[k]];
-                     if (p < 0) continue;
-                     const int64 at = next[p]++;
+                     const int64 at = next[p + 1];
+                     next[p + 1] += p >= 0;
                      indices[at] = static_cast<RowIndex>(i);
                      if (values != nullptr) values[at] = row.values[k];
                    }
@@ -107,17 +108,21 @@ void sparse_gram(const CompressedView<Real, Index>& view, const int64* positions
                  ThreadPool& pool, Interrupt& interrupt) {
   pool.run([&](int worker) {
     std::vector<std::pair<int64, double>> kept;
+    std::size_t n = 0;
     for_each_row(view, {0, view.n_rows}, interrupt, worker, [&](int64 i, const auto& row) {
       if (curvatures[i] == 0) return;
-      kept.clear();
+      n = 0;
+      kept.resize(static_cast<std::size_t>(row.n_stored) + 1);
       for (int64 k = 0; k < row.n_stored; ++k) {
         const int64 p = positions[row.indices[k]];
         const Real entry = row.values == nullptr ? row.constant : row.values[k];
-        if (p >= 0) kept.emplace_back(p, static_cast<double>(entry));
+        kept[n] = {p, static_cast<double>(entry)};
+        n += p >= 0;  // no branch: it would be guessed wrong too often
       }
-      if (constant_at >= 0) kept.emplace_back(constant_at, constant);
-      if (!std::is_sorted(kept.begin(), kept.end())) std::sort(kept.begin(), kept.end());
-      for (std::size_t a = 0; a < kept.size(); ++a) {
+      if (constant_at >= 0) kept[n++] = {constant_at, constant};
+      const auto end = kept.begin() + static_cast<std::ptrdiff_t>(n);
+      if (!std::is_sorted(kept.begin(), end)) std::sort(kept.begin(), end);
+      for (std::size_t a = 0; a < n; ++a) {
         if (kept[a].first % pool.size() != worker) continue;
         double* const target = out + kept[a].first * n_kept;
         const double scale = curvatures[i] * kept[a].second;

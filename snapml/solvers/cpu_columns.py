@@ -39,9 +39,7 @@ class CpuColumns:
         If indices or offsets lead outside the matrix.
     """
 
-    def __init__(
-        self, problem: Problem, dataset: Dataset, *, n_threads: int | None = None
-    ) -> None:
+    def __init__(self, problem: Problem, dataset: Dataset, *, n_threads: int | None = None) -> None:
         self.problem = problem
         self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
         self.pool = _native.ThreadPool(self.n_threads)
@@ -225,7 +223,7 @@ class CpuColumns:
     @staticmethod
     def blas_limit() -> Any:
         """Return a context in which matrix products stay on the thread that asks for them."""
-        return _blas().limit(limits=1, user_api="blas")
+        return _blas().limit(limits=1)
 
 
 def penalty_value(penalty: Penalty, coef: np.ndarray) -> float:
@@ -243,9 +241,7 @@ def penalty_value(penalty: Penalty, coef: np.ndarray) -> float:
     float
         Infinity where a coefficient is forbidden.
     """
-    return float(
-        _native.elastic_net_value(coef, penalty.l1, penalty.l2, penalty.is_positive)
-    )
+    return float(_native.elastic_net_value(coef, penalty.l1, penalty.l2, penalty.is_positive))
 
 
 def penalty_conjugate(penalty: Penalty, vector: np.ndarray) -> float:
@@ -263,15 +259,13 @@ def penalty_conjugate(penalty: Penalty, vector: np.ndarray) -> float:
     float
         Infinity where vector is not feasible.
     """
-    return float(
-        _native.elastic_net_conjugate(vector, penalty.l1, penalty.l2, penalty.is_positive)
-    )
+    return float(_native.elastic_net_conjugate(vector, penalty.l1, penalty.l2, penalty.is_positive))
 
 
 @functools.cache
 def _blas() -> threadpoolctl.ThreadpoolController:
     """Return the controller of the loaded BLAS; to look for it takes a millisecond."""
-    return threadpoolctl.ThreadpoolController()
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
 def _checked_rows(matrix: Matrix, pool: _native.ThreadPool) -> tuple[Matrix, _native.Rows]:

@@ -128,14 +128,20 @@ class SparseColumns:
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         """Return the columns' sum weighted by `coef`."""
+        if self._native is None:  # one read of the rows costs less than to pack their columns
+            full = np.zeros(self._engine.n_cols)
+            full[self.columns] = coef
+            return self._engine.product(full)
         out = np.zeros(self._engine.n_rows)
-        _native.columns_product(self.native, coef, out)
+        _native.columns_product(self._native, coef, out)
         return out
 
     def adjoint(self, vector: np.ndarray) -> np.ndarray:
         """Return the columns' products with a vector."""
+        if self._native is None:
+            return self._engine.adjoint(vector)[self.columns]
         out = np.empty(self.n_cols)
-        _native.columns_adjoint(self._engine.pool, self.native, vector, out)
+        _native.columns_adjoint(self._engine.pool, self._native, vector, out)
         return out
 
     def gram(self, curvatures: np.ndarray, sums: np.ndarray | None) -> np.ndarray:
@@ -158,26 +164,32 @@ class SparseColumns:
 
     def _pack(self) -> _native.Columns:
         engine = self._engine
-        counts = np.zeros((engine.n_threads, self.n_cols), dtype=np.int64)
+        counts = np.zeros((engine.n_threads, self.n_cols + 1), dtype=np.int64)
         _native.count_entries(engine.pool, engine.rows, self._positions, self.n_cols, counts)
         if self._has_constant:
             counts[0, -1] = engine.n_rows
-        indptr = np.append(0, np.cumsum(counts.sum(axis=0)))
+        counts[:, 0] = 0
+        indptr = np.cumsum(counts.sum(axis=0))
         self.n_stored = int(indptr[-1])
-        offsets = indptr[:-1] + np.vstack([np.zeros_like(counts[:1]), counts[:-1].cumsum(axis=0)])
+        offsets = np.append(0, indptr[:-1]) + np.vstack(
+            [np.zeros_like(counts[:1]), counts[:-1].cumsum(axis=0)]
+        )
+        offsets[:, 0] = self.n_stored + np.arange(engine.n_threads)  # for what is left out
+        n_slots = self.n_stored + engine.n_threads
         is_narrow = engine.n_rows <= np.iinfo(np.int32).max
-        indices = np.empty(self.n_stored, dtype=np.int32 if is_narrow else np.int64)
+        indices = np.zeros(n_slots, dtype=np.int32 if is_narrow else np.int64)
         is_constant = engine.rows.is_constant
-        values = None if is_constant else np.empty(self.n_stored, dtype=engine.dtype)
+        values = None if is_constant else np.zeros(n_slots, dtype=engine.dtype)
         kept = (self._positions, self.n_cols)
         _native.fill_columns(engine.pool, engine.rows, *kept, offsets, indices, values)
         entry = _constant_entry(engine.matrix) if is_constant else 1.0
         if self._has_constant:
-            indices[indptr[-2] :] = np.arange(engine.n_rows)
+            own = slice(int(indptr[-2]), int(indptr[-1]))
+            indices[own] = np.arange(engine.n_rows)
             if values is None and entry != engine.tau:
-                values = np.full(self.n_stored, entry, dtype=engine.dtype)
+                values = np.full(n_slots, entry, dtype=engine.dtype)
             if values is not None:
-                values[indptr[-2] :] = engine.tau
+                values[own] = engine.tau
         is_wide = engine.dtype == np.float64
         return _native.Columns.sparse(
             engine.pool, indptr, indices, values, entry, is_wide, engine.n_rows

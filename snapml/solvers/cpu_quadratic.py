@@ -15,8 +15,10 @@ from snapml.solvers.cpu_packed import DenseChunk, SparseColumns, dense_gram
 __all__ = ["Model", "WorkingSet", "working_set"]
 
 _MOST_GRAM_COLUMNS = 6000
+_MOST_SPARSE_GRAM = 400
 _MOST_SWEEPS = 1000
 _SWEEPS_PER_NEWTON = 12
+_SWEEPS_PER_MODEL = 60  # of one that the next Newton step replaces
 # Share of the curvature that may have changed since a Gram matrix was formed: the step is then a
 # little shorter of the minimum, and a new matrix costs far more than another step.
 _MOST_DRIFT = 0.15
@@ -145,9 +147,8 @@ class _GramSet:
         return np.concatenate([chunk.adjoint(vector) for chunk in self._chunks])
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
-        with self._engine.blas_limit():
-            gram = self._gram_for(model.curvatures, model.must_be_fresh)
-            return _minimise_on_gram(gram, model, coef, target)
+        gram = self._gram_for(model.curvatures, model.must_be_fresh)
+        return _minimise_on_gram(gram, model, coef, target)
 
     def _gram_for(self, curvatures: np.ndarray, must_be_fresh: bool) -> np.ndarray:
         """Return the Gram matrix of the model, an old one where curvatures have changed little."""
@@ -204,14 +205,13 @@ class _SparseSet:
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
         is_free = self._engine.problem.intercept is Intercept.FREE
-        if len(self.columns) > 400:
+        if len(self.columns) > _MOST_SPARSE_GRAM:
             return _minimise_on_columns(
                 self._engine, self._packed.native, model, coef, target, is_free
             )
         sums = self.adjoint(model.curvatures) if is_free else None
         gram = self._packed.gram(model.curvatures, sums)
-        with self._engine.blas_limit():
-            return _minimise_on_gram(gram, model, coef, target)
+        return _minimise_on_gram(gram, model, coef, target)
 
 
 class _ColumnSet:
@@ -249,7 +249,8 @@ def _minimise_on_columns(
 ) -> np.ndarray:
     """Descend on the columns themselves."""
     h = model.curvatures
-    if engine.has_equal_weights and not engine.problem.loss.is_classification:
+    is_exact = not engine.problem.loss.is_classification
+    if engine.has_equal_weights and is_exact:
         states, weight = np.zeros(engine.n_rows, dtype=engine.dtype), float(h[0])
     else:
         states, weight = np.zeros((engine.n_rows, 2), dtype=engine.dtype), 0.0
@@ -273,7 +274,7 @@ def _minimise_on_columns(
         penalty.l1,
         penalty.l2,
         penalty.is_positive,
-        _MOST_SWEEPS,
+        _MOST_SWEEPS if is_exact else _SWEEPS_PER_MODEL,
         target,
     )
     return found
@@ -346,9 +347,7 @@ def feasible_scale(penalty: Penalty, point: np.ndarray) -> float:
     return 1.0 if largest <= penalty.l1 else penalty.l1 / largest
 
 
-def _newton_step(
-    gram: np.ndarray, model: Model, found: np.ndarray, gradient: np.ndarray
-) -> bool:
+def _newton_step(gram: np.ndarray, model: Model, found: np.ndarray, gradient: np.ndarray) -> bool:
     """Minimise over the support with its signs kept; return whether that moved anything."""
     penalty = model.penalty
     support = np.flatnonzero(found)

@@ -24,6 +24,7 @@ __all__ = ["solve"]
 
 _FIRST_COLUMNS = 100
 _GROWTH = 2.0
+_ALL_COLUMNS = 400  # so few are taken all at once
 _MOST_STEPS = 10  # of Newton's method on one working set
 _INNER_SHARE = 0.1  # of the gap that a step on the working set may leave
 _ARMIJO = 1e-4
@@ -58,6 +59,13 @@ def solve(
     FitResult
         The model with its certificate.
     """
+    with engine.blas_limit():
+        return _solve(engine, communicator, rule, start)
+
+
+def _solve(
+    engine: CpuColumns, communicator: Communicator, rule: StoppingRule, start: FitResult | None
+) -> FitResult:
     state = _State(engine, communicator, start)
     progress = Progress(rule)
     share, growth, stalled, least = _INNER_SHARE, _GROWTH, 0, math.inf
@@ -77,7 +85,8 @@ def solve(
             break
         least = min(least, state.gap)
         state.was_slow = not state.gap < 0.2 * gap_before
-        growth = growth if state.gap < 0.5 * gap_before else min(64.0, 2.0 * growth)
+        if engine.is_sparse and not state.gap < 0.5 * gap_before:
+            growth = min(64.0, 2.0 * growth)  # sparse columns cost little, dense ones their Gram
         engine.kept_set = working_set(engine, _choose(state, growth), engine.kept_set)
         target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
         target = 0.1 * state.gap if has_converged else target
@@ -259,7 +268,7 @@ def _choose(state: _State, growth: float) -> np.ndarray:
     engine, penalty, n = state.engine, state.problem.penalty, state.engine.n_cols
     support = np.flatnonzero(state.coef)
     count = int(max(_FIRST_COLUMNS, growth * len(support)))
-    if 2 * count >= n and (n <= 2000 or 2 * len(support) > n):
+    if count >= n or (2 * count >= n and n <= _ALL_COLUMNS):
         return np.arange(n)
     sums, squares = engine.moments()
     if state.problem.intercept is Intercept.FREE:
@@ -299,9 +308,7 @@ def _improve(state: _State, columns: WorkingSet, target: float) -> bool:
     return has_moved
 
 
-def _search_line(
-    state: _State, columns: WorkingSet, slopes: np.ndarray, found: np.ndarray
-) -> bool:
+def _search_line(state: _State, columns: WorkingSet, slopes: np.ndarray, found: np.ndarray) -> bool:
     """Move towards `found` as far as lowers the objective enough; return whether it moved."""
     chosen, penalty = columns.columns, state.problem.penalty
     coef = state.coef[chosen]
@@ -319,7 +326,9 @@ def _search_line(
         shift = state.best_shift(margins, state.shift)
         penalised = penalty_value(penalty, trial) + rest
         objective = state.loss_at(margins, shift) + penalised
-        promise = float(slopes @ step) + penalty_value(penalty, trial) - penalty_value(penalty, coef)
+        promise = (
+            float(slopes @ step) + penalty_value(penalty, trial) - penalty_value(penalty, coef)
+        )
         # Below the rounding of the sums nothing can be seen of a gain, nor of a loss.
         noise = _ROUNDING * abs(state.objective)
         if objective <= state.objective + max(_ARMIJO * promise, -noise) + noise:

@@ -16,7 +16,13 @@ from snapml import _native
 PACKAGE = Path(snapml.__file__).parent
 ROOT = PACKAGE.parent
 OPTIONAL = {"cupy", "mpi4py", "pyspark", "matplotlib", "pyarrow", "pandas", "polars"}
-MAY_IMPORT_NATIVE = {"solvers/cpu_engine.py", "solvers/threads.py"}
+MAY_IMPORT_NATIVE = {
+    "solvers/cpu_columns.py",
+    "solvers/cpu_engine.py",
+    "solvers/cpu_packed.py",
+    "solvers/cpu_quadratic.py",
+    "solvers/threads.py",
+}
 
 
 def test_layers_import_only_what_lies_below_them():
