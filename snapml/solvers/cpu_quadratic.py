@@ -369,10 +369,7 @@ def _newton_step(gram: np.ndarray, model: Model, found: np.ndarray, gradient: np
         length = np.min(-found[support][is_crossing] / direction[is_crossing])
         short = found[support] + length * direction
         trials.append(np.where(short * signs > 0.0, short, 0.0))
-    for trial in trials:
-        if _take(gram, support, trial, penalty, found, gradient):
-            return True
-    return False
+    return any(_take(gram, support, trial, penalty, found, gradient) for trial in trials)
 
 
 def _take(
