@@ -8,6 +8,10 @@ from snapml._distribution import installed_version
 __version__ = installed_version()
 
 from snapml.estimators import (  # after the check
+    ElasticNet,
+    ElasticNetCV,
+    Lasso,
+    LassoCV,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
@@ -16,9 +20,15 @@ from snapml.estimators import (  # after the check
     RidgeClassifier,
     RidgeClassifierCV,
     RidgeCV,
+    enet_path,
+    lasso_path,
 )
 
 __all__ = [
+    "ElasticNet",
+    "ElasticNetCV",
+    "Lasso",
+    "LassoCV",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
@@ -28,4 +38,6 @@ __all__ = [
     "RidgeClassifier",
     "RidgeClassifierCV",
     "__version__",
+    "enet_path",
+    "lasso_path",
 ]

@@ -89,6 +89,27 @@ def curvatures(
     margins: np.ndarray[Any, Any],
     out: np.ndarray[Any, Any],
 ) -> None: ...
+
+class Columns:
+    """Checked columns of a matrix; keeps their arrays alive."""
+
+    @staticmethod
+    def sparse(
+        pool: ThreadPool,
+        indptr: np.ndarray[Any, Any],
+        indices: np.ndarray[Any, Any],
+        values: np.ndarray[Any, Any] | None,
+        constant: float,
+        is_float64: bool,
+        n_rows: int,
+    ) -> Columns: ...
+    @staticmethod
+    def dense(values: np.ndarray[Any, Any], n_rows: int) -> Columns: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_cols(self) -> int: ...
+
 def inspect_rows(
     pool: ThreadPool, rows: Rows, row_norms_sq: np.ndarray[Any, Any] | None
 ) -> tuple[bool, bool, float]: ...
@@ -142,6 +163,144 @@ def margins(
     intercept: float,
     out: np.ndarray[Any, Any],
 ) -> None: ...
+def loss_derivatives(
+    pool: ThreadPool,
+    loss: str,
+    labels: np.ndarray[Any, Any],
+    row_weights: np.ndarray[Any, Any] | None,
+    weight: float,
+    margins: np.ndarray[Any, Any],
+    shift: float,
+    gradients: np.ndarray[Any, Any] | None,
+    curvatures: np.ndarray[Any, Any] | None,
+) -> tuple[float, float, float]: ...
+def dual_terms(
+    pool: ThreadPool,
+    loss: str,
+    labels: np.ndarray[Any, Any],
+    row_weights: np.ndarray[Any, Any] | None,
+    weight: float,
+    gradients: np.ndarray[Any, Any],
+    scale: float,
+) -> float: ...
+def adjoint_product(
+    pool: ThreadPool,
+    rows: Rows,
+    vector: np.ndarray[Any, Any],
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def product(
+    pool: ThreadPool,
+    rows: Rows,
+    coef: np.ndarray[Any, Any],
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def column_moments(
+    pool: ThreadPool,
+    rows: Rows,
+    row_weights: np.ndarray[Any, Any] | None,
+    weight: float,
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def pack_dense(
+    pool: ThreadPool,
+    rows: Rows,
+    columns: np.ndarray[Any, Any],
+    constant: float,
+    by_columns: bool,
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def weighted_block(
+    pool: ThreadPool,
+    rows: Rows,
+    first: int,
+    count: int,
+    mean: np.ndarray[Any, Any],
+    root: np.ndarray[Any, Any],
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def count_entries(
+    pool: ThreadPool,
+    rows: Rows,
+    positions: np.ndarray[Any, Any],
+    n_kept: int,
+    counts: np.ndarray[Any, Any],
+) -> None: ...
+def fill_columns(
+    pool: ThreadPool,
+    rows: Rows,
+    positions: np.ndarray[Any, Any],
+    n_kept: int,
+    offsets: np.ndarray[Any, Any],
+    indices: np.ndarray[Any, Any],
+    values: np.ndarray[Any, Any] | None,
+) -> None: ...
+def sparse_gram(
+    pool: ThreadPool,
+    rows: Rows,
+    positions: np.ndarray[Any, Any],
+    n_kept: int,
+    constant_at: int,
+    constant: float,
+    curvatures: np.ndarray[Any, Any],
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def column_curvatures(
+    columns: Columns,
+    states: np.ndarray[Any, Any],
+    weight: float,
+    sums: np.ndarray[Any, Any],
+    squares: np.ndarray[Any, Any],
+) -> None: ...
+def columns_adjoint(
+    pool: ThreadPool,
+    columns: Columns,
+    vector: np.ndarray[Any, Any],
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def columns_product(
+    columns: Columns,
+    coef: np.ndarray[Any, Any],
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def column_descent(
+    columns: Columns,
+    states: np.ndarray[Any, Any],
+    weight: float,
+    slopes: np.ndarray[Any, Any],
+    curvatures: np.ndarray[Any, Any],
+    sums: np.ndarray[Any, Any] | None,
+    total: float,
+    coef: np.ndarray[Any, Any],
+    l1: float,
+    l2: float,
+    is_positive: bool,
+    max_sweeps: int,
+    enough: float,
+) -> tuple[int, bool]: ...
+def gram_descent(
+    gram: np.ndarray[Any, Any],
+    ridge: np.ndarray[Any, Any],
+    l1: float,
+    l2: float,
+    is_positive: bool,
+    coef: np.ndarray[Any, Any],
+    gradient: np.ndarray[Any, Any],
+    max_sweeps: int,
+    enough: float,
+) -> tuple[int, bool]: ...
+def elastic_net_value(
+    w: np.ndarray[Any, Any],
+    l1: float,
+    l2: float,
+    is_positive: bool,
+) -> float: ...
+def elastic_net_conjugate(
+    v: np.ndarray[Any, Any],
+    l1: float,
+    l2: float,
+    is_positive: bool,
+) -> float: ...
 def get_thread_limit() -> int: ...
 def core_loss(loss: str, quantity: str, x: float, y: float, is_float64: bool) -> float: ...
 def core_step(

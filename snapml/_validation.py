@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 
 __all__ = [
+    "as_matrix",
     "check_classes",
     "check_finite_in",
     "check_fit_input",
@@ -79,7 +80,7 @@ def check_fit_input(
         return _contiguous(X), y
     X, y = _validated(estimator, X, y, reset=True, ensure_all_finite=False, **target_checks)
     assert_all_finite(y, input_name="y", estimator_name=type(estimator).__name__)
-    return _as_matrix(X), y
+    return as_matrix(X), y
 
 
 def check_predict_input(estimator: Any, X: Any) -> Matrix:
@@ -107,7 +108,7 @@ def check_predict_input(estimator: Any, X: Any) -> Matrix:
             assert_all_finite(X.values, estimator_name=type(estimator).__name__, input_name="X")
         return _contiguous(X)
     X = _validated(estimator, X, reset=False)
-    return _as_matrix(X)
+    return as_matrix(X)
 
 
 def raise_non_finite(estimator: Any, X: Any) -> NoReturn:
@@ -370,8 +371,19 @@ def _contiguous(X: CompressedMatrix) -> CompressedMatrix:
     return CompressedMatrix(indptr, indices, X.n_features, values, X.dtype)
 
 
-def _as_matrix(X: Any) -> Matrix:
-    """Return validated data in one of our containers."""
+def as_matrix(X: Any) -> Matrix:
+    """Return validated data in one of our containers.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix
+        float32 or float64.
+
+    Returns
+    -------
+    Matrix
+        Over the same memory where its layout serves.
+    """
     if issparse(X):
         return _contiguous(CompressedMatrix(X.indptr, X.indices, X.shape[1], X.data))
     itemsize = X.dtype.itemsize

@@ -1,13 +1,19 @@
 """Estimators under scikit-learn's names."""
 
+from snapml.estimators.coordinate_regression import ElasticNet, Lasso
 from snapml.estimators.linear_regression import LinearRegression
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.logistic_regression_cv import LogisticRegressionCV
+from snapml.estimators.regularization_path import ElasticNetCV, LassoCV, enet_path, lasso_path
 from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.estimators.ridge_cv import RidgeClassifierCV, RidgeCV
 from snapml.estimators.support_vector_machine import LinearSVC
 
 __all__ = [
+    "ElasticNet",
+    "ElasticNetCV",
+    "Lasso",
+    "LassoCV",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
@@ -16,4 +22,6 @@ __all__ = [
     "RidgeCV",
     "RidgeClassifier",
     "RidgeClassifierCV",
+    "enet_path",
+    "lasso_path",
 ]

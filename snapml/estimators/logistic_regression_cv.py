@@ -349,7 +349,7 @@ class LogisticRegressionCV(LogisticRegression):
                 )
             return [1.0 if self.penalty == "l1" else None]
         values = list(given)
-        numbers_in_range = [isinstance(v, numbers.Real) and 0 <= v <= 1 for v in values]
+        numbers_in_range = [isinstance(v, numbers.Real) and 0 <= float(v) <= 1 for v in values]
         if not values or not all(numbers_in_range):
             raise ValueError(
                 "l1_ratios must be an array-like of numbers between 0 and 1; got "

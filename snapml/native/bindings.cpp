@@ -31,8 +31,9 @@ extern "C" __attribute__((visibility("default"))) void snapml_set_num_threads(in
 
 namespace snapml::native {
 
-void bind_core(nb::module_& m);    // core_bindings.cpp
-void bind_primal(nb::module_& m);  // primal_bindings.cpp
+void bind_core(nb::module_& m);     // core_bindings.cpp
+void bind_primal(nb::module_& m);   // primal_bindings.cpp
+void bind_columns(nb::module_& m);  // column_bindings.cpp
 
 namespace {
 
@@ -389,6 +390,7 @@ NB_MODULE(_native, m) {
   m.def("get_thread_limit", &snapml_get_num_threads);
   bind_core(m);
   bind_primal(m);
+  bind_columns(m);
 }
 
 }  // namespace snapml::native

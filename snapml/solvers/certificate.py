@@ -8,6 +8,7 @@ epochs before it suffered (docs/algorithms.md, section 6).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import Engine
 
-__all__ = ["Certificate", "certified_gap", "certify"]
+__all__ = ["Certificate", "certified_gap", "certify", "minimise_shift"]
 
 # Rounding of the float64 sums themselves, relative to the terms; no gap is reported below it.
 _SUM_ROUNDING = 2.0**-50
@@ -125,12 +126,34 @@ def _feasible_scales(engine: Engine, communicator: Communicator) -> tuple[float,
 
 
 def _best_shift(engine: Engine, communicator: Communicator) -> float:
-    """Return the shift of all margins that minimises the loss, by bracketed Newton steps."""
-    shift, reach = engine.offset, 1.0
+    """Return the shift of all margins that minimises the loss."""
+
+    def slope(shift: float) -> tuple[float, float]:
+        sums = communicator.allreduce_sum(np.array(engine.loss_slope(shift)))
+        return float(sums[0]), float(sums[1])
+
+    return minimise_shift(slope, engine.offset)
+
+
+def minimise_shift(slope_of: Callable[[float], tuple[float, float]], start: float) -> float:
+    """Return where a convex function of one number is least, by bracketed Newton steps.
+
+    Parameters
+    ----------
+    slope_of : callable
+        Returns the first two derivatives.
+    start : float
+        First guess.
+
+    Returns
+    -------
+    float
+        Accurate to 1e-9 or better: the last Newton step is no longer than that.
+    """
+    shift, reach = start, 1.0
     low, high = -math.inf, math.inf
     for _ in range(200):
-        sums = communicator.allreduce_sum(np.array(engine.loss_slope(shift)))
-        slope, curvature = float(sums[0]), float(sums[1])
+        slope, curvature = slope_of(shift)
         if slope == 0.0:
             break
         low, high = (low, shift) if slope > 0.0 else (shift, high)

@@ -22,7 +22,7 @@ from snapml.solvers.threads import limit_blas_threads, resolve_n_threads
 
 __all__ = ["LeastSquaresResult", "is_direct", "solve_least_squares"]
 
-# The largest matrix of scalar products that is formed and factorised: 128 MiB, some seconds.
+# The largest matrix of scalar products that is formed and factorised: beyond, iterations win.
 _MAX_ORDER = 1024
 # Normal equations lose twice the digits; with refinement on the residual they lose none while
 # their condition number stays below this.

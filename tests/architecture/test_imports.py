@@ -20,6 +20,9 @@ MAY_IMPORT_NATIVE = {
     "solvers/cpu_engine.py",
     "solvers/cpu_primal_engine.py",
     "solvers/cpu_rows.py",
+    "solvers/cpu_columns.py",
+    "solvers/cpu_packed.py",
+    "solvers/cpu_quadratic.py",
     "solvers/threads.py",
 }
 

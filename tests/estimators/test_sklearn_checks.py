@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from snapml import LinearSVC, LogisticRegression, Ridge
+from snapml import ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearSVC, LogisticRegression, Ridge
 
 
 # scikit-learn runs the checks of its own estimators with this warning off too: some of them set
@@ -16,6 +16,10 @@ from snapml import LinearSVC, LogisticRegression, Ridge
         LinearSVC(),
         LinearSVC(loss="hinge"),
         Ridge(),
+        Lasso(),
+        ElasticNet(),
+        LassoCV(),
+        ElasticNetCV(),
     ]
 )
 def test_scikit_learn_check_passes(estimator, check):

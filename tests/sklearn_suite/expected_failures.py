@@ -104,7 +104,7 @@ EXPECTED_FAILURES: tuple[ExpectedFailure, ...] = (
         _LOGISTIC,
         "test_liblinear_with_large_values",
         LIMIT,
-        "liblinear freezes on entries above 1e30; here such X is fitted, or refused if it overflows",
+        "liblinear freezes above 1e30; here such X is fitted, or refused if it overflows",
     ),
     ExpectedFailure(
         _LOGISTIC,

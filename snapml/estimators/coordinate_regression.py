@@ -1,0 +1,522 @@
+"""Least squares with an L1 or elastic net penalty."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from snapml._validation import (
+    check_fit_input,
+    check_positive,
+    check_sample_weight,
+    raise_non_finite,
+)
+from snapml.data import Dataset, Matrix
+from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
+from snapml.problems import Intercept, Penalty, Problem, Squared
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_columns import CpuColumns
+from snapml.solvers.cpu_rows import NonFiniteError
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.working_set_descent import solve
+
+__all__ = ["ElasticNet", "Lasso", "mean_dataset", "penalty_of", "solve_path"]
+
+
+def penalty_of(alpha: float, l1_ratio: float, is_positive: bool) -> Penalty:
+    """Return R(w) = alpha l1_ratio ||w||_1 + alpha (1 - l1_ratio) ||w||^2 / 2.
+
+    Parameters
+    ----------
+    alpha, l1_ratio : float
+        scikit-learn's parameters.
+    is_positive : bool
+        Whether negative coefficients are forbidden.
+
+    Returns
+    -------
+    Penalty
+        The penalty.
+    """
+    return Penalty(alpha * l1_ratio, alpha * (1.0 - l1_ratio), is_positive)
+
+
+def mean_dataset(matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> Dataset:
+    """Return a dataset whose row weights add up to 1: the loss is then a mean.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        Rows.
+    y : ndarray of shape (n_rows,)
+        Targets.
+    weights : ndarray of shape (n_rows,) or None
+        Sample weights.
+
+    Returns
+    -------
+    Dataset
+        In the matrix's dtype.
+    """
+    with np.errstate(over="ignore"):  # refused as not finite
+        labels = np.ascontiguousarray(y, dtype=matrix.dtype)
+    if not np.isfinite(labels).all():
+        raise ValueError(f"y: expected numbers that are finite in {matrix.dtype}")
+    if weights is None:
+        return Dataset(matrix, labels, None, 1.0 / matrix.shape[0])
+    shares = weights / weights.sum(dtype=np.float64)
+    return Dataset(matrix, labels, shares.astype(matrix.dtype), 1.0)
+
+
+def solve_path(
+    dataset: Dataset,
+    penalties: list[Penalty],
+    rule: StoppingRule,
+    communicator: Communicator,
+    *,
+    has_intercept: bool,
+    n_threads: int | None,
+    start: FitResult | None = None,
+) -> list[FitResult]:
+    """Solve one problem after the other, each from the last one's model.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Rows, targets and weights.
+    penalties : list of Penalty
+        From strong to weak, for speed.
+    rule : StoppingRule
+        Bounds of each fit.
+    communicator : Communicator
+        Adds up over the shards.
+    has_intercept : bool
+        Whether b is fitted.
+    n_threads : int or None
+        Threads to use.
+    start : FitResult or None, default=None
+        Model to start from.
+
+    Returns
+    -------
+    list of FitResult
+        One per penalty.
+
+    Raises
+    ------
+    NonFiniteError
+        If the matrix holds NaN or infinity.
+    ValueError
+        If a number overflows.
+    """
+    intercept = Intercept.FREE if has_intercept else Intercept.NONE
+    problem = Problem(Squared(), intercept)
+    engine = CpuColumns(problem, dataset, n_threads=n_threads)
+    results = []
+    for penalty in penalties:
+        engine.problem = replace(problem, penalty=penalty)
+        start = solve(engine, communicator, rule, start)
+        if not math.isfinite(start.objective):
+            raise ValueError(
+                f"the fit overflowed {dataset.labels.dtype}: scale the features, or regularise more"
+            )
+        results.append(start)
+    return results
+
+
+class ElasticNet(RegressorMixin, LinearEstimator):
+    """Linear least squares with an L1 and an L2 penalty.
+
+    Minimises, with weights s_i = sample_weight_i / sum(sample_weight), ::
+
+        1/2 sum_i s_i (x_i.w + b - y_i)^2
+        + alpha l1_ratio ||w||_1 + alpha (1 - l1_ratio) / 2 ||w||^2
+
+    which is scikit-learn's objective and objective (1) of docs/notation.md with ``c_i = s_i``.
+    Solved by Newton steps on working sets of columns with a certified duality gap.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Regularisation strength, positive.
+    l1_ratio : float, default=0.5
+        Share of the L1 penalty, between 0 and 1.
+    fit_intercept : bool, default=True
+        Whether to fit b, which is not penalised.
+    precompute : bool or array-like, default=False
+        Has no effect: Gram matrices are formed where they save time.
+    max_iter : int, default=1000
+        Most reads of the data.
+    copy_X : bool, default=True
+        Has no effect: X is never changed.
+    tol : float, default=1e-8
+        Stop once the certified duality gap is at most `tol` times the objective.
+    warm_start : bool, default=False
+        Whether to start from the last fit's coefficients.
+    positive : bool, default=False
+        Whether to forbid negative coefficients.
+    random_state : int, RandomState instance or None, default=None
+        Has no effect: nothing is drawn.
+    selection : {'cyclic', 'random'}, default='cyclic'
+        Both give the same answer.
+    n_threads : int or None, default=None
+        Threads to use; None means all that the process may use, fewer on small data.
+    deterministic : bool, default=True
+        Has no effect: equal fits with equal `n_threads` give equal bits.
+    device_ids : None
+        GPUs are not supported in this version.
+    verbose : int, default=0
+        Log progress every `verbose` reads to the logger ``snapml``.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        w, in the dtype of X (float64 where X is not float32).
+    sparse_coef_ : csr_matrix of shape (1, n_features) or (n_targets, n_features)
+        The same, without its zeros.
+    intercept_ : float or ndarray of shape (n_targets,)
+        b.
+    dual_gap_ : float or ndarray of shape (n_targets,)
+        Certified duality gap of each target.
+    gap_, objective_ : float
+        Certified duality gap and objective, summed over the targets.
+    n_iter_ : int or list of int
+        Reads of the data.
+    history_ : list of dict, or one such list per target
+        One entry per read: ``epoch``, ``time_s``, ``running_gap``, ``gap`` and ``objective``.
+    solver_ : str
+        What was run.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X has string names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from snapml import ElasticNet
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+    >>> ElasticNet(alpha=0.1).fit(X, [0.0, 1.0, 2.0]).coef_.round(3)
+    array([0.446, 0.446])
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        precompute: Any = False,
+        max_iter: int = 1000,
+        copy_X: bool = True,
+        tol: float = 1e-8,
+        warm_start: bool = False,
+        positive: bool = False,
+        random_state: Any = None,
+        selection: str = "cyclic",
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        device_ids: None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.precompute = precompute
+        self.max_iter = max_iter
+        self.copy_X = copy_X
+        self.tol = tol
+        self.warm_start = warm_start
+        self.positive = positive
+        self.random_state = random_state
+        self.selection = selection
+        self.n_threads = n_threads
+        self.deterministic = deterministic
+        self.device_ids = device_ids
+        self.verbose = verbose
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data; float32 and float64 are used in place, in any layout.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets; several are fitted one by one.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Weights of the rows; only their proportions matter.
+        check_input : bool, default=True
+            Has no effect: input is always checked.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If parameters or data are not as described; the message says what came.
+        NotImplementedError
+            For ``alpha=0``, which this version cannot solve yet.
+        """
+        penalty = self._penalty()
+        rule = self._stopping_rule(self.max_iter)
+        matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
+        weights = check_sample_weight(sample_weight, matrix)
+        targets = y.reshape(matrix.shape[0], -1).T
+        results = []
+        for k, target in enumerate(targets):
+            dataset = mean_dataset(matrix, target, weights)
+            start = self._last_fit(k, len(targets))
+            try:
+                results += solve_path(
+                    dataset,
+                    [penalty],
+                    self._resolved(rule, matrix),
+                    self._communicator(),
+                    has_intercept=bool(self.fit_intercept),
+                    n_threads=self.n_threads,
+                    start=start,
+                )
+            except NonFiniteError:
+                raise_non_finite(self, X)
+            warn_not_converged(results[-1], rule)
+        self._store(results, matrix)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            ``X @ coef_.T + intercept_``.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        ValueError
+            If X has another number of features than in fit, or is not finite.
+        """
+        scores = self._decision(X)
+        return scores if self.coef_.ndim == 2 else scores[:, 0]
+
+    @property
+    def sparse_coef_(self) -> Any:
+        """Coefficients without the zeros."""
+        return csr_matrix(self.coef_)
+
+    def _penalty(self) -> Penalty:
+        """Check the parameters of the objective and return the penalty."""
+        self._check_device()
+        alpha = check_positive("alpha", self.alpha, allow_zero=True)
+        l1_ratio = check_positive("l1_ratio", self.l1_ratio, allow_zero=True)
+        if math.isinf(alpha):
+            raise ValueError(f"alpha: expected a finite number, got {self.alpha!r}")
+        if l1_ratio > 1.0:
+            raise ValueError(f"l1_ratio: expected a number from 0 to 1, got {self.l1_ratio!r}")
+        if self.selection not in ("cyclic", "random"):
+            raise ValueError(f"selection: expected 'cyclic' or 'random', got {self.selection!r}")
+        if alpha == 0.0:
+            raise NotImplementedError(
+                "alpha=0: this version needs a penalty; a small alpha comes close, and "
+                "scikit-learn's LinearRegression solves it exactly"
+            )
+        return penalty_of(alpha, l1_ratio, bool(self.positive))
+
+    def _resolved(self, rule: StoppingRule, matrix: Matrix) -> StoppingRule:
+        return replace(rule, resolution=8.0 * float(np.finfo(matrix.dtype).eps))
+
+    def _last_fit(self, target: int, n_targets: int) -> FitResult | None:
+        """Return the model of the last fit as a start, None where there is none."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        coef = np.atleast_2d(np.asarray(self.coef_, dtype=np.float64))
+        if coef.shape != (n_targets, self.n_features_in_) or not np.isfinite(coef).all():
+            return None
+        intercept = float(np.atleast_1d(self.intercept_)[target]) if self.fit_intercept else 0.0
+        return start_from(coef[target], intercept)
+
+    def _store(self, results: list[FitResult], matrix: Matrix) -> None:
+        """Keep the model and what is certain about it."""
+        coef = np.vstack([result.coef for result in results])
+        intercept = np.array([result.intercept for result in results], dtype=matrix.dtype)
+        gaps = np.array([result.gap for result in results])
+        is_single = len(results) == 1
+        self.coef_ = coef[0] if is_single else coef
+        self.intercept_ = intercept[0] if is_single else intercept
+        self.dual_gap_ = gaps[0] if is_single else gaps
+        n_iter = [result.n_iter for result in results]
+        self.n_iter_ = n_iter[0] if is_single else n_iter
+        self._store_certificate(results)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class Lasso(ElasticNet):
+    """Linear least squares with an L1 penalty: `ElasticNet` with ``l1_ratio=1``.
+
+    Minimises, with weights s_i = sample_weight_i / sum(sample_weight), ::
+
+        1/2 sum_i s_i (x_i.w + b - y_i)^2 + alpha ||w||_1
+
+    which is scikit-learn's objective and objective (1) of docs/notation.md with ``c_i = s_i``.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Regularisation strength, positive.
+    fit_intercept : bool, default=True
+        Whether to fit b, which is not penalised.
+    precompute : bool or array-like, default=False
+        Has no effect: Gram matrices are formed where they save time.
+    copy_X : bool, default=True
+        Has no effect: X is never changed.
+    max_iter : int, default=1000
+        Most reads of the data.
+    tol : float, default=1e-8
+        Stop once the certified duality gap is at most `tol` times the objective.
+    warm_start : bool, default=False
+        Whether to start from the last fit's coefficients.
+    positive : bool, default=False
+        Whether to forbid negative coefficients.
+    random_state : int, RandomState instance or None, default=None
+        Has no effect: nothing is drawn.
+    selection : {'cyclic', 'random'}, default='cyclic'
+        Both give the same answer.
+    n_threads : int or None, default=None
+        Threads to use; None means all that the process may use, fewer on small data.
+    deterministic : bool, default=True
+        Has no effect: equal fits with equal `n_threads` give equal bits.
+    device_ids : None
+        GPUs are not supported in this version.
+    verbose : int, default=0
+        Log progress every `verbose` reads to the logger ``snapml``.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        w, in the dtype of X (float64 where X is not float32).
+    sparse_coef_ : csr_matrix of shape (1, n_features) or (n_targets, n_features)
+        The same, without its zeros.
+    intercept_ : float or ndarray of shape (n_targets,)
+        b.
+    dual_gap_ : float or ndarray of shape (n_targets,)
+        Certified duality gap of each target.
+    gap_, objective_ : float
+        Certified duality gap and objective, summed over the targets.
+    n_iter_ : int or list of int
+        Reads of the data.
+    history_ : list of dict, or one such list per target
+        One entry per read: ``epoch``, ``time_s``, ``running_gap``, ``gap`` and ``objective``.
+    solver_ : str
+        What was run.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X has string names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from snapml import Lasso
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+    >>> Lasso(alpha=0.1).fit(X, [0.0, 1.0, 2.0]).coef_.round(3)
+    array([0.85, 0.  ])
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        precompute: Any = False,
+        copy_X: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        warm_start: bool = False,
+        positive: bool = False,
+        random_state: Any = None,
+        selection: str = "cyclic",
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        device_ids: None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            alpha,
+            l1_ratio=1.0,
+            fit_intercept=fit_intercept,
+            precompute=precompute,
+            max_iter=max_iter,
+            copy_X=copy_X,
+            tol=tol,
+            warm_start=warm_start,
+            positive=positive,
+            random_state=random_state,
+            selection=selection,
+            n_threads=n_threads,
+            deterministic=deterministic,
+            device_ids=device_ids,
+            verbose=verbose,
+        )
+
+
+def start_from(coef: np.ndarray, intercept: float) -> FitResult:
+    """Return coefficients in the shape of another fit's result.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (n_features,)
+        w.
+    intercept : float
+        b.
+
+    Returns
+    -------
+    FitResult
+        To start a fit from.
+    """
+    unknown = math.inf
+    return FitResult(coef, intercept, None, 0.0, 0, False, unknown, unknown, [], 0.0, "")
+
+
+def warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
+    """Warn where a fit has not met its tolerance.
+
+    Parameters
+    ----------
+    result : FitResult
+        The fit.
+    rule : StoppingRule
+        What it was to meet.
+    """
+    if result.has_converged:
+        return
+    relative = result.gap / abs(result.objective) if result.objective else math.inf
+    warnings.warn(
+        f"relative duality gap {relative:.2e} after {result.n_iter} reads of the data, "
+        f"tol={rule.tol:g} was not reached; raise max_iter or tol",
+        ConvergenceWarning,
+        stacklevel=callers_level(),
+    )

@@ -1,0 +1,553 @@
+"""Models along a grid of regularisation strengths, and the choice among them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_array, check_consistent_length
+
+from snapml._validation import (
+    as_matrix,
+    check_fit_input,
+    check_positive,
+    check_sample_weight,
+    raise_non_finite,
+)
+from snapml.data import CompressedMatrix, Dataset, Matrix
+from snapml.estimators.base import all_or_nothing
+from snapml.estimators.coordinate_regression import (
+    ElasticNet,
+    mean_dataset,
+    penalty_of,
+    solve_path,
+    start_from,
+    warn_not_converged,
+)
+from snapml.problems import Intercept, Problem, Squared
+from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.cpu_columns import CpuColumns
+from snapml.solvers.cpu_rows import NonFiniteError, margins
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import StoppingRule
+
+__all__ = ["ElasticNetCV", "LassoCV", "enet_path", "lasso_path"]
+
+_SMALLEST_ALPHA = float(np.finfo(np.float64).resolution)
+
+
+def enet_path(
+    X: Any,
+    y: Any,
+    *,
+    l1_ratio: float = 0.5,
+    eps: float = 1e-3,
+    n_alphas: int = 100,
+    alphas: Any = None,
+    precompute: Any = "auto",
+    Xy: Any = None,
+    copy_X: bool = True,
+    coef_init: Any = None,
+    verbose: int = False,
+    return_n_iter: bool = False,
+    positive: bool = False,
+    check_input: bool = True,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+    sample_weight: Any = None,
+    n_threads: int | None = None,
+) -> tuple[Any, ...]:
+    """Fit elastic nets without intercept along a path of strengths.
+
+    Each fit starts from the one before and keeps its Gram matrix.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Training data.
+    y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        Targets; several are fitted one by one.
+    l1_ratio : float, default=0.5
+        Share of the L1 penalty, between 0 and 1.
+    eps : float, default=1e-3
+        Least strength of the path relative to the largest.
+    n_alphas : int, default=100
+        Length of the path where `alphas` is None.
+    alphas : array-like or int, default=None
+        Strengths, or their number; None means `n_alphas` of them.
+    precompute, Xy, copy_X, check_input : object
+        Have no effect.
+    coef_init : ndarray of shape (n_features,), default=None
+        Coefficients to start from.
+    verbose : int, default=False
+        Log progress every `verbose` reads to the logger ``snapml``.
+    return_n_iter : bool, default=False
+        Whether to return the reads of the data too.
+    positive : bool, default=False
+        Whether to forbid negative coefficients.
+    tol : float, default=1e-8
+        Stop each fit once its certified duality gap is at most `tol` times the objective.
+    max_iter : int, default=1000
+        Most reads of the data for each fit.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the rows.
+    n_threads : int or None, default=None
+        Threads to use.
+
+    Returns
+    -------
+    alphas : ndarray of shape (n_alphas,)
+        Strengths, from the largest to the least.
+    coefs : ndarray of shape (n_features, n_alphas) or (n_targets, n_features, n_alphas)
+        Coefficients.
+    dual_gaps : ndarray of shape (n_alphas,)
+        Certified duality gaps, summed over the targets.
+    n_iters : list of int
+        Reads of the data; only if `return_n_iter`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from snapml import enet_path
+    >>> X = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, -1.0]])
+    >>> alphas, coefs, gaps = enet_path(X, np.array([1.0, 2.0, 3.0]), alphas=[1.0, 0.1])
+    >>> coefs.shape
+    (2, 2)
+    """
+    matrix = as_matrix(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
+    targets = check_array(y, dtype=matrix.dtype, ensure_2d=False)
+    check_consistent_length(targets, X)
+    weights = check_sample_weight(sample_weight, matrix)
+    columns = targets.reshape(len(targets), -1).T
+    if len(columns) > 1 and positive:
+        raise ValueError("positive=True is not allowed for multi-output (y.ndim != 1)")
+    data = [mean_dataset(matrix, column, weights) for column in columns]
+    wish: Any = n_alphas if alphas is None or isinstance(alphas, str) else alphas
+    grid = _grid(wish, data, l1_ratio, eps, False, positive, n_threads)
+    penalties = [penalty_of(float(alpha), l1_ratio, positive) for alpha in grid]
+    rule = _rule(tol, max_iter, int(verbose), matrix)
+    start = None if coef_init is None else start_from(np.asarray(coef_init), 0.0)
+    paths = [
+        solve_path(
+            dataset,
+            penalties,
+            rule,
+            SerialCommunicator(),
+            has_intercept=False,
+            n_threads=n_threads,
+            start=start,
+        )
+        for dataset in data
+    ]
+    for path in paths:
+        for result in path:
+            warn_not_converged(result, rule)
+    coefs = np.stack([np.column_stack([result.coef for result in path]) for path in paths])
+    gaps = np.sum([[result.gap for result in path] for path in paths], axis=0)
+    n_iters = [
+        sum(results) for results in zip(*([r.n_iter for r in p] for p in paths), strict=True)
+    ]
+    shaped = coefs[0] if targets.ndim == 1 else coefs
+    return (grid, shaped, gaps, n_iters) if return_n_iter else (grid, shaped, gaps)
+
+
+def lasso_path(X: Any, y: Any, **parameters: Any) -> tuple[Any, ...]:
+    """Fit Lasso models without intercept along a path of strengths.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Training data.
+    y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        Targets.
+    **parameters : object
+        As for `enet_path`, without ``l1_ratio``.
+
+    Returns
+    -------
+    tuple
+        As from `enet_path`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from snapml import lasso_path
+    >>> X = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, -1.0]])
+    >>> lasso_path(X, np.array([1.0, 2.0, 3.0]), alphas=[1.0])[1].round(2)
+    array([[0.79],
+           [0.  ]])
+    """
+    return enet_path(X, y, l1_ratio=1.0, **parameters)
+
+
+def _rule(tol: float, max_iter: int, verbose: int, matrix: Matrix) -> StoppingRule:
+    resolution = 8.0 * float(np.finfo(matrix.dtype).eps)
+    return StoppingRule(check_positive("tol", tol, allow_zero=True), max_iter, verbose, resolution)
+
+
+def _grid(
+    wish: Any,
+    data: list[Dataset],
+    l1_ratio: float,
+    eps: float,
+    has_intercept: bool,
+    is_positive: bool,
+    n_threads: int | None,
+) -> np.ndarray:
+    """Return the strengths, from the largest to the least."""
+    if not isinstance(wish, Integral):
+        given = np.sort(np.asarray(wish, dtype=np.float64))[::-1]
+        if given.ndim != 1 or not np.isfinite(given).all() or given.min(initial=1.0) < 0:
+            raise ValueError(f"alphas: expected finite numbers >= 0, got {wish!r}")
+        return given
+    if l1_ratio == 0:
+        raise ValueError(
+            "Automatic alpha grid generation is not supported for l1_ratio=0. Please supply a grid "
+            "by providing your estimator with the appropriate `alphas=` argument."
+        )
+    slopes = [_slopes_at_zero(dataset, has_intercept, n_threads) for dataset in data]
+    if is_positive:
+        largest = max(0.0, float(np.max(slopes)))
+    else:
+        largest = math.sqrt(float(np.max(np.sum(np.square(slopes), axis=0))))
+    largest /= l1_ratio
+    if largest <= _SMALLEST_ALPHA:
+        return np.full(int(wish), _SMALLEST_ALPHA)
+    return np.geomspace(largest, largest * eps, num=int(wish))
+
+
+def _slopes_at_zero(dataset: Dataset, has_intercept: bool, n_threads: int | None) -> np.ndarray:
+    """Return X^T (c (y - b)) at w = 0 and its best b: the penalty that leaves w = 0."""
+    engine = CpuColumns(Problem(Squared(), Intercept.NONE), dataset, n_threads=n_threads)
+    labels = dataset.labels.astype(np.float64)
+    weights = dataset.row_weights
+    shares = np.full(len(labels), dataset.weight) if weights is None else weights.astype(np.float64)
+    if has_intercept:
+        labels = labels - shares @ labels / shares.sum()
+    return engine.adjoint(np.ascontiguousarray(shares * labels))
+
+
+class ElasticNetCV(ElasticNet):
+    """Elastic net whose strength, and share of L1, cross-validation chooses.
+
+    Parameters
+    ----------
+    l1_ratio : float or list of float, default=0.5
+        Share of the L1 penalty, or those to choose from.
+    eps : float, default=1e-3
+        Least strength relative to the largest.
+    alphas : array-like or int, default=100
+        Strengths to choose from, or their number.
+    fit_intercept : bool, default=True
+        Whether to fit b, which is not penalised.
+    precompute : 'auto', bool or array-like, default='auto'
+        Has no effect: Gram matrices are formed where they save time.
+    max_iter : int, default=1000
+        Most reads of the data for each fit.
+    tol : float, default=1e-8
+        Stop each fit once its certified duality gap is at most `tol` times the objective.
+    cv : int, splitter or iterable, default=None
+        Folds, as in scikit-learn; None means 5.
+    copy_X : bool, default=True
+        Has no effect: X is never changed.
+    verbose : int, default=0
+        Log progress every `verbose` reads to the logger ``snapml``.
+    n_jobs : int, default=None
+        Has no effect: `n_threads` says how many threads each fit uses.
+    positive : bool, default=False
+        Whether to forbid negative coefficients.
+    random_state : int, RandomState instance or None, default=None
+        Has no effect: nothing is drawn.
+    selection : {'cyclic', 'random'}, default='cyclic'
+        Both give the same answer.
+    n_threads : int or None, default=None
+        Threads to use; None means all that the process may use, fewer on small data.
+    deterministic : bool, default=True
+        Has no effect: equal fits with equal `n_threads` give equal bits.
+    device_ids : None
+        GPUs are not supported in this version.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The strength chosen.
+    l1_ratio_ : float
+        The share of L1 chosen.
+    alphas_ : ndarray of shape (n_alphas,) or (n_l1_ratio, n_alphas)
+        Strengths tried.
+    mse_path_ : ndarray of shape (n_alphas, n_folds) or (n_l1_ratio, n_alphas, n_folds)
+        Mean squared errors on the folds left out.
+    coef_ : ndarray of shape (n_features,)
+        w, fitted to all rows.
+    intercept_ : float
+        b.
+    dual_gap_, gap_, objective_ : float
+        Certified duality gap and objective of that fit.
+    n_iter_ : int
+        Its reads of the data.
+    history_ : list of dict
+        As of `ElasticNet`.
+    solver_ : str
+        What was run.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X has string names.
+    """
+
+    def __init__(
+        self,
+        *,
+        l1_ratio: Any = 0.5,
+        eps: float = 1e-3,
+        alphas: Any = 100,
+        fit_intercept: bool = True,
+        precompute: Any = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        cv: Any = None,
+        copy_X: bool = True,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+        positive: bool = False,
+        random_state: Any = None,
+        selection: str = "cyclic",
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        device_ids: None = None,
+    ) -> None:
+        self.l1_ratio = l1_ratio
+        self.eps = eps
+        self.alphas = alphas
+        self.fit_intercept = fit_intercept
+        self.precompute = precompute
+        self.max_iter = max_iter
+        self.tol = tol
+        self.cv = cv
+        self.copy_X = copy_X
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.positive = positive
+        self.random_state = random_state
+        self.selection = selection
+        self.n_threads = n_threads
+        self.deterministic = deterministic
+        self.device_ids = device_ids
+
+    warm_start = False
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
+        """Choose by cross-validation, then fit to all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Weights of the rows, in fits and in errors.
+        check_input : bool, default=True
+            Has no effect: input is always checked.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If parameters or data are not as described; the message says what came.
+        """
+        ratios = np.atleast_1d(np.asarray(self.l1_ratio, dtype=np.float64))
+        self._check_grid(ratios)
+        rule = self._stopping_rule(self.max_iter)
+        matrix, y = check_fit_input(self, X, y, y_numeric=True)
+        weights = check_sample_weight(sample_weight, matrix)
+        rule = self._resolved(rule, matrix)
+        folds = list(check_cv(self.cv).split(np.empty((len(y), 0)), y))
+        try:
+            grids = [self._alphas_of(matrix, y, weights, ratio) for ratio in ratios]
+            errors = np.array(
+                [
+                    [
+                        self._fold_errors(matrix, y, weights, fold, ratio, grid, rule)
+                        for fold in folds
+                    ]
+                    for ratio, grid in zip(ratios, grids, strict=True)
+                ]
+            )
+            self._choose(ratios, grids, errors)
+            data = mean_dataset(matrix, y, weights)
+            result = self._path(data, [self.alpha_], self._chosen_ratio, rule)[0]
+        except NonFiniteError:
+            raise_non_finite(self, X)
+        warn_not_converged(result, rule)
+        self._store([result], matrix)
+        return self
+
+    def _check_grid(self, ratios: np.ndarray) -> None:
+        self._check_device()
+        for ratio in ratios:
+            if not 0.0 <= ratio <= 1.0:
+                raise ValueError(f"l1_ratio: expected numbers from 0 to 1, got {self.l1_ratio!r}")
+        if isinstance(self.alphas, Integral) and self.alphas < 1:
+            raise ValueError(f"alphas: expected at least 1, got {self.alphas!r}")
+        check_positive("eps", self.eps)
+
+    def _alphas_of(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, ratio: float
+    ) -> np.ndarray:
+        data = [mean_dataset(matrix, y, weights)]
+        limits = (float(ratio), self.eps, bool(self.fit_intercept), bool(self.positive))
+        return _grid(self.alphas, data, *limits, self.n_threads)
+
+    def _path(
+        self, data: Dataset, alphas: Any, ratio: float, rule: StoppingRule
+    ) -> list[FitResult]:
+        penalties = [penalty_of(float(alpha), ratio, bool(self.positive)) for alpha in alphas]
+        return solve_path(
+            data,
+            penalties,
+            rule,
+            self._communicator(),
+            has_intercept=bool(self.fit_intercept),
+            n_threads=self.n_threads,
+        )
+
+    def _fold_errors(
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        fold: tuple[np.ndarray, np.ndarray],
+        ratio: float,
+        alphas: np.ndarray,
+        rule: StoppingRule,
+    ) -> np.ndarray:
+        """Return the mean squared error on the rows left out, one per strength."""
+        train, test = fold
+        own = None if weights is None else weights[train]
+        data = mean_dataset(take_rows(matrix, train), y[train], own)
+        held_out = take_rows(matrix, test)
+        errors = []
+        # A choice among strengths needs no more than a few digits of each.
+        for result in self._path(
+            data, alphas, float(ratio), replace(rule, tol=max(rule.tol, 1e-6))
+        ):
+            found = margins(held_out, result.coef, result.intercept, self.n_threads)
+            squares = (found - y[test]) ** 2
+            errors.append(np.average(squares, weights=None if weights is None else weights[test]))
+        return np.array(errors)
+
+    def _choose(self, ratios: np.ndarray, grids: list[np.ndarray], errors: np.ndarray) -> None:
+        """Keep the errors and the strength that is best on average over the folds."""
+        means = errors.mean(axis=1)
+        best = np.unravel_index(int(np.argmin(means)), means.shape)
+        self._chosen_ratio = float(ratios[best[0]])
+        self.alpha_ = float(grids[best[0]][best[1]])
+        if "l1_ratio" in self.get_params():
+            self.l1_ratio_ = self._chosen_ratio
+        self.mse_path_ = np.squeeze(np.moveaxis(errors, 2, 1))
+        is_shared = len(ratios) == 1 or not isinstance(self.alphas, Integral)
+        self.alphas_ = grids[0] if is_shared else np.asarray(grids)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
+
+class LassoCV(ElasticNetCV):
+    """Lasso whose strength cross-validation chooses: `ElasticNetCV` with ``l1_ratio=1``.
+
+    Parameters
+    ----------
+    eps, alphas, fit_intercept, precompute, max_iter, tol, copy_X, cv, verbose, n_jobs, positive, \
+random_state, selection, n_threads, deterministic, device_ids : object
+        As of `ElasticNetCV`.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The strength chosen.
+    alphas_ : ndarray of shape (n_alphas,)
+        Strengths tried.
+    mse_path_ : ndarray of shape (n_alphas, n_folds)
+        Mean squared errors on the folds left out.
+    coef_ : ndarray of shape (n_features,)
+        w, fitted to all rows.
+    intercept_ : float
+        b.
+    """
+
+    def __init__(
+        self,
+        *,
+        eps: float = 1e-3,
+        alphas: Any = 100,
+        fit_intercept: bool = True,
+        precompute: Any = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        copy_X: bool = True,
+        cv: Any = None,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+        positive: bool = False,
+        random_state: Any = None,
+        selection: str = "cyclic",
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        device_ids: None = None,
+    ) -> None:
+        super().__init__(
+            l1_ratio=1.0,
+            eps=eps,
+            alphas=alphas,
+            fit_intercept=fit_intercept,
+            precompute=precompute,
+            max_iter=max_iter,
+            tol=tol,
+            cv=cv,
+            copy_X=copy_X,
+            verbose=verbose,
+            n_jobs=n_jobs,
+            positive=positive,
+            random_state=random_state,
+            selection=selection,
+            n_threads=n_threads,
+            deterministic=deterministic,
+            device_ids=device_ids,
+        )
+
+
+def take_rows(matrix: Matrix, rows: np.ndarray) -> Matrix:
+    """Return a copy of some rows.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        All rows.
+    rows : ndarray
+        Their numbers, or a mask.
+
+    Returns
+    -------
+    Matrix
+        Dense or compressed as the original.
+    """
+    if not isinstance(matrix, CompressedMatrix):
+        return as_matrix(matrix.values[rows])  # type: ignore[attr-defined]
+    from scipy.sparse import csr_matrix
+
+    values = matrix.values
+    stored = np.ones(matrix.n_stored, matrix.dtype) if values is None else values
+    parts = (stored, matrix.indices, matrix.indptr)
+    return as_matrix(csr_matrix(parts, shape=matrix.shape)[rows])

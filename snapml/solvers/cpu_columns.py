@@ -1,0 +1,287 @@
+"""The CPU engine of primal methods: products with the matrix, and packed columns of it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+
+from snapml import _native
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.problems import Intercept, Penalty, Problem
+from snapml.solvers.cpu_rows import NonFiniteError, native_rows
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["CpuColumns", "penalty_conjugate", "penalty_value"]
+
+
+class CpuColumns:
+    """A shard of rows as primal methods see it: sums over rows, and columns to descend on.
+
+    A penalised intercept is one more column, of constant value, behind the matrix's own.
+
+    Parameters
+    ----------
+    problem : Problem
+        Loss, intercept and penalty.
+    dataset : Dataset
+        Rows, labels and row weights; used in place.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+
+    Raises
+    ------
+    NonFiniteError
+        If the matrix holds NaN or infinity.
+    ValueError
+        If indices or offsets lead outside the matrix.
+    """
+
+    def __init__(self, problem: Problem, dataset: Dataset, *, n_threads: int | None = None) -> None:
+        self.problem = problem
+        self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
+        self.pool = _native.ThreadPool(self.n_threads)
+        self.matrix, self.rows = _checked_rows(dataset.matrix, self.pool)
+        self.dtype = self.matrix.dtype
+        self.n_rows, self.n_features = self.matrix.shape
+        is_penalised = problem.intercept is Intercept.PENALISED
+        self.tau = problem.intercept_scaling if is_penalised else 0.0
+        self.n_cols = self.n_features + int(is_penalised)
+        self._labels, self._weights = dataset.labels, dataset.row_weights
+        self._weight = dataset.weight
+        self.n_stored = self.matrix.n_stored
+        self.kept_set: Any = None  # columns packed by the last fit, which the next may need too
+        self._moments: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def has_equal_weights(self) -> bool:
+        """Whether all rows weigh the same."""
+        return self._weights is None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are compressed."""
+        return isinstance(self.matrix, CompressedMatrix)
+
+    @property
+    def is_by_columns(self) -> bool:
+        """Whether the rows are dense and a column's entries lie side by side."""
+        if not isinstance(self.matrix, DenseMatrix):
+            return False
+        values = self.matrix.values
+        return values.strides[0] == values.itemsize != values.strides[1]
+
+    def product(self, coef: np.ndarray) -> np.ndarray:
+        """Return X coef, the constant column included, summed in float64.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_cols,), float64
+            One number per column.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), float64
+            The margins without a free intercept.
+        """
+        out = np.empty(self.n_rows)
+        _native.product(self.pool, self.rows, np.ascontiguousarray(coef[: self.n_features]), out)
+        if self.tau:
+            out += self.tau * coef[-1]
+        return out
+
+    def adjoint(self, vector: np.ndarray) -> np.ndarray:
+        """Return X^T vector, the constant column included, summed in float64.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_rows,), float64
+            One number per row.
+
+        Returns
+        -------
+        ndarray of shape (n_cols,), float64
+            One sum per column.
+
+        Raises
+        ------
+        NonFiniteError
+            If the matrix holds NaN or infinity.
+        """
+        out = np.empty((self.n_threads, self.n_features))
+        _native.adjoint_product(self.pool, self.rows, vector, out)
+        sums = out[0]
+        if not np.isfinite(sums).all():
+            _check_finite(self.pool, self.rows)
+        return np.append(sums, self.tau * vector.sum()) if self.tau else sums
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return sum_i c_i x_ij and sum_i c_i x_ij^2 of every column; read once, then kept.
+
+        Returns
+        -------
+        sums, squares : ndarray of shape (n_cols,), float64
+            Weighted by the row weights.
+        """
+        if self._moments is None:
+            out = np.empty((self.n_threads, 2, self.n_features))
+            _native.column_moments(self.pool, self.rows, self._weights, self._weight, out)
+            sums, squares = out[0]
+            if self.tau:
+                total = self.total_weight
+                sums = np.append(sums, self.tau * total)
+                squares = np.append(squares, self.tau**2 * total)
+            self._moments = sums, squares
+        return self._moments
+
+    @functools.cached_property
+    def total_weight(self) -> float:
+        """Sum of the row weights."""
+        if self._weights is None:
+            return self._weight * self.n_rows
+        return float(self._weights.sum(dtype=np.float64))
+
+    def loss_sums(
+        self,
+        margins: np.ndarray,
+        shift: float,
+        gradients: np.ndarray | None = None,
+        curvatures: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return the loss and its first two derivatives in the shift.
+
+        Parameters
+        ----------
+        margins : ndarray of shape (n_rows,), float64
+            The margins.
+        shift : float
+            Added to all of them.
+        gradients, curvatures : ndarray of shape (n_rows,), float64, or None
+            Filled with c_i l' and c_i l''.
+
+        Returns
+        -------
+        ndarray of shape (3,), float64
+            Sums over the rows of this shard.
+        """
+        return np.array(
+            _native.loss_derivatives(
+                self.pool,
+                self.problem.loss.core_name,
+                self._labels,
+                self._weights,
+                self._weight,
+                margins,
+                shift,
+                gradients,
+                curvatures,
+            )
+        )
+
+    def dual_terms(self, gradients: np.ndarray, scale: float) -> float:
+        """Return the dual's loss terms at beta_i = -scale * gradients_i.
+
+        Parameters
+        ----------
+        gradients : ndarray of shape (n_rows,), float64
+            c_i l'(z_i).
+        scale : float
+            At most 1.
+
+        Returns
+        -------
+        float
+            ``-sum_i c_i l*(-beta_i / c_i)``.
+        """
+        name = self.problem.loss.core_name
+        rows = (self._labels, self._weights, self._weight)
+        return float(_native.dual_terms(self.pool, name, *rows, gradients, scale))
+
+    def row(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns that row i holds, and its entries in float64.
+
+        Parameters
+        ----------
+        i : int
+            Number of the row.
+
+        Returns
+        -------
+        columns, entries : ndarray
+            Without the constant column.
+        """
+        matrix: Any = self.matrix
+        if isinstance(matrix, DenseMatrix):
+            return np.arange(self.n_features), matrix.values[i].astype(np.float64)
+        stored = slice(int(matrix.indptr[i]), int(matrix.indptr[i + 1]))
+        columns = matrix.indices[stored]
+        values = np.ones(len(columns)) if matrix.values is None else matrix.values[stored]
+        return columns, values.astype(np.float64)
+
+    @staticmethod
+    def blas_limit() -> Any:
+        """Return a context in which matrix products stay on the thread that asks for them."""
+        return _blas().limit(limits=1)
+
+
+def penalty_value(penalty: Penalty, coef: np.ndarray) -> float:
+    """Return R(coef).
+
+    Parameters
+    ----------
+    penalty : Penalty
+        The penalty R.
+    coef : ndarray, float64
+        Coefficients.
+
+    Returns
+    -------
+    float
+        Infinity where a coefficient is forbidden.
+    """
+    return float(_native.elastic_net_value(coef, penalty.l1, penalty.l2, penalty.is_positive))
+
+
+def penalty_conjugate(penalty: Penalty, vector: np.ndarray) -> float:
+    """Return R*(vector).
+
+    Parameters
+    ----------
+    penalty : Penalty
+        The penalty R.
+    vector : ndarray, float64
+        X^T beta.
+
+    Returns
+    -------
+    float
+        Infinity where vector is not feasible.
+    """
+    return float(_native.elastic_net_conjugate(vector, penalty.l1, penalty.l2, penalty.is_positive))
+
+
+@functools.cache
+def _blas() -> threadpoolctl.ThreadpoolController:
+    """Return the controller of the loaded BLAS; to look for it takes a millisecond."""
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
+def _checked_rows(matrix: Matrix, pool: _native.ThreadPool) -> tuple[Matrix, _native.Rows]:
+    """Return the rows with entries stored twice added up; compressed ones are known finite."""
+    rows = native_rows(matrix, pool)
+    if isinstance(matrix, DenseMatrix):
+        return matrix, rows  # the first product with them shows what is not finite
+    if not _check_finite(pool, rows) and rows.has_duplicates():
+        summed: Matrix = matrix.summed()  # type: ignore[attr-defined]
+        return _checked_rows(summed, pool)
+    return matrix, rows
+
+
+def _check_finite(pool: _native.ThreadPool, rows: _native.Rows) -> bool:
+    """Refuse entries that are not finite; return whether indices are sorted."""
+    is_finite, is_sorted, _ = _native.inspect_rows(pool, rows, None)
+    if not is_finite:
+        raise NonFiniteError("expected finite entries, got NaN or infinity")
+    return bool(is_sorted)

@@ -1,0 +1,344 @@
+"""L1 and elastic net: Newton steps on a growing set of columns, certified by reads of all of them.
+
+Every read of the data gives the slopes of all columns, hence a duality gap, and shows which columns
+the model still lacks. In between, the penalised quadratic model of the loss is minimised on the
+columns of the working set only (docs/algorithms.md). Working sets as in celer (Massias, Gramfort,
+Salmon 2018) and skglm (Bertrand et al. 2022); the model as in newGLMNET (Yuan, Ho, Lin 2012).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from snapml.problems import Intercept
+from snapml.solvers.certificate import certified_gap, minimise_shift
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_columns import CpuColumns, penalty_conjugate, penalty_value
+from snapml.solvers.cpu_quadratic import Model, WorkingSet, feasible_scale, working_set
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import Progress, StoppingRule
+
+__all__ = ["solve"]
+
+_FIRST_COLUMNS = 100
+_GROWTH = 2.0
+_ALL_COLUMNS = 400  # so few are taken all at once
+_MOST_STEPS = 10  # of Newton's method on one working set
+_INNER_SHARE = 0.1  # of the gap that a step on the working set may leave
+_ARMIJO = 1e-4
+_ROUNDING = 2.0**-50
+_PATIENCE = 20  # reads without a smaller gap
+# Entries that a fit may read in all before it counts as work, and the relative gap it then goes to.
+_FREE_VISITS = 1_000_000
+_FINEST = 1e-14
+
+
+def solve(
+    engine: CpuColumns,
+    communicator: Communicator,
+    rule: StoppingRule,
+    start: FitResult | None = None,
+) -> FitResult:
+    """Minimise until the certified gap meets the rule or its reads of the data are used up.
+
+    Parameters
+    ----------
+    engine : CpuColumns
+        Shard of the data.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance and most reads of the data.
+    start : FitResult or None, default=None
+        Another fit to start from: its ``coef`` and ``intercept``.
+
+    Returns
+    -------
+    FitResult
+        The model with its certificate.
+    """
+    with engine.blas_limit():
+        return _solve(engine, communicator, rule, start)
+
+
+def _solve(
+    engine: CpuColumns, communicator: Communicator, rule: StoppingRule, start: FitResult | None
+) -> FitResult:
+    state = _State(engine, communicator, start)
+    progress = Progress(rule)
+    share, growth, stalled, least = _INNER_SHARE, _GROWTH, 0, math.inf
+    has_converged = False
+    while True:
+        gap_before = state.gap
+        state.read()
+        progress.see_epoch(state.gap)
+        progress.see_certificate(state.gap, state.objective)
+        has_converged |= progress.is_met or state.gap <= state.resolution
+        if has_converged and not _is_worth_polishing(state, gap_before, progress):
+            break
+        if len(progress.history) >= rule.max_iter:
+            break
+        stalled = 0 if state.gap < 0.9 * least else stalled + 1
+        if stalled > _PATIENCE:
+            break
+        least = min(least, state.gap)
+        state.was_slow = not state.gap < 0.2 * gap_before
+        if engine.is_sparse and not state.gap < 0.5 * gap_before:
+            growth = min(64.0, 2.0 * growth)  # sparse columns cost little, dense ones their Gram
+        engine.kept_set = working_set(engine, _choose(state, growth), engine.kept_set)
+        target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
+        target = 0.1 * state.gap if has_converged else target
+        if not _improve(state, engine.kept_set, target):
+            stalled += _PATIENCE // 4
+            share = max(1e-6, 0.1 * share)
+    state.round_off()
+    return FitResult(
+        coef=state.model_coef(),
+        intercept=state.intercept,
+        duals=None,
+        offset=0.0,
+        n_iter=len(progress.history),
+        has_converged=has_converged,
+        gap=state.gap,
+        objective=state.objective,
+        history=progress.history,
+        mean_stiffness=0.0,
+        description=f"working-set descent, {_threads(engine)}",
+    )
+
+
+def _is_worth_polishing(state: _State, gap_before: float, progress: Progress) -> bool:
+    """Return whether a small problem that has met its tolerance still gains much, for nothing."""
+    n_read = float(state.total(np.array([float(state.engine.n_stored)]))[0])
+    is_free = n_read * (len(progress.history) + 1) <= _FREE_VISITS
+    can_gain = state.gap > max(state.resolution, _FINEST * abs(state.objective))
+    return is_free and can_gain and state.gap < 0.5 * gap_before
+
+
+def _threads(engine: CpuColumns) -> str:
+    return "1 thread" if engine.n_threads == 1 else f"{engine.n_threads} threads"
+
+
+class _State:
+    """The model, its margins, the loss's derivatives there, and the best bound so far."""
+
+    def __init__(
+        self, engine: CpuColumns, communicator: Communicator, start: FitResult | None
+    ) -> None:
+        self.engine = engine
+        self.communicator = communicator
+        self.problem = engine.problem
+        self.coef = np.zeros(engine.n_cols)
+        self.shift = 0.0
+        if start is not None:
+            self.coef[: engine.n_features] = start.coef
+            if self.problem.intercept is Intercept.PENALISED:
+                self.coef[-1] = float(start.intercept) / engine.tau
+            elif self.problem.intercept is Intercept.FREE:
+                self.shift = float(start.intercept)
+        has_coef = bool(self.coef.any())
+        self.margins = engine.product(self.coef) if has_coef else np.zeros(engine.n_rows)
+        self.gradients = np.empty(engine.n_rows)
+        self.curvatures = np.empty(engine.n_rows)
+        self.slopes = np.empty(0)
+        self.damping = 0.0
+        self.was_slow = False
+        self.loss = math.nan
+        self.gap = math.inf
+        self.objective = math.inf
+        self._lower_bound = -math.inf
+        self._bounds: np.ndarray | None = None
+        self.shift = self.best_shift(self.margins, self.shift)
+        self.refresh()
+        # Gaps below the rounding of the labels' share of the sums cannot be told from zero.
+        empty = np.zeros(engine.n_rows)
+        self.resolution = 2.0**-50 * float(self.total(engine.loss_sums(empty, 0.0))[0])
+
+    @property
+    def intercept(self) -> float:
+        """b: free or penalised, 0 without one."""
+        if self.problem.intercept is Intercept.PENALISED:
+            return self.engine.tau * float(self.coef[-1])
+        return self.shift
+
+    def model_coef(self) -> np.ndarray:
+        """Return w in the data's dtype."""
+        return self.coef[: self.engine.n_features].astype(self.engine.dtype)
+
+    def round_off(self) -> None:
+        """Certify the model that the data's type can hold: it is the one that is returned."""
+        rounded = self.coef.astype(self.engine.dtype).astype(np.float64)
+        if not np.array_equal(rounded, self.coef):
+            self.coef, self.margins = rounded, self.engine.product(rounded)
+            self.refresh()
+            self.gap = certified_gap(self.objective, self._lower_bound)
+
+    def total(self, array: np.ndarray) -> np.ndarray:
+        """Return the sum over the shards."""
+        return self.communicator.allreduce_sum(array)
+
+    def best_shift(self, margins: np.ndarray, guess: float) -> float:
+        """Return the best free intercept for given margins, 0 where there is none."""
+        if self.problem.intercept is not Intercept.FREE:
+            return 0.0
+
+        def slope(shift: float) -> tuple[float, float]:
+            _, first, second = self.total(self.engine.loss_sums(margins, shift))
+            return float(first), float(second)
+
+        return minimise_shift(slope, guess)
+
+    def loss_at(self, margins: np.ndarray, shift: float) -> float:
+        """Return the loss."""
+        return float(self.total(self.engine.loss_sums(margins, shift))[0])
+
+    def refresh(self) -> None:
+        """Take the loss's derivatives at the present margins."""
+        sums = self.engine.loss_sums(self.margins, self.shift, self.gradients, self.curvatures)
+        self.loss = float(self.total(sums)[0])
+        self.objective = self.loss + penalty_value(self.problem.penalty, self.coef)
+
+    def damped_curvatures(self) -> np.ndarray:
+        """Return h_i and a share of their bound, more of it the shorter the last steps had to be.
+
+        Where few rows are curved at all, the model alone promises far too much.
+        """
+        if self.damping == 0.0:
+            return self.curvatures
+        if self._bounds is None:  # classification losses are most curved at a margin of zero
+            self._bounds = np.empty(self.engine.n_rows)
+            self.engine.loss_sums(np.zeros(self.engine.n_rows), 0.0, None, self._bounds)
+        return self.curvatures + self.damping * self._bounds
+
+    def read(self) -> None:
+        """Read the data once: slopes of all columns, and with them a lower bound."""
+        self.slopes = self.total(self.engine.adjoint(self.gradients))
+        bound = self.bound(self.slopes, self.coef)
+        self._lower_bound = max(self._lower_bound, bound)
+        self.gap = certified_gap(self.objective, self._lower_bound)
+
+    def bound(self, slopes: np.ndarray, coef: np.ndarray) -> float:
+        """Return the dual objective at beta = -gradients, scaled to where it is finite."""
+        penalty = self.problem.penalty
+        point = -slopes
+        gradients = self.gradients
+        if self.problem.intercept is Intercept.FREE and len(slopes) == self.engine.n_cols:
+            gradients, point = self._balanced(point)
+        scales = {feasible_scale(penalty, point)}
+        if penalty.l2:
+            largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))
+            if 0.0 < penalty.l1 < largest:
+                scales.add(penalty.l1 / largest)
+        best = -math.inf
+        for scale in scales:
+            terms = float(self.total(np.array([self.engine.dual_terms(gradients, scale)]))[0])
+            conjugate = penalty_conjugate(penalty, scale * point) if penalty.l2 else 0.0
+            best = max(best, terms - conjugate)
+        return best
+
+    def _balanced(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return gradients that add up to zero, as a free intercept's dual must, and X^T beta.
+
+        At the best intercept they miss it by rounding only; one row with room for that takes it.
+        """
+        mass = float(self.gradients.sum())
+        if mass == 0.0 or self.communicator.size > 1:
+            return self.gradients, point
+        room = self.curvatures if self.problem.loss.is_classification else np.abs(self.gradients)
+        row = int(np.argmax(room))
+        gradients = self.gradients.copy()
+        gradients[row] -= mass
+        columns, entries = self.engine.row(row)
+        point = point.copy()
+        np.add.at(point, columns, mass * entries)
+        return gradients, point
+
+
+def _next_damping(damping: float, length: float) -> float:
+    """Return the damping of the next step: less after a full one, more after a short one."""
+    if length == 1.0:
+        return 0.0 if damping < 1e-6 else 0.1 * damping
+    return max(1e-4, damping) / length
+
+
+def _choose(state: _State, growth: float) -> np.ndarray:
+    """Return the columns to work on: the support and those whose slopes promise most."""
+    engine, penalty, n = state.engine, state.problem.penalty, state.engine.n_cols
+    support = np.flatnonzero(state.coef)
+    count = int(max(_FIRST_COLUMNS, growth * len(support)))
+    if count >= n or (2 * count >= n and n <= _ALL_COLUMNS):
+        return np.arange(n)
+    sums, squares = engine.moments()
+    if state.problem.intercept is Intercept.FREE:
+        squares = squares - sums**2 / engine.total_weight
+    point = -state.slopes
+    size = point if penalty.is_positive else np.abs(point)
+    excess = size - penalty.l1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = excess / np.sqrt(np.maximum(squares, 0.0))
+    score[~np.isfinite(score)] = -np.inf
+    score[support] = np.inf
+    n_violators = int((excess > 0.0).sum())
+    count = min(count, len(support) + max(2 * n_violators, 10), n)
+    top = np.argpartition(-score, count - 1)[:count]
+    return np.sort(np.union1d(top, support))
+
+
+def _improve(state: _State, columns: WorkingSet, target: float) -> bool:
+    """Take Newton steps on the working set; return whether any lowered the objective."""
+    chosen, penalty = columns.columns, state.problem.penalty
+    is_quadratic = not state.problem.loss.is_classification
+    slopes, has_moved = state.slopes[chosen], False
+    for step in range(_MOST_STEPS):
+        coef = state.coef[chosen]
+        curvatures = state.damped_curvatures()
+        model = Model(slopes, state.gradients, curvatures, penalty, state.was_slow)
+        found = columns.minimise(model, coef, 0.5 * target)
+        if not _search_line(state, columns, slopes, found):
+            break
+        has_moved = True
+        if is_quadratic or len(chosen) == state.engine.n_cols or step + 1 == _MOST_STEPS:
+            break
+        slopes = state.total(columns.adjoint(state.gradients))
+        bound = state.bound(slopes, state.coef[chosen])
+        if state.objective - bound <= target:
+            break
+    return has_moved
+
+
+def _search_line(state: _State, columns: WorkingSet, slopes: np.ndarray, found: np.ndarray) -> bool:
+    """Move towards `found` as far as lowers the objective enough; return whether it moved."""
+    chosen, penalty = columns.columns, state.problem.penalty
+    coef = state.coef[chosen]
+    rest = penalty_value(penalty, state.coef) - penalty_value(penalty, coef)
+    length = 1.0
+    for _ in range(30):
+        trial = coef + length * (found - coef)
+        step = trial - coef
+        if not step.any():
+            return False
+        if length == 1.0:
+            change = columns.product(step)
+            full = step
+        margins = state.margins + (change if step is full else columns.product(step))
+        shift = state.best_shift(margins, state.shift)
+        penalised = penalty_value(penalty, trial) + rest
+        objective = state.loss_at(margins, shift) + penalised
+        promise = (
+            float(slopes @ step) + penalty_value(penalty, trial) - penalty_value(penalty, coef)
+        )
+        # Below the rounding of the sums nothing can be seen of a gain, nor of a loss.
+        noise = _ROUNDING * abs(state.objective)
+        if objective <= state.objective + max(_ARMIJO * promise, -noise) + noise:
+            damping = _next_damping(state.damping, length)
+            if state.problem.loss.is_classification:  # else the model is exact
+                state.was_slow |= damping != state.damping
+                state.damping = damping
+            state.coef[chosen] = trial
+            state.margins, state.shift = margins, shift
+            state.refresh()
+            return True
+        length *= 0.5
+    return False
