@@ -24,7 +24,7 @@ from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_rows import NonFiniteError
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, start_from
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_set_descent import solve
 
@@ -480,25 +480,6 @@ class Lasso(ElasticNet):
             device_ids=device_ids,
             verbose=verbose,
         )
-
-
-def start_from(coef: np.ndarray, intercept: float) -> FitResult:
-    """Return coefficients in the shape of another fit's result.
-
-    Parameters
-    ----------
-    coef : ndarray of shape (n_features,)
-        w.
-    intercept : float
-        b.
-
-    Returns
-    -------
-    FitResult
-        To start a fit from.
-    """
-    unknown = math.inf
-    return FitResult(coef, intercept, None, 0.0, 0, False, unknown, unknown, [], 0.0, "")
 
 
 def warn_not_converged(result: FitResult, rule: StoppingRule) -> None:

@@ -25,14 +25,13 @@ from snapml.estimators.coordinate_regression import (
     mean_dataset,
     penalty_of,
     solve_path,
-    start_from,
     warn_not_converged,
 )
 from snapml.problems import Intercept, Problem, Squared
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_rows import NonFiniteError, margins
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, start_from
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["ElasticNetCV", "LassoCV", "enet_path", "lasso_path"]

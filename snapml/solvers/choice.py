@@ -13,11 +13,17 @@ import numpy as np
 
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Problem, Softmax, Squared
-from snapml.solvers import dual_coordinate_ascent, quasi_newton, smoothed_hinge
+from snapml.solvers import (
+    dual_coordinate_ascent,
+    quasi_newton,
+    smoothed_hinge,
+    working_set_descent,
+)
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_engine import CpuEngine
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, start_from
 from snapml.solvers.row_space import RowSpace
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
@@ -115,7 +121,9 @@ def fit(
     if _is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
     solver, reason, patience = _choose(problem, dataset, settings, start)
-    if solver == "pqn" and _is_wide(problem, dataset, communicator):
+    if solver == "wsd":
+        result = _working_sets(problem, dataset, communicator, rule, settings, start)
+    elif solver == "pqn" and _is_wide(problem, dataset, communicator):
         result = _in_row_space(problem, dataset, communicator, rule, settings)
     elif solver == "pqn":
         result = _quasi_newton(problem, dataset, communicator, rule, settings, start)
@@ -130,6 +138,8 @@ def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> 
     """Return whether separate outputs are best solved one by one: where coordinate ascent is."""
     if isinstance(problem.loss, Softmax) or dataset.labels.ndim == 1:
         return False
+    if not problem.penalty.is_smooth:
+        return True
     if settings.solver != "auto":
         return settings.solver == "sdca"
     is_small = dataset.matrix.shape[1] <= _FEW_COLUMNS or problem.penalty.l2 <= 0.0
@@ -179,6 +189,13 @@ def _choose(
 ) -> tuple[str, str, float]:
     """Return the solver, the reason, and how patient coordinate ascent should be."""
     never = math.inf
+    if not problem.penalty.is_smooth:
+        if settings.solver != "auto":
+            raise ValueError(
+                f"solver={settings.solver!r} cannot minimise an L1 penalty or keep coefficients "
+                "positive: expected solver='auto'"
+            )
+        return "wsd", "an L1 penalty or a constraint leaves few columns to work on", never
     if settings.solver != "auto":
         return settings.solver, "as asked for", never
     if not problem.loss.is_smooth:
@@ -248,6 +265,22 @@ def _quasi_newton(
         )
     engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
     return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _working_sets(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    engine = CpuColumns(problem, dataset, n_threads=settings.n_threads)
+    begin = None
+    if start.coef is not None:
+        bias_column = problem.intercept_scaling
+        begin = start_from(start.coef[0, :-1], bias_column * start.coef[0, -1])
+    return working_set_descent.solve(engine, communicator, rule, begin)
 
 
 def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:

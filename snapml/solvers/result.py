@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-__all__ = ["FitResult"]
+__all__ = ["FitResult", "start_from"]
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,22 @@ class FitResult:
     mean_stiffness: float
     description: str
     has_minimum: bool = True
+
+
+def start_from(coef: np.ndarray, intercept: float) -> FitResult:
+    """Return coefficients in the shape of another fit's result.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (n_features,)
+        w.
+    intercept : float
+        b.
+
+    Returns
+    -------
+    FitResult
+        To start a fit from.
+    """
+    unknown = math.inf
+    return FitResult(coef, intercept, None, 0.0, 0, False, unknown, unknown, [], 0.0, "")
