@@ -3,7 +3,15 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from snapml import LinearSVC, LogisticRegression, Ridge
+from snapml import (
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+)
 
 
 # scikit-learn runs the checks of its own estimators with this warning off too: some of them set
@@ -16,6 +24,11 @@ from snapml import LinearSVC, LogisticRegression, Ridge
         LinearSVC(),
         LinearSVC(loss="hinge"),
         Ridge(),
+        Ridge(solver="sag"),
+        LinearRegression(),
+        RidgeClassifier(),
+        RidgeCV(),
+        RidgeClassifierCV(),
     ]
 )
 def test_scikit_learn_check_passes(estimator, check):
