@@ -286,6 +286,7 @@ class LogisticRegressionCV(LogisticRegression):
             To the splitter and the scorer.
         """
         to_scorer = MethodMapping().add(caller="score", callee="score")
+        to_scorer.add(caller="fit", callee="score")
         return (
             MetadataRouter(owner=self)
             .add_self_request(self)
@@ -348,9 +349,8 @@ class LogisticRegressionCV(LogisticRegression):
                     f"(l1_ratios={None if isinstance(given, str) else given!r})"
                 )
             return [1.0 if self.penalty == "l1" else None]
-        values = list(given)
-        numbers_in_range = [isinstance(v, numbers.Real) and 0 <= float(v) <= 1 for v in values]
-        if not values or not all(numbers_in_range):
+        values: list[Any] = list(given)
+        if not values or not all(isinstance(v, int | float) and 0 <= v <= 1 for v in values):
             raise ValueError(
                 "l1_ratios must be an array-like of numbers between 0 and 1; got "
                 f"(l1_ratios={given!r})"
@@ -368,9 +368,10 @@ class LogisticRegressionCV(LogisticRegression):
     def _grid(self) -> np.ndarray:
         """Return the values of C to try."""
         if isinstance(self.Cs, numbers.Integral):
-            if int(self.Cs) < 1:
+            n_values = int(self.Cs)
+            if n_values < 1:
                 raise ValueError(f"Cs: expected at least 1, got {self.Cs}")
-            return np.logspace(-4, 4, int(self.Cs))
+            return np.logspace(-4, 4, n_values)
         values = np.asarray(self.Cs, dtype=np.float64)
         if values.ndim != 1 or len(values) == 0:
             raise ValueError(f"Cs: expected numbers, got {self.Cs!r}")

@@ -372,8 +372,9 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features) or (n_targets, n_features)
-        w, in the dtype of X (float64 where X is not float32).
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        w, without the first axis for two classes, as in scikit-learn; in the dtype of X (float64
+        where X is not float32).
     intercept_ : ndarray of shape (n_targets,)
         b.
     classes_ : ndarray of shape (n_classes,)
@@ -450,5 +451,4 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         """
         matrix, _, targets, weights = self._binarised(X, y, sample_weight)
         self._fit_targets(X, matrix, targets, weights)
-        self.coef_ = np.atleast_2d(self.coef_)
         return self

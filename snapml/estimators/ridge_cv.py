@@ -361,7 +361,7 @@ class RidgeClassifierCV(_CrossValidatedRidge, RidgeLabels):
     cv_results_ : ndarray of shape (n_samples, n_targets, n_alphas)
         As in `RidgeCV`.
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        w, without the first axis for two classes, as in scikit-learn; with `cv` it has that axis.
+        w, without the first axis for two classes, as in scikit-learn.
     intercept_ : ndarray of shape (n_targets,)
         b.
     classes_ : ndarray of shape (n_classes,)

@@ -3,7 +3,19 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from snapml import ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearSVC, LogisticRegression, Ridge
+from snapml import (
+    ElasticNet,
+    ElasticNetCV,
+    Lasso,
+    LassoCV,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+)
 
 
 # scikit-learn runs the checks of its own estimators with this warning off too: some of them set
@@ -16,10 +28,17 @@ from snapml import ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearSVC, Logistic
         LinearSVC(),
         LinearSVC(loss="hinge"),
         Ridge(),
+        LogisticRegression(solver="sdca"),
+        LogisticRegression(l1_ratio=0.5),
         Lasso(),
         ElasticNet(),
         LassoCV(),
         ElasticNetCV(),
+        Ridge(solver="sag"),
+        LinearRegression(),
+        RidgeClassifier(),
+        RidgeCV(),
+        RidgeClassifierCV(),
     ]
 )
 def test_scikit_learn_check_passes(estimator, check):
