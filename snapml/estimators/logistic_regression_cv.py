@@ -440,10 +440,7 @@ class LogisticRegressionCV(LogisticRegression):
         """Fit and score one fold for all C in rising order, each from the one before."""
         train, test = fold
         scorer = _knowing_all_classes(self._get_scorer(), self.classes_)
-        of_test = {
-            name: np.asarray(value)[test] if np.shape(value)[:1] == (len(y),) else value
-            for name, value in score_params.items()
-        }
+        of_test = {name: _rows_of(value, test, len(y)) for name, value in score_params.items()}
         model = self._model(1.0, ratio, warm_start=True)
         coefs: list[Any] = [None] * len(Cs)
         scores, n_iter = np.empty(len(Cs)), np.empty(len(Cs), dtype=np.int32)
@@ -515,6 +512,12 @@ def _rows(matrix: Matrix) -> Any:
     if values is None:
         values = np.ones(matrix.n_stored, dtype=matrix.dtype)
     return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _rows_of(value: Any, chosen: np.ndarray, n_rows: int) -> Any:
+    """Return the chosen rows of what has as many as the data, anything else as it is."""
+    array = np.asarray(value)
+    return array[chosen] if array.shape[:1] == (n_rows,) else value
 
 
 def _knowing_all_classes(scorer: Any, classes: np.ndarray) -> Any:

@@ -487,6 +487,7 @@ def test_n_jobs_is_accepted_with_scikit_learns_future_warning(n_jobs):
 
 @pytest.mark.filterwarnings("ignore:penalty=:FutureWarning")
 @pytest.mark.filterwarnings("ignore:'penalty' was deprecated:FutureWarning")
+@pytest.mark.filterwarnings("ignore:Inconsistent values:UserWarning")
 @pytest.mark.parametrize(
     ("make", "says"),
     [

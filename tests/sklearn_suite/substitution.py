@@ -2,8 +2,8 @@
 
 Loaded with ``-p tests.sklearn_suite.substitution`` before any test module is imported. Everything
 in scikit-learn is imported first, so that its own code keeps its own classes; only what is
-imported afterwards, the tests, sees ours. A test counts as ours if it constructed or fitted one of
-our classes, or called one of our functions, while it ran.
+imported afterwards, the tests, sees ours. A test counts as ours if it got one of our estimators as
+a parameter, constructed or fitted one, or called one of our functions, while it ran.
 """
 
 import functools
@@ -23,6 +23,7 @@ import snapml
 NAMESPACES = ("sklearn.linear_model", "sklearn.svm")
 PROPERTY = "snapml"  # name under which a test's report carries what it touched
 _touched: set[str] = set()
+_our_classes: list[type] = []
 
 
 def import_all_of_sklearn():
@@ -64,6 +65,7 @@ def _instrument(name, ours):
     """Return what the tests shall see under the name."""
     if not inspect.isclass(ours):
         return _noting(name, ours)
+    _our_classes.append(ours)
     for method in ("__init__", "fit"):
         setattr(ours, method, _noting(name, getattr(ours, method)))
     return ours
@@ -93,16 +95,20 @@ def _substitute_in_common_checks(ours):
     listed = instance_generator.all_estimators
 
     def all_estimators(type_filter=None):
-        chosen = listed(type_filter=type_filter)
-        return [(name, ours[cls]) for name, cls in chosen if cls in ours]
+        # The list may name their class, ours, or both, by where it comes upon them.
+        chosen = ((name, ours.get(cls, cls)) for name, cls in listed(type_filter=type_filter))
+        return sorted({(n, cls) for n, cls in chosen if cls in ours.values()}, key=lambda c: c[0])
 
     instance_generator.all_estimators = all_estimators
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    """Note what one test touches."""
+    """Note what one test touches, an estimator it gets as a parameter included."""
     _touched.clear()
+    given = getattr(item, "callspec", None)
+    values = () if given is None else given.params.values()
+    _touched.update(type(v).__name__ for v in values if isinstance(v, tuple(_our_classes)))
     yield
 
 
