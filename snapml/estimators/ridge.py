@@ -26,7 +26,9 @@ _logger = logging.getLogger("snapml")
 _SOLVERS = ("auto", "sdca", "pqn", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga")
 _DEFAULT_MAX_ITER = 1000
 # Iterations do not get closer than the rounding of their running sums.
-_LEAST_ASCENT_TOL = 1e-12
+_LEAST_ITERATIVE_TOL = 1e-12
+# Entries up to which forming the normal equations takes no time.
+_SMALL = 1_000_000
 
 
 class RidgeModel(LinearEstimator):
@@ -49,7 +51,7 @@ class RidgeModel(LinearEstimator):
         for alpha in alphas[alphas > 0]:
             check_finite_in("alpha", alpha, matrix.dtype)
             check_finite_in("1 / alpha", 1.0 / alpha, matrix.dtype)
-        if self._is_direct(matrix.shape, alphas):
+        if self._is_direct(matrix, alphas):
             self._fit_directly(X, matrix, y, weights, alphas)
         else:
             self._fit_iteratively(X, matrix, y, weights, alphas, problem, rule)
@@ -59,11 +61,12 @@ class RidgeModel(LinearEstimator):
         self.coef_ = coef[0] if len(coef) == 1 else coef
         self.intercept_ = intercept[0] if y.ndim == 1 else intercept
 
-    def _is_direct(self, shape: tuple[int, int], alphas: np.ndarray) -> bool:
-        """Say whether to solve linear equations: what ascent cannot do, and what is small."""
-        if self.positive or alphas.min() == 0 or self.tol < _LEAST_ASCENT_TOL:
+    def _is_direct(self, matrix: Matrix, alphas: np.ndarray) -> bool:
+        """Say whether to solve linear equations: what iterations cannot do, and what is small."""
+        if self.positive or alphas.min() == 0 or self.tol < _LEAST_ITERATIVE_TOL:
             return True
-        return is_direct(shape) and self.solver not in ("sdca", "pqn", "sag", "saga")
+        is_small = matrix.n_stored <= _SMALL and is_direct(matrix.shape)
+        return is_small and self.solver not in ("sdca", "pqn", "sag", "saga")
 
     def _fit_directly(
         self,
