@@ -72,19 +72,32 @@ SNAPML_CLONES void dense_add4(const Real* const* x, const double* r, int64 n, in
                               double* g) {
   constexpr int64 kLine = 64 / static_cast<int64>(sizeof(Real));
   const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
-  if (ahead != 0) {
-    for (int64 j = 0; j < n; j += kLine) {
-      for (int row = 0; row < 4; ++row) __builtin_prefetch(x[row] + ahead + j);
+  const double r0 = r[0], r1 = r[1], r2 = r[2], r3 = r[3];
+  Eight sum, mask, v;
+  int64 j = 0;
+  for (; j + kLine <= n; j += kLine) {
+    if (ahead != 0) {
+      __builtin_prefetch(x0 + ahead + j);
+      __builtin_prefetch(x1 + ahead + j);
+      __builtin_prefetch(x2 + ahead + j);
+      __builtin_prefetch(x3 + ahead + j);
+    }
+    for (int64 k = j; k < j + kLine; k += 8) {
+      load_eight(x0 + k, v), sum = r0 * v;
+      load_eight(x1 + k, v), sum += r1 * v;
+      load_eight(x2 + k, v), sum += r2 * v;
+      load_eight(x3 + k, v), sum += r3 * v;
+      load_eight(g + k, v), v += sum;
+      std::memcpy(g + k, &v, sizeof v);
     }
   }
-  Eight sum, mask, v;
-  for (int64 j = 0; j < n; j += 8) {
+  for (; j < n; j += 8) {
     const int64 left = n - j < 8 ? n - j : 8, from = j + left - 8;
     load_eight(kLastLanes + left, mask);
-    load_eight(x0 + from, v), sum = r[0] * v;
-    load_eight(x1 + from, v), sum += r[1] * v;
-    load_eight(x2 + from, v), sum += r[2] * v;
-    load_eight(x3 + from, v), sum += r[3] * v;
+    load_eight(x0 + from, v), sum = r0 * v;
+    load_eight(x1 + from, v), sum += r1 * v;
+    load_eight(x2 + from, v), sum += r2 * v;
+    load_eight(x3 + from, v), sum += r3 * v;
     load_eight(g + from, v), v += mask * sum;
     std::memcpy(g + from, &v, sizeof v);
   }
