@@ -41,8 +41,8 @@ _VANISHED = 1e-8
 # A curvature is renewed where a step leaves more than this share of the squared decrement.
 _STALE = 0.1
 # A curvature from a sample can be renewed before these steps only: the pairs correct the rest.
-_RENEWALS = (3, 7, 15, 31)
-_SAMPLE_RENEWALS = (0, 2, 6)
+_RENEWALS = (5, 15, 31)
+_SAMPLE_RENEWALS = (0, 6)
 # Up to this many columns a Hessian of all rows costs no more than a few reads of them.
 _CHEAP_COLUMNS = 128
 
@@ -375,7 +375,7 @@ class _Sampled:
             if not decrement < before:
                 break
         self._n_passes += descent.n_passes
-        if not self._is_quadratic:
+        if is_cheap and not self._is_quadratic:
             self.update()
         return descent.coef
 
