@@ -193,10 +193,9 @@ class _Descent:
         """Evaluate the first point."""
         self.loss, self.loss_gradient, self.stiffness = self._pass(self.coef, wants_stiffness)
         self.value, self.gradient = self._with_penalty(self.coef, self.loss, self.loss_gradient)
-        weights = self.engine.row_weights(
-            np.arange(self.engine.n_rows) if wants_stiffness else np.arange(0)
+        self.total_weight = float(
+            self.communicator.allreduce_sum(np.array([_sum_of_weights(self.engine)]))[0]
         )
-        self.total_weight = float(self.communicator.allreduce_sum(np.array([weights.sum()]))[0])
         if not (math.isfinite(self.value) and np.isfinite(self.gradient).all()):
             self.engine.check_finite()
             dtype = self.engine.dataset.matrix.dtype
@@ -497,6 +496,13 @@ def _result(descent: _Descent, best: _Best, history: list[dict[str, float]]) -> 
         mean_stiffness=descent.stiffness / max(1, engine.n_rows * engine.n_outputs),
         description=engine.description,
     )
+
+
+def _sum_of_weights(engine: PrimalEngine) -> float:
+    data = engine.dataset
+    if data.row_weights is None:
+        return data.weight * engine.n_rows
+    return float(data.row_weights.sum(dtype=np.float64))
 
 
 def _max_curvature(engine: PrimalEngine) -> float:
