@@ -17,8 +17,9 @@ from snapml.solvers.engine import PrimalEngine
 
 __all__ = ["lower_bound"]
 
+# Rows that are looked at, and those among them whose dual variables move.
 _MOST_LOOKED_AT = 1024
-_MOST_MOVED = 32
+_FEW_MOVED, _MOST_MOVED = 32, 1024
 
 
 def lower_bound(
@@ -54,7 +55,9 @@ def lower_bound(
     adjoint = -gradient[:, :-1]
     terms = loss - float(np.vdot(gradient, coef))  # sum_i -c_i l*(l'(z_i)), by Fenchel's equality
     if kind is Intercept.FREE:
-        change, moved = _balance(engine, communicator, -gradient[:, -1])
+        change, moved = _balance(engine, communicator, -gradient[:, -1], _FEW_MOVED)
+        if not math.isfinite(change):  # too much for a few rows
+            change, moved = _balance(engine, communicator, -gradient[:, -1], _MOST_MOVED)
         terms += change
         adjoint = adjoint + moved
     bound = terms - float(np.vdot(adjoint, adjoint)) / (2.0 * penalty.l2)
@@ -64,7 +67,7 @@ def lower_bound(
 
 
 def _balance(
-    engine: PrimalEngine, communicator: Communicator, mass: np.ndarray
+    engine: PrimalEngine, communicator: Communicator, mass: np.ndarray, n_moved: int
 ) -> tuple[float, np.ndarray]:
     """Make every output's dual variables add up to zero.
 
@@ -74,7 +77,7 @@ def _balance(
     step = max(1, engine.n_rows // _MOST_LOOKED_AT)
     rows = np.arange(0, engine.n_rows, step)
     room = _room(engine, rows)
-    best = np.argsort(-room.sum(axis=0), kind="stable")[:_MOST_MOVED]
+    best = np.argsort(-room.sum(axis=0), kind="stable")[:n_moved]
     rows, room = rows[best], room[:, best]
     total = communicator.allreduce_sum(room.sum(axis=1))
     if not (total > 0.0).all():

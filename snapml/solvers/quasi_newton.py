@@ -312,6 +312,11 @@ class _Sampled:
         return self.curvature
 
     @property
+    def is_exact(self) -> bool:
+        """Whether a fresh curvature is the Hessian itself, so that it knows more than the pairs."""
+        return not self.has_other_rows and isinstance(self.curvature, DenseCurvature)
+
+    @property
     def description(self) -> str:
         """What the curvature is made from."""
         return f"curvature from {self.engine.n_rows} rows"
@@ -327,7 +332,7 @@ class _Sampled:
             return True
         if self._is_quadratic:
             return False
-        if self.has_other_rows:
+        if not self.is_exact:
             return self._has_slowed and descent.n_passes in _RENEWALS
         return self._has_slowed or self.engine.n_features <= _CHEAP_COLUMNS
 
@@ -415,7 +420,7 @@ def _step(descent: _Descent, model: _Sampled, before: float) -> float:
             descent.forget()
         elif model.is_stale(descent):
             model.update(descent.coef)
-            if not model.has_other_rows:
+            if model.is_exact:
                 descent.forget()
         direction = descent.direction(model.current)
         decrement = -float(np.vdot(direction, descent.gradient))
