@@ -184,6 +184,13 @@ class CpuPrimalEngine:
         values = [_native.core_loss(name, quantity, a, y, True) for a, y in pairs]
         return np.array(values).reshape(x.shape)
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of the rows' weights."""
+        if self.dataset.row_weights is None:
+            return self.dataset.weight * self.n_rows
+        return float(self.dataset.row_weights.sum(dtype=np.float64))
+
     def row_weights(self, rows: np.ndarray) -> np.ndarray:
         """Return c_i of some rows, float64, broadcastable to (n_outputs, n_taken)."""
         if self.dataset.row_weights is None:
@@ -227,9 +234,10 @@ class CpuPrimalEngine:
         blocks = np.sort(rng.choice(all_blocks, size=min(n_blocks, all_blocks), replace=False))
         rows = (blocks[:, None] * _SAMPLE_BLOCK + np.arange(_SAMPLE_BLOCK)).ravel()
         rows = rows[rows < self.n_rows]
-        dataset = self.dataset.take(rows, self.n_rows / len(rows))
+        rows_per_row = self.n_rows / max(1, len(rows))
+        dataset = self.dataset.take(rows, rows_per_row)
         sampled = CpuPrimalEngine(self.problem, dataset, n_threads=self.n_threads, seed=self.seed)
-        sampled.rows_per_row = self.n_rows / len(rows)
+        sampled.rows_per_row = rows_per_row
         return sampled
 
     def check_finite(self) -> None:

@@ -121,6 +121,10 @@ class PrimalEngine(Protocol):
     def loss_quantity(self, quantity: str, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Evaluate a function of the core's loss for a few numbers."""
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of c_i."""
+
     def row_weights(self, rows: np.ndarray) -> np.ndarray:
         """Return c_i of some rows."""
 
