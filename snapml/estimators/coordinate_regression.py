@@ -154,7 +154,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
     precompute : bool or array-like, default=False
         Has no effect: Gram matrices are formed where they save time.
     max_iter : int, default=1000
-        Most reads of the data.
+        Most reads of the data beyond the first, which judges the start.
     copy_X : bool, default=True
         Has no effect: X is never changed.
     tol : float, default=1e-8
@@ -189,7 +189,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
     gap_, objective_ : float
         Certified duality gap and objective, summed over the targets.
     n_iter_ : int or list of int
-        Reads of the data.
+        Reads of the data beyond the first; 0 where the start was the answer.
     history_ : list of dict, or one such list per target
         One entry per read: ``epoch``, ``time_s``, ``running_gap``, ``gap`` and ``objective``.
     solver_ : str
@@ -393,7 +393,7 @@ class Lasso(ElasticNet):
     copy_X : bool, default=True
         Has no effect: X is never changed.
     max_iter : int, default=1000
-        Most reads of the data.
+        Most reads of the data beyond the first, which judges the start.
     tol : float, default=1e-8
         Stop once the certified duality gap is at most `tol` times the objective.
     warm_start : bool, default=False
@@ -426,7 +426,7 @@ class Lasso(ElasticNet):
     gap_, objective_ : float
         Certified duality gap and objective, summed over the targets.
     n_iter_ : int or list of int
-        Reads of the data.
+        Reads of the data beyond the first; 0 where the start was the answer.
     history_ : list of dict, or one such list per target
         One entry per read: ``epoch``, ``time_s``, ``running_gap``, ``gap`` and ``objective``.
     solver_ : str

@@ -72,7 +72,7 @@ class LogisticRegression(LinearClassifier):
         the answer is the same. 'liblinear' poses another problem, in which the intercept is
         penalised, and gets that one.
     max_iter : int, default=100
-        Most reads of the data.
+        Most reads of the data beyond the first, which judges the start; 0 keeps the start.
     verbose : int, default=0
         Log progress every `verbose` epochs to the logger ``snapml``.
     warm_start : bool, default=False
@@ -104,7 +104,7 @@ class LogisticRegression(LinearClassifier):
     objective_ : float
         Value of the objective above, evaluated in float64.
     n_iter_ : ndarray of shape (1,), int32
-        Reads of the data.
+        Reads of the data beyond the first.
     history_ : list of dict
         One entry per epoch or iteration: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and
         ``gap`` and ``objective`` (NaN where no exact pass was made).

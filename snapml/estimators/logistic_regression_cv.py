@@ -98,6 +98,8 @@ class LogisticRegressionCV(LogisticRegression):
         As in `LogisticRegression`.
     device_ids : None
         GPUs are not supported in this version.
+    multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
+        As in `LogisticRegression`.
 
     Attributes
     ----------
@@ -166,6 +168,7 @@ class LogisticRegressionCV(LogisticRegression):
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: None = None,
+        multi_class: str = "auto",
     ) -> None:
         self.Cs = Cs
         self.l1_ratios = l1_ratios
@@ -187,6 +190,7 @@ class LogisticRegressionCV(LogisticRegression):
         self.n_threads = n_threads
         self.deterministic = deterministic
         self.device_ids = device_ids
+        self.multi_class = multi_class
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> LogisticRegressionCV:
@@ -425,6 +429,7 @@ class LogisticRegressionCV(LogisticRegression):
             n_threads=self.n_threads,
             deterministic=self.deterministic,
             device_ids=self.device_ids,
+            multi_class=self.multi_class,
         )
 
     def _fold_path(
@@ -543,7 +548,9 @@ def _with_all_classes(model: LogisticRegression, classes: np.ndarray) -> Logisti
         setattr(full, name, value)
     coef, intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
     if len(model.classes_) == 2:  # the same probabilities with one row per class
-        coef, intercept = np.vstack([-coef, coef]) / 2, np.append(-intercept, intercept) / 2
+        scale = 1.0 if model.multi_class == "ovr" else 0.5
+        coef = scale * np.vstack([-coef, coef])
+        intercept = scale * np.append(-intercept, intercept)
     at = np.searchsorted(classes, model.classes_)
     full.coef_ = np.zeros((len(classes), coef.shape[1]), dtype=coef.dtype)
     full.intercept_ = np.full(len(classes), _UNSEEN if model.fit_intercept else 0.0)

@@ -91,7 +91,7 @@ def enet_path(
     tol : float, default=1e-8
         Stop each fit once its certified duality gap is at most `tol` times the objective.
     max_iter : int, default=1000
-        Most reads of the data for each fit.
+        Most reads of the data for each fit, beyond the first.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows.
     n_threads : int or None, default=None
@@ -106,7 +106,7 @@ def enet_path(
     dual_gaps : ndarray of shape (n_alphas,)
         Certified duality gaps, summed over the targets.
     n_iters : list of int
-        Reads of the data; only if `return_n_iter`.
+        Reads of the data beyond the first; only if `return_n_iter`.
 
     Examples
     --------
@@ -246,7 +246,7 @@ class ElasticNetCV(ElasticNet):
     precompute : 'auto', bool or array-like, default='auto'
         Has no effect: Gram matrices are formed where they save time.
     max_iter : int, default=1000
-        Most reads of the data for each fit.
+        Most reads of the data for each fit, beyond the first.
     tol : float, default=1e-8
         Stop each fit once its certified duality gap is at most `tol` times the objective.
     cv : int, splitter or iterable, default=None
@@ -287,7 +287,7 @@ class ElasticNetCV(ElasticNet):
     dual_gap_, gap_, objective_ : float
         Certified duality gap and objective of that fit.
     n_iter_ : int
-        Its reads of the data.
+        Its reads of the data beyond the first.
     history_ : list of dict
         As of `ElasticNet`.
     solver_ : str

@@ -84,7 +84,7 @@ def solve(
     ValueError
         If the sums overflow.
     """
-    progress = Progress(rule)
+    progress = Progress(rule, first_epoch=0)
     with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
         coef = np.zeros((engine.n_outputs, engine.n_features + 1)) if start is None else start
         total = int(communicator.allreduce_sum(np.array([float(engine.n_rows)]))[0])
@@ -330,9 +330,9 @@ class _Sampled:
         return f"curvature from {self._n_rows} rows"
 
     def n_reads(self, descent: _Descent) -> int:
-        """Return how many times as much as the data was read, rounded up."""
+        """Return how many times as much as the data was read after the first read, rounded up."""
         share = self._n_rows / max(1, descent.n_rows)
-        return descent.n_passes + math.ceil(self._n_passes * share)
+        return descent.n_passes - 1 + math.ceil(self._n_passes * share)
 
     def is_stale(self, descent: _Descent) -> bool:
         """Return whether the curvature should be made anew before the next step."""

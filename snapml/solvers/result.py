@@ -26,7 +26,7 @@ class FitResult:
     offset : float
         Multiplier of an unpenalised intercept, to start another fit from.
     n_iter : int
-        Epochs.
+        Reads of the data beyond the one that judges the start.
     has_converged : bool
         Whether the gap met the tolerance.
     gap, objective : float

@@ -74,12 +74,12 @@ def solve(
     while True:
         labels = dataset.labels * dataset.labels.dtype.type(width)
         engine = CpuPrimalEngine(smooth, replace(dataset, labels=labels), n_threads=n_threads)
-        stage = StoppingRule(min(1e-2, 0.1 * width), max(1, rule.max_iter - n_reads))
+        stage = StoppingRule(min(1e-2, 0.1 * width), max(0, rule.max_iter - n_reads))
         result = quasi_newton.solve(engine, communicator, stage, start=coef, uses_sample=False)
         bias = np.atleast_1d(result.intercept) / (judge.bias_column or 1.0)
         coef = np.column_stack([np.atleast_2d(result.coef), bias]).astype(np.float64)
         best.see(_objective(judge, communicator, coef), result)
-        n_reads += result.n_iter + 1
+        n_reads += result.n_iter + 2  # the start's, and this judge's
         elapsed = history[-1]["time_s"] if history else 0.0
         entry = {**result.history[-1], "epoch": n_reads, "gap": best.gap}
         entry |= {"objective": best.value, "time_s": elapsed + entry["time_s"]}
@@ -92,7 +92,7 @@ def solve(
         raise RuntimeError("expected at least one stage, got none")
     return replace(
         best.result,
-        n_iter=min(n_reads, max(1, rule.max_iter)),
+        n_iter=min(n_reads, rule.max_iter),
         has_converged=is_met,
         gap=best.gap,
         objective=best.value,

@@ -54,6 +54,7 @@ class Progress:
     """
 
     rule: StoppingRule
+    first_epoch: int = 1  # 0 where the first entry is about the start, before any step
     history: list[dict[str, float]] = field(default_factory=list)
     _start: float = field(default_factory=time.perf_counter)
     _objective: float = math.nan
@@ -83,7 +84,7 @@ class Progress:
         else:
             before = self.history[-1]["running_gap"]
             self._predicted = gap * min(1.0, gap / before) if before > 0.0 else gap
-        epoch = len(self.history) + 1
+        epoch = self.first_epoch + len(self.history)
         self.history.append(
             {
                 "epoch": epoch,
@@ -93,7 +94,7 @@ class Progress:
                 "objective": math.nan,
             }
         )
-        if self.rule.verbose > 0 and epoch % self.rule.verbose == 0:
+        if self.rule.verbose > 0 and epoch > 0 and epoch % self.rule.verbose == 0:
             _logger.info("epoch %d: gap about %.3g, %.2f s", epoch, gap, self.elapsed_s)
         return self.rule.is_met(self._correction * self._predicted, self._objective)
 
@@ -114,7 +115,7 @@ class Progress:
         if self.rule.verbose > 0:
             _logger.info(
                 "epoch %d: objective %.6g, certified gap %.3g (%.1e of it), %.2f s",
-                len(self.history),
+                self.first_epoch + len(self.history) - 1,
                 objective,
                 gap,
                 gap / abs(objective) if objective else math.inf,

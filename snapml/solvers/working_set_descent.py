@@ -67,7 +67,7 @@ def _solve(
     engine: CpuColumns, communicator: Communicator, rule: StoppingRule, start: FitResult | None
 ) -> FitResult:
     state = _State(engine, communicator, start)
-    progress = Progress(rule)
+    progress = Progress(rule, first_epoch=0)
     share, growth, stalled, least = _INNER_SHARE, _GROWTH, 0, math.inf
     has_converged = False
     while True:
@@ -78,7 +78,7 @@ def _solve(
         has_converged |= progress.is_met or state.gap <= state.resolution
         if has_converged and not _is_worth_polishing(state, gap_before, progress):
             break
-        if len(progress.history) >= rule.max_iter:
+        if len(progress.history) > rule.max_iter:
             break
         stalled = 0 if state.gap < 0.9 * least else stalled + 1
         if stalled > _PATIENCE:
@@ -99,7 +99,7 @@ def _solve(
         intercept=state.intercept,
         duals=None,
         offset=0.0,
-        n_iter=len(progress.history),
+        n_iter=len(progress.history) - 1,
         has_converged=has_converged,
         gap=state.gap,
         objective=state.objective,
