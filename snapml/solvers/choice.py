@@ -196,6 +196,8 @@ def _choose(
                 "positive: expected solver='auto'"
             )
         return "wsd", "an L1 penalty or a constraint leaves few columns to work on", never
+    if settings.solver == "sdca":
+        _check_for_ascent(problem)
     if settings.solver != "auto":
         return settings.solver, "as asked for", never
     if not problem.loss.is_smooth:
@@ -216,6 +218,19 @@ def _choose(
     if stiffness > _EASY_STIFFNESS:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", never
     return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
+
+
+def _check_for_ascent(problem: Problem) -> None:
+    """Refuse what has no coordinate step, or no dual."""
+    if isinstance(problem.loss, Softmax):
+        raise ValueError(
+            "solver='sdca' cannot minimise the softmax loss of several classes: expected "
+            "solver='auto' or 'pqn', or multi_class='ovr'"
+        )
+    if problem.penalty.l2 <= 0.0:
+        raise ValueError(
+            "solver='sdca' needs a penalty: expected solver='auto' or 'pqn', or a finite C"
+        )
 
 
 def _choose_for_hinge(problem: Problem, dataset: Dataset) -> tuple[str, str, float]:

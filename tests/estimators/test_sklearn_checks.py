@@ -28,7 +28,7 @@ from snapml import (
         LinearSVC(),
         LinearSVC(loss="hinge"),
         Ridge(),
-        LogisticRegression(solver="sdca"),
+        LogisticRegression(solver="sdca", multi_class="ovr"),
         LogisticRegression(l1_ratio=0.5),
         Lasso(),
         ElasticNet(),
