@@ -339,7 +339,7 @@ def _moments(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return means (zero where columns must not be centred) and scales of the columns."""
     n_rows, n_features = rows.shape
-    step = max(1, _CHUNK_ENTRIES // n_features)
+    step = max(1, _CHUNK_ENTRIES // max(1, n_features))
     chunks = [slice(first, first + step) for first in range(0, n_rows, step)]
     totals, squares = np.zeros(n_features + 1), np.zeros(n_features)
     with np.errstate(all="ignore"):  # what is not finite is found by the pass that follows
