@@ -19,10 +19,10 @@ __all__ = ["Curved", "minimise_on_columns"]
 
 _MOST_ROUNDS = 60
 _MOST_MODEL_ROUNDS = 4  # of a model that the next Newton step replaces
-_SWEEPS = 12  # of a round
-_MOST_CONJUGATE_STEPS = 30  # of a round
-_ENOUGH_CONJUGATE = 0.05  # of the residual that conjugate gradients may leave
-_ENOUGH_OF_MODEL = 0.05  # of what a model has gained: less in a round ends it
+_SWEEPS = 8  # of a round
+_MOST_CONJUGATE_STEPS = 20  # of a round
+_ENOUGH_CONJUGATE = 0.1  # of the residual that conjugate gradients may leave
+_ENOUGH_OF_MODEL = 0.1  # of what a model has gained: less in a round ends it
 _NOISE = 1e-6  # of the value, below which gains are no measure of what is left
 _FEW_COLUMNS = 20  # where descent alone is quick
 

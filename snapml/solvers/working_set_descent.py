@@ -32,7 +32,7 @@ _ARMIJO = 1e-4
 # Share of the largest curvature that the model's keeps at least, the less the closer to the
 # minimum: columns all of whose rows are flat would run away.
 _FIRST_DAMPING, _LEAST_DAMPING = 1e-2, 1e-7
-_ROUNDING = 2.0**-50
+_ROUNDING = 2.0**-46
 _PATIENCE = 20  # reads without a smaller gap
 # Entries that a fit may read in all before it counts as work, and the relative gap it then goes to.
 _FREE_VISITS = 1_000_000
