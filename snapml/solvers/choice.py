@@ -15,6 +15,7 @@ from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Problem, Softmax, Squared
 from snapml.solvers import (
     dual_coordinate_ascent,
+    multinomial_descent,
     quasi_newton,
     smoothed_hinge,
     working_set_descent,
@@ -290,6 +291,11 @@ def _working_sets(
     settings: Settings,
     start: Start,
 ) -> FitResult:
+    if isinstance(problem.loss, Softmax):
+        n_threads = settings.n_threads
+        return multinomial_descent.solve(
+            problem, dataset, communicator, rule, n_threads=n_threads, start=start.coef
+        )
     engine = CpuColumns(problem, dataset, n_threads=settings.n_threads)
     begin = None
     if start.coef is not None:

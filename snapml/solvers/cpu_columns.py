@@ -54,6 +54,7 @@ class CpuColumns:
         self.n_stored = self.matrix.n_stored
         self.kept_set: Any = None  # columns packed by the last fit, which the next may need too
         self._moments: tuple[np.ndarray, np.ndarray] | None = None
+        self._hessian: tuple[np.ndarray, _native.Targets, np.ndarray] | None = None
 
     @property
     def has_equal_weights(self) -> bool:
@@ -116,6 +117,35 @@ class CpuColumns:
         if not np.isfinite(sums).all():
             _check_finite(self.pool, self.rows)
         return np.append(sums, self.tau * vector.sum()) if self.tau else sums
+
+    def hessian_product(self, coef: np.ndarray, shift: float, curvatures: np.ndarray) -> np.ndarray:
+        """Return X^T (h * (X coef + shift)) by one read of the rows.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_cols,), float64
+            One number per column.
+        shift : float
+            What a free intercept adds to every row, else 0.
+        curvatures : ndarray of shape (n_rows,), float64
+            h, one number per row.
+
+        Returns
+        -------
+        ndarray of shape (n_cols,), float64
+            One number per column.
+        """
+        # The gradient of the squared loss of labels 0 that is weighted by h.
+        if self._hessian is None or self._hessian[0] is not curvatures:
+            zeros, weights = np.zeros(self.n_rows, self.dtype), curvatures.astype(self.dtype)
+            bias = self.tau or float(self.problem.intercept is Intercept.FREE)
+            targets = _native.Targets.make(zeros, weights, 1.0, 1, False, bias)
+            self._hessian = curvatures, targets, np.empty((1, self.n_rows))
+        _, targets, changes = self._hessian
+        point = np.append(coef[: self.n_features], coef[-1] if self.tau else shift)
+        out = np.empty((self.n_threads, self.n_features + 1))
+        _native.fused_pass(self.pool, self.rows, "Squared", targets, point, False, changes, out)
+        return out[0, : self.n_cols]
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return sum_i c_i x_ij and sum_i c_i x_ij^2 of every column; read once, then kept.

@@ -68,6 +68,11 @@ class CpuPrimalEngine:
         return f"{self.n_threads} thread{'s' if self.n_threads > 1 else ''}"
 
     @property
+    def margins(self) -> np.ndarray:
+        """Margins of the present point, shape (n_outputs, n_rows)."""
+        return self._margins
+
+    @property
     def is_sparse(self) -> bool:
         """Whether the rows are compressed."""
         return isinstance(self.dataset.matrix, CompressedMatrix)

@@ -13,9 +13,10 @@ import numpy as np
 
 from snapml.problems import Intercept, Softmax
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_columns import penalty_conjugate
 from snapml.solvers.engine import PrimalEngine
 
-__all__ = ["lower_bound"]
+__all__ = ["constrained_lower_bound", "lower_bound"]
 
 # Rows that are looked at, and those among them whose dual variables move.
 _MOST_LOOKED_AT = 1024
@@ -63,6 +64,47 @@ def lower_bound(
     bound = terms - float(np.vdot(adjoint, adjoint)) / (2.0 * penalty.l2)
     if kind is Intercept.PENALISED:
         bound -= float(np.vdot(gradient[:, -1], gradient[:, -1])) / (2.0 * penalty.l2)
+    return bound if math.isfinite(bound) else -math.inf
+
+
+def constrained_lower_bound(
+    engine: PrimalEngine,
+    communicator: Communicator,
+    coef: np.ndarray,
+    loss: float,
+    gradient: np.ndarray,
+) -> float:
+    """Return D at the slopes' dual point, scaled to where it is finite under an L1 penalty.
+
+    Scaled by s, the loss terms keep at least that share: l* is convex, and l*(0) is not positive
+    where the loss is not negative.
+
+    Parameters
+    ----------
+    engine, communicator, coef, loss, gradient
+        As in `lower_bound`.
+
+    Returns
+    -------
+    float
+        No model has a lower objective.
+    """
+    penalty, kind = engine.problem.penalty, engine.problem.intercept
+    terms = loss - float(np.vdot(gradient, coef))
+    point = -gradient if kind is Intercept.PENALISED else -gradient[:, :-1]
+    if kind is Intercept.FREE:
+        change, moved = _balance(engine, communicator, -gradient[:, -1])
+        terms, point = terms + change, point + moved
+    point = point.ravel()
+    largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))
+    scales = {1.0} if penalty.l2 or largest <= penalty.l1 else {penalty.l1 / largest}
+    if penalty.l2 and 0.0 < penalty.l1 < largest:
+        scales.add(penalty.l1 / largest)
+    bounds = [
+        scale * terms - (penalty_conjugate(penalty, scale * point) if penalty.l2 else 0.0)
+        for scale in scales
+    ]
+    bound = max(bounds)
     return bound if math.isfinite(bound) else -math.inf
 
 

@@ -16,11 +16,12 @@ from snapml.problems import Intercept
 from snapml.solvers.certificate import certified_gap, minimise_shift
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns, penalty_conjugate, penalty_value
-from snapml.solvers.cpu_quadratic import Model, WorkingSet, feasible_scale, working_set
+from snapml.solvers.cpu_quadratic import WorkingSet, working_set
+from snapml.solvers.quadratic_model import Model, feasible_scale
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import Progress, StoppingRule
 
-__all__ = ["solve"]
+__all__ = ["State", "descend", "solve"]
 
 _FIRST_COLUMNS = 100
 _GROWTH = 2.0
@@ -28,7 +29,10 @@ _ALL_COLUMNS = 400  # so few are taken all at once
 _MOST_STEPS = 10  # of Newton's method on one working set
 _INNER_SHARE = 0.1  # of the gap that a step on the working set may leave
 _ARMIJO = 1e-4
-_ROUNDING = 2.0**-50
+# Share of the largest curvature that the model's keeps at least, the less the closer to the
+# minimum: columns all of whose rows are flat would run away.
+_FIRST_DAMPING, _LEAST_DAMPING = 1e-2, 1e-7
+_ROUNDING = 2.0**-46
 _PATIENCE = 20  # reads without a smaller gap
 # Entries that a fit may read in all before it counts as work, and the relative gap it then goes to.
 _FREE_VISITS = 1_000_000
@@ -66,7 +70,7 @@ def solve(
 def _solve(
     engine: CpuColumns, communicator: Communicator, rule: StoppingRule, start: FitResult | None
 ) -> FitResult:
-    state = _State(engine, communicator, start)
+    state = State(engine, communicator, start)
     progress = Progress(rule, first_epoch=0)
     share, growth, stalled, least = _INNER_SHARE, _GROWTH, 0, math.inf
     has_converged = False
@@ -109,7 +113,7 @@ def _solve(
     )
 
 
-def _is_worth_polishing(state: _State, gap_before: float, progress: Progress) -> bool:
+def _is_worth_polishing(state: State, gap_before: float, progress: Progress) -> bool:
     """Return whether a small problem that has met its tolerance still gains much, for nothing."""
     n_read = float(state.total(np.array([float(state.engine.n_stored)]))[0])
     is_free = n_read * (len(progress.history) + 1) <= _FREE_VISITS
@@ -121,7 +125,7 @@ def _threads(engine: CpuColumns) -> str:
     return "1 thread" if engine.n_threads == 1 else f"{engine.n_threads} threads"
 
 
-class _State:
+class State:
     """The model, its margins, the loss's derivatives there, and the best bound so far."""
 
     def __init__(
@@ -150,11 +154,33 @@ class _State:
         self.objective = math.inf
         self._lower_bound = -math.inf
         self._bounds: np.ndarray | None = None
+        self._offset: np.ndarray | None = None
         self.shift = self.best_shift(self.margins, self.shift)
         self.refresh()
         # Gaps below the rounding of the labels' share of the sums cannot be told from zero.
         empty = np.zeros(engine.n_rows)
         self.resolution = 2.0**-50 * float(self.total(engine.loss_sums(empty, 0.0))[0])
+
+    def restart(
+        self, coef: np.ndarray, margins: np.ndarray, shift: float, offset: np.ndarray
+    ) -> None:
+        """Go on with other margins: those of `coef`, and a fixed part of each row's.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_cols,)
+            The coefficients.
+        margins : ndarray of shape (n_rows,)
+            X coef and the fixed parts.
+        shift : float
+            Guess of the best free intercept.
+        offset : ndarray of shape (n_rows,)
+            The fixed parts.
+        """
+        self.coef, self.margins, self._offset = coef.copy(), margins, offset
+        self._lower_bound = -math.inf
+        self.shift = self.best_shift(margins, shift)
+        self.refresh()
 
     @property
     def intercept(self) -> float:
@@ -205,12 +231,16 @@ class _State:
 
         Where few rows are curved at all, the model alone promises far too much.
         """
-        if self.damping == 0.0:
+        if not self.problem.loss.is_classification:
+            return self.curvatures
+        relative = self.gap / abs(self.objective) if self.objective else 1.0
+        damping = max(self.damping, min(_FIRST_DAMPING, 0.1 * relative))
+        if damping < _LEAST_DAMPING:
             return self.curvatures
         if self._bounds is None:  # classification losses are most curved at a margin of zero
             self._bounds = np.empty(self.engine.n_rows)
             self.engine.loss_sums(np.zeros(self.engine.n_rows), 0.0, None, self._bounds)
-        return self.curvatures + self.damping * self._bounds
+        return self.curvatures + damping * self._bounds
 
     def read(self) -> None:
         """Read the data once: slopes of all columns, and with them a lower bound."""
@@ -235,6 +265,9 @@ class _State:
         for scale in scales:
             terms = float(self.total(np.array([self.engine.dual_terms(gradients, scale)]))[0])
             conjugate = penalty_conjugate(penalty, scale * point) if penalty.l2 else 0.0
+            if self._offset is not None:
+                fixed = np.array([float(gradients @ self._offset)])
+                terms += scale * float(self.total(fixed)[0])
             best = max(best, terms - conjugate)
         return best
 
@@ -263,7 +296,7 @@ def _next_damping(damping: float, length: float) -> float:
     return max(1e-4, damping) / length
 
 
-def _choose(state: _State, growth: float) -> np.ndarray:
+def _choose(state: State, growth: float) -> np.ndarray:
     """Return the columns to work on: the support and those whose slopes promise most."""
     engine, penalty, n = state.engine, state.problem.penalty, state.engine.n_cols
     support = np.flatnonzero(state.coef)
@@ -286,7 +319,27 @@ def _choose(state: _State, growth: float) -> np.ndarray:
     return np.sort(np.union1d(top, support))
 
 
-def _improve(state: _State, columns: WorkingSet, target: float) -> bool:
+def descend(state: State, target: float) -> None:
+    """Read the data and improve on a working set, until the gap is `target` or after two reads.
+
+    Parameters
+    ----------
+    state : State
+        What to improve.
+    target : float
+        Gap that is small enough.
+    """
+    engine = state.engine
+    for _ in range(2):
+        state.read()
+        if state.gap <= target:
+            return
+        engine.kept_set = working_set(engine, _choose(state, _GROWTH), engine.kept_set)
+        if not _improve(state, engine.kept_set, max(target, _INNER_SHARE * state.gap)):
+            return
+
+
+def _improve(state: State, columns: WorkingSet, target: float) -> bool:
     """Take Newton steps on the working set; return whether any lowered the objective."""
     chosen, penalty = columns.columns, state.problem.penalty
     is_quadratic = not state.problem.loss.is_classification
@@ -308,7 +361,7 @@ def _improve(state: _State, columns: WorkingSet, target: float) -> bool:
     return has_moved
 
 
-def _search_line(state: _State, columns: WorkingSet, slopes: np.ndarray, found: np.ndarray) -> bool:
+def _search_line(state: State, columns: WorkingSet, slopes: np.ndarray, found: np.ndarray) -> bool:
     """Move towards `found` as far as lowers the objective enough; return whether it moved."""
     chosen, penalty = columns.columns, state.problem.penalty
     coef = state.coef[chosen]

@@ -1,0 +1,103 @@
+"""The quadratic model minimised on a Gram matrix of its columns."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from snapml import _native
+from snapml.problems import Penalty
+from snapml.solvers.cpu_columns import penalty_value
+from snapml.solvers.quadratic_model import Model, model_gap
+
+__all__ = ["minimise_on_gram"]
+
+_MOST_SWEEPS = 1000
+_SWEEPS_PER_NEWTON = 12
+
+
+def minimise_on_gram(gram: np.ndarray, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
+    """Alternate coordinate descent with Newton steps on the support until the model's gap is met.
+
+    Descent finds the support; on a fixed one it crawls where columns are nearly collinear, and
+    there one Cholesky factor solves the rest.
+    """
+    penalty = model.penalty
+    ridge = np.zeros(len(coef))
+    found, gradient = coef.copy(), model.slopes.copy()
+    residual_sq = model.residual_sq
+    for _ in range(_MOST_SWEEPS // _SWEEPS_PER_NEWTON):
+        _native.gram_descent(
+            gram,
+            ridge,
+            penalty.l1,
+            penalty.l2,
+            penalty.is_positive,
+            found,
+            gradient,
+            _SWEEPS_PER_NEWTON,
+            0.3 * target,
+        )
+        gap = model_gap(model, residual_sq, coef, found, gradient)
+        if gap <= target:
+            break
+        _newton_step(gram, model, found, gradient)
+    return found
+
+
+def _newton_step(gram: np.ndarray, model: Model, found: np.ndarray, gradient: np.ndarray) -> bool:
+    """Minimise over the support with its signs kept; return whether that moved anything."""
+    penalty = model.penalty
+    support = np.flatnonzero(found)
+    if len(support) == 0:
+        return False
+    signs = np.sign(found[support])
+    slope = gradient[support] + penalty.l2 * found[support] + penalty.l1 * signs
+    block = gram[np.ix_(support, support)].astype(np.float64)
+    root = 1.0 / np.sqrt(np.maximum(np.diag(block) + penalty.l2, np.finfo(np.float64).tiny))
+    block *= np.outer(root, root)
+    block[np.diag_indices_from(block)] += penalty.l2 * root**2
+    direction = -root * _solve(block, root * slope)
+    # Coefficients that would change sign rest at zero, where the descent takes them up again. If
+    # that gains nothing, the step ends where the first of them gets there: such a step always does.
+    target = found[support] + direction
+    trials = [np.where(target * signs > 0.0, target, 0.0)]
+    is_crossing = target * signs < 0.0
+    if is_crossing.any():
+        length = np.min(-found[support][is_crossing] / direction[is_crossing])
+        short = found[support] + length * direction
+        trials.append(np.where(short * signs > 0.0, short, 0.0))
+    return any(_take(gram, support, trial, penalty, found, gradient) for trial in trials)
+
+
+def _take(
+    gram: np.ndarray,
+    support: np.ndarray,
+    trial: np.ndarray,
+    penalty: Penalty,
+    found: np.ndarray,
+    gradient: np.ndarray,
+) -> bool:
+    """Move the support to `trial` if the model falls; return whether it did."""
+    step = trial - found[support]
+    change = np.asarray(gram[:, support] @ step.astype(gram.dtype), dtype=np.float64)
+    gain = step @ gradient[support] + 0.5 * step @ change[support]
+    gain += penalty_value(penalty, trial) - penalty_value(penalty, found[support])
+    if not gain < 0.0:
+        return False
+    found[support] = trial
+    gradient += change
+    return True
+
+
+def _solve(block: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solve a positive semidefinite system of unit diagonal."""
+    jitter = 1e-14
+    while True:
+        block[np.diag_indices_from(block)] += jitter
+        try:
+            factor = cho_factor(block, check_finite=False)
+        except LinAlgError:
+            jitter *= 100.0
+            continue
+        return cho_solve(factor, right, check_finite=False)

@@ -1,0 +1,83 @@
+"""The loss's quadratic model at the present margins, and how far a point is from its minimum."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snapml.problems import Penalty
+from snapml.solvers.cpu_columns import penalty_conjugate, penalty_value
+
+__all__ = ["Model", "feasible_scale", "model_gap"]
+
+
+class Model:
+    """sum_i g_i u_i + h_i u_i^2 / 2 + R(coef), u the change of the margins.
+
+    Attributes
+    ----------
+    slopes : ndarray of shape (n_columns,)
+        X^T g of the working set's columns.
+    gradients, curvatures : ndarray of shape (n_rows,)
+        g_i and h_i.
+    penalty : Penalty
+        R.
+    must_be_fresh : bool
+        Whether a Gram matrix of curvatures that have changed a little will not do.
+    """
+
+    def __init__(
+        self,
+        slopes: np.ndarray,
+        gradients: np.ndarray,
+        curvatures: np.ndarray,
+        penalty: Penalty,
+        must_be_fresh: bool = False,
+    ) -> None:
+        self.must_be_fresh = must_be_fresh
+        self.slopes = slopes
+        self.gradients = gradients
+        self.curvatures = curvatures
+        self.penalty = penalty
+
+    @property
+    def residual_sq(self) -> float:
+        """sum_i g_i^2 / h_i, what the model could gain if every margin were free."""
+        is_curved = self.curvatures > 0.0
+        r, h = self.gradients[is_curved], self.curvatures[is_curved]
+        return float(r @ (r / h))
+
+
+def model_gap(
+    model: Model, residual_sq: float, coef: np.ndarray, found: np.ndarray, gradient: np.ndarray
+) -> float:
+    """Return the duality gap of the quadratic model at `found`."""
+    penalty, step, point = model.penalty, found - coef, -gradient
+    product = float(step @ model.slopes)  # sum_i g_i u_i
+    square = float(step @ (gradient - model.slopes))  # sum_i h_i u_i^2
+    primal = product + 0.5 * square + penalty_value(penalty, found)
+    scale = feasible_scale(penalty, point)
+    rest = 1.0 - scale
+    fit = 0.5 * rest**2 * residual_sq - scale * rest * product + 0.5 * scale**2 * square
+    conjugate = penalty_conjugate(penalty, point) if penalty.l2 else 0.0
+    return primal + fit - scale * float(point @ coef) + conjugate
+
+
+def feasible_scale(penalty: Penalty, point: np.ndarray) -> float:
+    """Return the largest factor up to 1 at which a dual point is in the domain of R*.
+
+    Parameters
+    ----------
+    penalty : Penalty
+        R.
+    point : ndarray
+        X^T beta.
+
+    Returns
+    -------
+    float
+        1 where l2 makes the domain the whole space.
+    """
+    if penalty.l2 or len(point) == 0:
+        return 1.0
+    largest = float(np.max(point if penalty.is_positive else np.abs(point)))
+    return 1.0 if largest <= penalty.l1 else penalty.l1 / largest

@@ -1,0 +1,117 @@
+"""Descent on one class after the other: optimal for the softmax, with a certificate that holds."""
+
+import numpy as np
+import pytest
+from reference.data import make_rows, make_weights
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+from scipy.special import logsumexp
+
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.problems import Intercept, Penalty, Problem, Softmax
+from snapml.solvers.choice import Settings, Start, fit
+from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.stopping import StoppingRule
+
+N_CLASSES = 3
+PENALTIES = {
+    "l1": Penalty(1.0, 0.0),
+    "elastic net": Penalty(0.5, 0.5),
+    "positive": Penalty(0.5, 0.0, True),
+}
+
+
+def make_data(*, density=1.0, shape=(90, 7)):
+    X = make_rows(*shape, density=density)
+    scores = X @ np.random.default_rng(1).normal(size=(shape[1], N_CLASSES))
+    noise = np.random.default_rng(2).gumbel(size=scores.shape)
+    return X, np.argmax(2.0 * scores + noise, axis=1), make_weights(len(X))
+
+
+def solve(X, y, c, penalty, intercept, *, dtype=np.float64, tol=1e-9, start=None):
+    if (X == 0.0).any():
+        rows = csr_matrix(X.astype(dtype))
+        matrix = CompressedMatrix(rows.indptr, rows.indices, X.shape[1], rows.data)
+    else:
+        matrix = DenseMatrix(X.astype(dtype))
+    problem = Problem(Softmax(N_CLASSES), intercept, 2.0, penalty)
+    dataset = Dataset(matrix, y.astype(dtype), c.astype(dtype), 1.0)
+    rule = StoppingRule(tol, 2000)
+    settings = Settings(n_threads=1)
+    begin = Start() if start is None else Start(coef=start)
+    return fit(problem, dataset, SerialCommunicator(), rule, settings, begin)
+
+
+def objective(X, y, c, penalty, intercept, coef, bias):
+    z = X @ coef.T + bias
+    loss = c @ (logsumexp(z, axis=1) - z[np.arange(len(y)), y])
+    w = np.column_stack([coef, bias / 2.0]) if intercept is Intercept.PENALISED else coef
+    return loss + penalty.l1 * np.abs(w).sum() + 0.5 * penalty.l2 * (w**2).sum()
+
+
+def minimum(X, y, c, penalty, intercept):
+    """Minimise over positive and negative parts with bounds: smooth, and by a general method."""
+    tau = {Intercept.NONE: 0.0, Intercept.FREE: 1.0, Intercept.PENALISED: 2.0}[intercept]
+    A = np.column_stack([X, np.full(len(X), tau)])
+    shape = (N_CLASSES, A.shape[1])
+    is_penalised = np.ones(shape, bool)
+    is_penalised[:, -1] = intercept is Intercept.PENALISED
+    onehot = np.eye(N_CLASSES)[y]
+
+    def value(parts):
+        up, down = parts.reshape(2, *shape)
+        w = up - down
+        z = A @ w.T
+        log_sum = logsumexp(z, axis=1)
+        total = c @ (log_sum - z[np.arange(len(y)), y])
+        slope = (c[:, None] * (np.exp(z - log_sum[:, None]) - onehot)).T @ A
+        slope = slope + is_penalised * penalty.l2 * w
+        total += 0.5 * penalty.l2 * (w[is_penalised] ** 2).sum()
+        total += penalty.l1 * (up + down)[is_penalised].sum()
+        slopes = [slope + penalty.l1 * is_penalised, -slope + penalty.l1 * is_penalised]
+        return total, np.concatenate([part.ravel() for part in slopes])
+
+    down = [(0.0, 0.0) if penalty.is_positive and p else (0.0, None) for p in is_penalised.ravel()]
+    bounds = [(0.0, None)] * is_penalised.size + down
+    options = {"maxiter": 20000, "maxfun": 10**6, "ftol": 1e-15, "gtol": 1e-10}
+    found = minimize(value, np.zeros(2 * is_penalised.size), jac=True, bounds=bounds,
+                     method="L-BFGS-B", options=options)  # fmt: skip
+    return found.fun
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("intercept", Intercept, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("density", [1.0, 0.5])
+def test_solution_is_optimal_and_certified(penalty, intercept, density):
+    penalty = PENALTIES[penalty]
+    data = make_data(density=density)
+    result = solve(*data, penalty, intercept)
+    value = objective(*data, penalty, intercept, result.coef, result.intercept)
+    assert result.has_converged
+    assert result.objective == pytest.approx(value, rel=1e-12)
+    assert value - minimum(*data, penalty, intercept) <= result.gap + 1e-9 * value
+
+
+def test_every_gap_bounds_the_error():
+    data = make_data()
+    result = solve(*data, PENALTIES["l1"], Intercept.FREE)
+    best = minimum(*data, PENALTIES["l1"], Intercept.FREE)
+    assert len(result.history) == result.n_iter
+    for entry in result.history:
+        assert entry["objective"] - best <= entry["gap"] + 1e-9 * best
+
+
+def test_float32_data_and_a_warm_start():
+    data = make_data()
+    first = solve(*data, PENALTIES["l1"], Intercept.FREE, dtype=np.float32, tol=1e-7)
+    assert first.coef.dtype == np.float32
+    start = np.column_stack([first.coef, first.intercept]).astype(float)
+    again = solve(*data, PENALTIES["l1"], Intercept.FREE, dtype=np.float32, tol=1e-6, start=start)
+    assert first.has_converged
+    assert again.n_iter == 1
+
+
+def test_strong_penalty_leaves_no_coefficient():
+    result = solve(*make_data(), Penalty(1e9), Intercept.FREE)
+    assert result.has_converged
+    assert not result.coef.any()
