@@ -19,6 +19,7 @@ from snapml.problems import Hinge, Intercept, Penalty, Problem, SquaredHinge
 
 __all__ = ["LinearSVC"]
 
+_SOLVERS = ("auto", "sdca", "pqn")
 _LOSSES = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 
 
@@ -57,6 +58,9 @@ class LinearSVC(LinearClassifier):
         Order in which rows are visited. None is a fixed order: equal fits give equal bits.
     max_iter : int, default=1000
         Most epochs (reads of the data).
+    solver : {'auto', 'sdca', 'pqn'}, default='auto'
+        'auto' chooses by the data and says why in ``solver_``; 'sdca' is dual coordinate ascent,
+        'pqn' the quasi-Newton method, on smoothed hinges with ``loss='hinge'``.
     n_threads : int or None, default=None
         Threads to use; None means all that the process may use, fewer on small data.
     deterministic : bool, default=True
@@ -118,6 +122,7 @@ class LinearSVC(LinearClassifier):
         verbose: int = 0,
         random_state: Any = None,
         max_iter: int = 1000,
+        solver: str = "auto",
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: None = None,
@@ -134,6 +139,7 @@ class LinearSVC(LinearClassifier):
         self.verbose = verbose
         self.random_state = random_state
         self.max_iter = max_iter
+        self.solver = solver
         self.n_threads = n_threads
         self.deterministic = deterministic
         self.device_ids = device_ids
@@ -178,7 +184,7 @@ class LinearSVC(LinearClassifier):
         else:
             row_weights = self._weights_of_each(cost, y, classes, factors, weights, matrix.dtype)
         dataset = Dataset(matrix, labels, row_weights, cost)
-        result = self._run(X, problem, dataset, rule)
+        result = self._run(X, problem, dataset, rule, solver=self.solver)
         n_outputs = 1 if len(classes) == 2 else len(classes)
         self.classes_ = classes
         self.coef_ = result.coef.reshape(n_outputs, -1)
@@ -212,6 +218,8 @@ class LinearSVC(LinearClassifier):
     def _make_problem(self) -> Problem:
         """Map the parameters to the objective, refusing what cannot be solved yet."""
         self._check_device()
+        if self.solver not in _SOLVERS:
+            raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
         if self.loss not in _LOSSES:
             raise ValueError(f"loss: expected one of {tuple(_LOSSES)}, got {self.loss!r}")
         if self.penalty not in ("l1", "l2"):

@@ -11,7 +11,7 @@ from snapml import _native
 from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.cpu_rows import NonFiniteError, native_rows
+from snapml.solvers.cpu_rows import NonFiniteError, check_range, native_rows
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuEngine", "check_rows"]
@@ -113,7 +113,7 @@ class CpuEngine:
         total = self._dataset.weight * matrix.shape[0] if weights is None else _wide_sum(weights)
         stiffness = norm_sq_sum * self._dataset.weight if weights is None else norm_sq_sum
         sums = communicator.allreduce_sum(np.array([stiffness, total, float(matrix.shape[0])]))
-        _check_range(float(sums[0]), matrix.dtype)
+        check_range(float(sums[0]), matrix.dtype)
         self._mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
         self.mean_stiffness = float(sums[0]) / float(sums[2])
         self.tau = self._intercept_column(float(sums[1]))
@@ -394,17 +394,7 @@ def _checked_rows(
         _logger.info("entries stored twice are added up in a copy of the matrix")
         summed = matrix.summed()  # type: ignore[attr-defined]  # only compressed rows have any
         return _checked_rows(summed, pool, mean, row_weights)
-    _check_range(norm_sq_sum, matrix.dtype)
+    check_range(norm_sq_sum, matrix.dtype)
     if row_weights is not None and norms is not None:
         norm_sq_sum = _wide_sum(row_weights * norms)
     return rows, norms, norm_sq_sum
-
-
-def _check_range(norm_sq_sum: float, dtype: np.dtype) -> None:
-    """Refuse rows so long, or so heavy, that a step would overflow."""
-    largest = float(np.finfo(dtype).max)
-    if not norm_sq_sum < largest / 1e3:  # room for the factors of a step
-        raise ValueError(
-            f"expected squared norms of the rows, alone and times C, that add up to much less than "
-            f"{largest:.2g} in {dtype}, got {norm_sq_sum:.2g}; scale the columns"
-        )

@@ -227,9 +227,10 @@ class CpuPrimalEngine:
         blocks = np.sort(rng.choice(all_blocks, size=min(n_blocks, all_blocks), replace=False))
         rows = (blocks[:, None] * _SAMPLE_BLOCK + np.arange(_SAMPLE_BLOCK)).ravel()
         rows = rows[rows < self.n_rows]
-        dataset = self.dataset.take(rows, self.n_rows / len(rows))
+        rows_per_row = self.n_rows / max(1, len(rows))
+        dataset = self.dataset.take(rows, rows_per_row)
         sampled = CpuPrimalEngine(self.problem, dataset, n_threads=self.n_threads, seed=self.seed)
-        sampled.rows_per_row = self.n_rows / len(rows)
+        sampled.rows_per_row = rows_per_row
         return sampled
 
     def check_finite(self) -> None:

@@ -28,7 +28,7 @@ _MOST_WIDE_COLUMNS = 256
 _HOT_COLUMNS = 512
 _MOST_DENSE_COLUMNS = 4096
 # Rows are scaled in pieces of this many entries, which stay in cache.
-_CHUNK_ENTRIES = 500_000
+_CHUNK_ENTRIES = 100_000
 
 
 class Curvature(Protocol):
@@ -72,14 +72,15 @@ class DenseCurvature:
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
         self._problem = engine.problem
         self._bias_column = engine.bias_column
-        self._values = _dense_rows(engine)
-        self._mean, self._scale = _moments(self._values, engine.problem, communicator)
-        is_wide = self._values.dtype == np.float64 or engine.n_features <= _MOST_WIDE_COLUMNS
+        self._rows = as_array(engine.dataset)
+        self._mean, self._scale = _moments(self._rows, engine.problem, communicator)
+        is_wide = self._rows.dtype == np.float64 or engine.n_features <= _MOST_WIDE_COLUMNS
         self._dtype = np.dtype(np.float64 if is_wide else np.float32)
         self._ridge = self._scaled_penalty(engine)
-        rows_missed = engine.rows_per_row > 1.0
-        shortage = max(0.0, engine.n_features / max(1, engine.n_rows) - 0.05)
-        self._shrinkage = 0.3 * shortage if rows_missed else 0.0
+        own = np.array([1.0, engine.rows_per_row]) * engine.n_rows
+        n_rows, n_meant = communicator.allreduce_sum(own)
+        shortage = max(0.0, engine.n_features / max(1.0, n_rows) - 0.05)
+        self._shrinkage = 0.3 * shortage if n_meant > n_rows else 0.0
         self.update(engine, communicator)
 
     def update(self, engine: PrimalEngine, communicator: Communicator) -> None:
@@ -95,7 +96,7 @@ class DenseCurvature:
         if isinstance(self._problem.loss, Softmax):
             hessians = self._softmax_hessians(engine)
         else:
-            hessians = self._separate_hessians(engine)
+            hessians = self._separate_hessians(engine, communicator)
         self._factors = []
         for hessian in hessians:
             hessian = communicator.allreduce_sum(hessian)
@@ -178,17 +179,20 @@ class DenseCurvature:
             part = slice(first, first + step) if is_whole else rows[first : first + step]
             root = np.sqrt(weights[part]).astype(self._dtype)[:, None]
             columns = buffer[: len(root)]
-            np.subtract(self._values[part], self._mean, out=columns[:, :-1], casting="unsafe")
+            np.subtract(_dense(self._rows[part]), self._mean, out=columns[:, :-1], casting="unsafe")
             columns[:, :-1] /= self._scale.astype(self._dtype)
             columns[:, -1] = self._bias_column
             columns *= root
             gram += columns.T @ columns
         return gram
 
-    def _separate_hessians(self, engine: PrimalEngine) -> list[np.ndarray]:
+    def _separate_hessians(
+        self, engine: PrimalEngine, communicator: Communicator
+    ) -> list[np.ndarray]:
         """Return one Hessian an output, or one for all outputs where theirs are the same."""
         curvatures = engine.curvatures()
-        if (curvatures == curvatures[0]).all():
+        n_different = np.array([float((curvatures != curvatures[0]).any())])
+        if communicator.allreduce_sum(n_different)[0] == 0.0:
             curvatures = curvatures[:1]
         return [self._gram(weights) for weights in curvatures]
 
@@ -322,27 +326,34 @@ class HotCurvature:
         block[:-1, :-1] = (hot.T @ weighted).toarray()
         block[-1, :-1] = self._bias_column * np.asarray(weighted.sum(axis=0)).ravel()
         block[:-1, -1] = block[-1, :-1]
-        block[-1, -1] = self._bias_column**2 * weights.sum()
+        block[-1, -1] = self._bias_column * self._bias_column * weights.sum()
         return communicator.allreduce_sum(block)
 
 
-def _dense_rows(engine: PrimalEngine) -> np.ndarray:
-    rows = as_array(engine.dataset)
+def _dense(rows: np.ndarray | csr_matrix) -> np.ndarray:
     return rows.toarray() if isinstance(rows, csr_matrix) else rows
 
 
 def _moments(
-    values: np.ndarray, problem: Problem, communicator: Communicator
+    rows: np.ndarray | csr_matrix, problem: Problem, communicator: Communicator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return means (zero where columns must not be centred) and scales of the columns."""
+    n_rows, n_features = rows.shape
+    step = max(1, _CHUNK_ENTRIES // n_features)
+    chunks = [slice(first, first + step) for first in range(0, n_rows, step)]
+    totals, squares = np.zeros(n_features + 1), np.zeros(n_features)
     with np.errstate(all="ignore"):  # what is not finite is found by the pass that follows
-        sums = np.vstack(
-            [values.sum(axis=0, dtype=np.float64), np.ones(values.shape[1]) * len(values)]
-        )
-        total, count = communicator.allreduce_sum(sums)
+        for chunk in chunks:
+            totals[:-1] += _dense(rows[chunk]).sum(axis=0, dtype=np.float64)
+        totals[-1] = n_rows
+        totals = communicator.allreduce_sum(totals)
+        count = max(1.0, float(totals[-1]))
         is_centred = problem.intercept is Intercept.FREE
-        mean = total / np.maximum(count, 1.0) if is_centred else np.zeros(values.shape[1])
-        centred = values - mean.astype(values.dtype)
-        squares = np.einsum("ij,ij->j", centred, centred, dtype=np.float64)
-        scale = np.sqrt(communicator.allreduce_sum(squares) / np.maximum(count, 1.0))
-    return mean, np.where((scale > 0.0) & np.isfinite(scale), scale, 1.0)
+        mean = totals[:-1] / count if is_centred else np.zeros(n_features)
+        for chunk in chunks:
+            centred = _dense(rows[chunk]) - mean
+            squares += np.einsum("ij,ij->j", centred, centred)
+        scale = np.sqrt(communicator.allreduce_sum(squares) / count)
+    # A constant column differs from its mean by the rounding of the mean alone.
+    is_constant = ~(scale > 1e-14 * np.abs(mean)) | ~np.isfinite(scale)
+    return mean, np.where(is_constant, 1.0, scale)

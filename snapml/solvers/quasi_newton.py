@@ -17,6 +17,7 @@ import numpy as np
 from snapml.problems import Intercept, SmoothedHinge, Squared
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_rows import check_range
 from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.primal_certificate import lower_bound
@@ -86,14 +87,15 @@ def solve(
     progress = Progress(rule)
     with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
         coef = np.zeros((engine.n_outputs, engine.n_features + 1)) if start is None else start
-        n_sampled = _sample_rows(engine, communicator) if uses_sample else engine.n_rows
-        is_sampled = n_sampled < engine.n_rows
+        total = int(communicator.allreduce_sum(np.array([float(engine.n_rows)]))[0])
+        wanted = _sample_rows(engine, total) if uses_sample else total
+        is_sampled = wanted < total
         model = _Sampled(
-            engine.sample(n_sampled) if is_sampled else engine,
+            engine.sample(-(-wanted * engine.n_rows // total)) if is_sampled else engine,
             communicator,
             has_other_rows=is_sampled,
         )
-        if is_sampled and rule.max_iter > 0:
+        if is_sampled and start is None and rule.max_iter > 0:
             coef = model.minimise(coef)
         descent = _Descent(engine, communicator, coef)
         best = _descend(descent, model, progress)
@@ -138,7 +140,7 @@ def evaluate(
     """
     with np.errstate(over="ignore", invalid="ignore"):
         descent = _Descent(engine, communicator, coef)
-        descent.begin(wants_stiffness=True)
+        descent.begin()
         best = _Best()
         best.see(descent)
         if engine.problem.penalty.l2 <= 0.0:
@@ -152,12 +154,11 @@ def evaluate(
     )
 
 
-def _sample_rows(engine: PrimalEngine, communicator: Communicator) -> int:
-    """Return how many rows the curvature is made from.
+def _sample_rows(engine: PrimalEngine, total: int) -> int:
+    """Return how many of all shards' rows the curvature is made from.
 
     Enough for a good one (20 a column), and as many as cost no more than a read of the data.
     """
-    total = int(communicator.allreduce_sum(np.array([float(engine.n_rows)]))[0])
     n_features = engine.n_features
     if engine.is_sparse:
         wanted = 20_000
@@ -167,8 +168,8 @@ def _sample_rows(engine: PrimalEngine, communicator: Communicator) -> int:
             wanted = max(wanted, total // 32)
     wanted = max(wanted, 2_000, 20 * engine.n_outputs)
     if (1.0 if n_features > 4 * _CHEAP_COLUMNS else 2.0) * wanted > total:
-        return engine.n_rows
-    return -(-wanted * engine.n_rows // total)
+        return total
+    return wanted
 
 
 @dataclass
@@ -184,21 +185,28 @@ class _Descent:
     gradient: np.ndarray = field(default_factory=lambda: np.empty(0))
     stiffness: float = 0.0
     total_weight: float = 0.0
+    n_rows: int = 0
+    n_stored: int = 0
     n_passes: int = 0
     _pairs: deque[tuple[np.ndarray, np.ndarray, float]] = field(
         default_factory=lambda: deque(maxlen=_MEMORY)
     )
 
-    def begin(self, *, wants_stiffness: bool = False) -> None:
-        """Evaluate the first point."""
-        self.loss, self.loss_gradient, self.stiffness = self._pass(self.coef, wants_stiffness)
+    def begin(self) -> None:
+        """Evaluate the first point, and see whether the data are fit to be worked with."""
+        self.loss, self.loss_gradient, self.stiffness = self._pass(self.coef, True)
         self.value, self.gradient = self._with_penalty(self.coef, self.loss, self.loss_gradient)
-        self.total_weight = float(
-            self.communicator.allreduce_sum(np.array([_sum_of_weights(self.engine)]))[0]
-        )
-        if not (math.isfinite(self.value) and np.isfinite(self.gradient).all()):
-            self.engine.check_finite()
-            dtype = self.engine.dataset.matrix.dtype
+        engine = self.engine
+        n_stored = engine.dataset.matrix.n_stored
+        own = np.array([_sum_of_weights(engine), float(engine.n_rows), float(n_stored)])
+        sums = self.communicator.allreduce_sum(own)
+        self.total_weight, self.n_rows, self.n_stored = float(sums[0]), int(sums[1]), int(sums[2])
+        is_finite = math.isfinite(self.value) and np.isfinite(self.gradient).all()
+        if not (is_finite and math.isfinite(self.stiffness)):
+            engine.check_finite()
+        dtype = engine.dataset.matrix.dtype
+        check_range(self.stiffness, dtype)
+        if not is_finite:
             raise ValueError(f"the fit overflowed {dtype}: scale the features, or regularise more")
         self.engine.accept()
 
@@ -299,6 +307,7 @@ class _Sampled:
         self.engine = engine
         self._communicator = communicator
         self.has_other_rows = has_other_rows
+        self._n_rows = int(communicator.allreduce_sum(np.array([float(engine.n_rows)]))[0])
         self._n_passes = 0
         self._has_slowed = False
         self._is_quadratic = isinstance(engine.problem.loss, Squared)
@@ -314,11 +323,11 @@ class _Sampled:
     @property
     def description(self) -> str:
         """What the curvature is made from."""
-        return f"curvature from {self.engine.n_rows} rows"
+        return f"curvature from {self._n_rows} rows"
 
     def n_reads(self, descent: _Descent) -> int:
         """Return how many times as much as the data was read, rounded up."""
-        share = self.engine.n_rows / max(1, descent.engine.n_rows)
+        share = self._n_rows / max(1, descent.n_rows)
         return descent.n_passes + math.ceil(self._n_passes * share)
 
     def is_stale(self, descent: _Descent) -> bool:
@@ -358,7 +367,7 @@ class _Sampled:
         descent = _Descent(self.engine, self._communicator, coef)
         descent.begin()
         n_columns = self.engine.n_features * self.engine.n_outputs
-        worth = 0.01 * min(1.0, n_columns / max(1, self.engine.n_rows))
+        worth = 0.01 * min(1.0, n_columns / max(1, self._n_rows))
         decrement = math.inf
         is_cheap = not self.engine.is_sparse and self.engine.n_features <= _CHEAP_COLUMNS
         for step in range(_MOST_SAMPLE_STEPS):
@@ -382,7 +391,7 @@ class _Sampled:
 def _descend(descent: _Descent, model: _Sampled, progress: Progress) -> _Best:
     """Iterate on all rows until the rule is met, its reads are used up, or nothing moves."""
     best = _Best()
-    descent.begin(wants_stiffness=True)
+    descent.begin()
     decrement = math.inf
     while True:
         best.see(descent)
@@ -430,8 +439,7 @@ def _is_free(descent: _Descent, decrement: float) -> bool:
 
     Rounding alone then separates fits of equivalent data.
     """
-    engine = descent.engine
-    visits = engine.dataset.matrix.n_stored * engine.n_outputs * (descent.n_passes + 1)
+    visits = descent.n_stored * descent.engine.n_outputs * (descent.n_passes + 1)
     return visits <= _FREE_VISITS and decrement > _POLISHED * abs(descent.value)
 
 
@@ -443,7 +451,7 @@ class _Best:
         self.gap = math.inf
         self.coef = np.empty(0)
         self.gradient = np.empty(0)
-        self._bound = -math.inf
+        self._bound = 0.0  # no loss and no penalty is negative
 
     def see(self, descent: _Descent) -> None:
         """Take the descent's present point where it is better."""
@@ -475,7 +483,7 @@ def _result(descent: _Descent, best: _Best, history: list[dict[str, float]]) -> 
     dtype = engine.dataset.matrix.dtype
     coef = best.coef.astype(dtype)
     rounding = coef.astype(np.float64) - best.coef
-    stiffness = descent.stiffness + engine.bias_column**2 * descent.total_weight
+    stiffness = descent.stiffness + engine.bias_column * engine.bias_column * descent.total_weight
     largest = _max_curvature(engine) * stiffness + engine.problem.penalty.l2
     loss_of_rounding = max(0.0, float(np.vdot(best.gradient, rounding))) + 0.5 * largest * float(
         np.vdot(rounding, rounding)
@@ -493,7 +501,7 @@ def _result(descent: _Descent, best: _Best, history: list[dict[str, float]]) -> 
         gap=best.gap + loss_of_rounding,
         objective=best.value + loss_of_rounding,
         history=history,
-        mean_stiffness=descent.stiffness / max(1, engine.n_rows * engine.n_outputs),
+        mean_stiffness=descent.stiffness / max(1, descent.n_rows * engine.n_outputs),
         description=engine.description,
     )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import math
 import os
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -114,13 +116,56 @@ def limit_blas_threads(n_threads: int) -> AbstractContextManager[Any]:
     context manager
         The limit holds inside.
     """
-    return _blas_controller().limit(limits=n_threads, user_api="blas")
+    return _blas_limits.hold(n_threads)
+
+
+class _BlasLimits:
+    """The limits of all fits that run now: BLAS has one number of threads for the whole process.
+
+    The least of them holds, and never more than the user's own. Each fit restoring what it found
+    would leave the limit of another one behind.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Any, int]] = []
+        self.forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)
+
+    def forget(self) -> None:
+        """Start afresh: the fits of other threads do not run in a forked child."""
+        self._lock = threading.Lock()
+        self._held: list[int] = []
+
+    @contextmanager
+    def hold(self, n_threads: int) -> Iterator[None]:
+        """Keep to a number of threads inside."""
+        with self._lock:
+            if not self._held and not self._found:
+                self._found = [(library, library.num_threads) for library in _blas_libraries()]
+            self._held.append(n_threads)
+            self._apply()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held.remove(n_threads)
+                self._apply()
+
+    def _apply(self) -> None:
+        for library, found in self._found:
+            library.set_num_threads(min([found, *self._held]))
+        if not self._held:
+            self._found = []
+
+
+_blas_limits = _BlasLimits()
 
 
 @functools.cache
-def _blas_controller() -> threadpoolctl.ThreadpoolController:
-    """Return what found the libraries of BLAS; looking for them takes milliseconds."""
-    return threadpoolctl.ThreadpoolController()
+def _blas_libraries() -> list[Any]:
+    """Return the libraries of BLAS; looking for them takes milliseconds."""
+    return list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def _cgroup_cores() -> int:

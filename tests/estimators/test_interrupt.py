@@ -54,10 +54,10 @@ SETUP = """
         return raised, late_s
 """
 MODELS = {
-    "logistic": "LogisticRegression",
-    "hinge": "partial(LinearSVC, loss='hinge')",
-    "ridge": "Ridge",
-    "asynchronous": "partial(LogisticRegression, deterministic=False)",
+    "logistic": "partial(LogisticRegression, solver='sdca')",
+    "hinge": "partial(LinearSVC, loss='hinge', solver='sdca')",
+    "ridge": "partial(Ridge, solver='sdca')",
+    "asynchronous": "partial(LogisticRegression, solver='sdca', deterministic=False)",
 }
 
 
@@ -110,7 +110,7 @@ def test_interrupted_estimator_fits_again_to_the_bits_of_one_never_interrupted(n
 def test_interrupted_second_fit_leaves_the_first_model_as_it_was():
     raised, same = report_of(
         """
-        model = LogisticRegression(tol=1e-2).fit(X, y)
+        model = LogisticRegression(tol=1e-2, solver="sdca").fit(X, y)
         coef, n_iter = model.coef_.copy(), model.n_iter_.copy()
         model.set_params(**endless)
         raised, _ = interrupted_fit(model, X)
@@ -131,7 +131,7 @@ def test_any_exception_of_a_signal_handler_ends_the_fit_when_it_comes():
         signal.setitimer(signal.ITIMER_REAL, 2.0)
         start = time.perf_counter()
         try:
-            LogisticRegression(**endless).fit(X, y)
+            LogisticRegression(**endless, solver="sdca").fit(X, y)
             raised = False
         except Late:
             raised = True
@@ -154,7 +154,7 @@ def test_handler_that_does_not_raise_lets_the_fit_go_on():
         sender = threading.Thread(target=send)
         warnings.simplefilter("ignore")
         sender.start()
-        model = Ridge(**endless).set_params(max_iter=200).fit(X, y)
+        model = Ridge(**endless, solver="sdca").set_params(max_iter=200).fit(X, y)
         sender.join()
         print(json.dumps([len(seen), int(model.n_iter_[0])]))
         """
@@ -167,7 +167,7 @@ def test_fit_in_another_thread_leaves_sigint_to_the_main_thread():
     raised, is_fitted = report_of(
         """
         warnings.simplefilter("ignore")
-        model = LinearSVC(**endless).set_params(max_iter=200)
+        model = LinearSVC(**endless, solver="sdca").set_params(max_iter=200)
         worker = threading.Thread(target=model.fit, args=(X, y))
         worker.start()
         time.sleep(0.1)
@@ -189,7 +189,7 @@ def test_sigint_ends_the_margins_of_many_rows_too():
     raised, late_s = report_of(
         """
         from snapml.data import DenseMatrix
-        from snapml.solvers.cpu_engine import margins
+        from snapml.solvers.cpu_rows import margins
 
         class Margins:
             def fit(self, X, y):

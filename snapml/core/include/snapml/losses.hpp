@@ -96,7 +96,7 @@ struct SmoothedHinge {
   }
   static SNAPML_HD Tangent<Real> tangent(Real z, Real y) {
     const Real g = scalar::fabs(y), sign = sign_of(y);
-    const Real slack = maximum(Real(0), Real(1) - sign * z);
+    const Real slack = maximum(Real(1) - sign * z, Real(0));  // in this order NaN stays NaN
     const Real a = minimum(slack / g, Real(1));  // alpha / c
     return {a * (slack - Real(0.5) * g * a), -sign * a};
   }
@@ -127,7 +127,7 @@ struct SquaredHinge {
   }
   static SNAPML_HD Real curvature(Real z, Real y) { return y * z < Real(1) ? Real(2) : Real(0); }
   static SNAPML_HD Tangent<Real> tangent(Real z, Real y) {
-    const Real slack = maximum(Real(0), Real(1) - y * z);
+    const Real slack = maximum(Real(1) - y * z, Real(0));  // in this order NaN stays NaN
     return {slack * slack, Real(-2) * y * slack};
   }
   static SNAPML_HD Real conjugate(Real u, Real y) {
