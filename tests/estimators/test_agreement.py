@@ -68,13 +68,13 @@ PAIRS = {
         1.0,
     ),
     "hinge": Pair(
-        partial(LinearSVC, loss="hinge"),
+        partial(LinearSVC, loss="hinge", solver="sdca"),
         partial(svm.LinearSVC, loss="hinge", tol=1e-10, max_iter=2_000_000, random_state=0),
         "hinge",
         1.0,
     ),
     "hinge_10": Pair(
-        partial(LinearSVC, loss="hinge", intercept_scaling=10),
+        partial(LinearSVC, loss="hinge", solver="sdca", intercept_scaling=10),
         partial(
             svm.LinearSVC,
             loss="hinge",
@@ -243,6 +243,7 @@ def test_multi_class_svm_is_scikit_learns(loss, scaling, C, layout, dtype):
     theirs = multi_class_reference(loss, scaling, C)
     model = LinearSVC(
         loss=loss,
+        solver="sdca" if loss == "hinge" else "auto",
         C=C,
         intercept_scaling=scaling,
         tol=tight_tol(dtype, loss),
@@ -326,12 +327,12 @@ def test_ridge_solver_names_of_scikit_learn_give_the_auto_answer(solver):
     np.testing.assert_array_equal(Ridge(solver=solver).fit(X, Y[:, 0]).coef_, expected.coef_)
 
 
-@pytest.mark.parametrize("solver", ["sag", "saga"])
+@pytest.mark.parametrize("solver", ["sag", "saga", "sdca", "pqn"])
 def test_ridge_of_epochs_gives_the_auto_answer_within_its_gap(solver):
     X, Y = regression_data()
     expected = Ridge().fit(X, Y[:, 0])
     model = Ridge(solver=solver, max_iter=10_000).fit(X, Y[:, 0])
-    assert "coordinate ascent" in model.solver_
+    assert ("coordinate ascent" if solver == "sdca" else "quasi-Newton") in model.solver_
     distance = np.linalg.norm(model.coef_ - expected.coef_)
     assert distance <= np.sqrt(2 * model.gap_) + np.sqrt(2 * expected.gap_)
 
@@ -391,7 +392,10 @@ def test_fit_that_misses_tol_warns():
 
 
 @pytest.mark.parametrize("C", [0.01, 1, 100])
-@pytest.mark.parametrize("make", [LogisticRegression, LinearSVC, partial(LinearSVC, loss="hinge")])
+@pytest.mark.parametrize(
+    "make",
+    [LogisticRegression, LinearSVC, partial(LinearSVC, loss="hinge", solver="sdca")],
+)
 @pytest.mark.parametrize("data_name", BINARY_DATA)
 def test_default_tol_gives_three_digits_of_the_coefficients(data_name, make, C):
     X, y = binary_data(data_name)

@@ -133,7 +133,6 @@ def test_history_has_one_entry_per_epoch_in_order_of_time(estimator):
 
 
 def test_history_is_one_list_per_target():
-    X, y = iris_data()
     ridge = Ridge().fit(*regression_data())
     assert [len(h) for h in ridge.history_] == ridge.n_iter_.tolist()
 

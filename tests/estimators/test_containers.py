@@ -26,7 +26,7 @@ from .conftest import (
 TIGHT = {"tol": 1e-13, "max_iter": 100_000}
 MODELS = {
     "logistic": partial(LogisticRegression, **TIGHT),
-    "hinge": partial(LinearSVC, loss="hinge", **TIGHT),
+    "hinge": partial(LinearSVC, loss="hinge", solver="sdca", **TIGHT),
     "ridge": partial(Ridge, **TIGHT),
 }
 
@@ -488,6 +488,7 @@ def test_fit_and_predict_copy_no_float32_matrix(estimator, layout):
         X = np.asfortranarray(X)
     elif layout == "CSR":
         X = sparse.csr_matrix(X)
+        n_bytes += X.indices.nbytes
     model = ESTIMATORS[estimator](max_iter=2, tol=0)
     with unconverged():
         model.fit(X[:100], y[:100])  # imports and caches are not the fit's
@@ -506,7 +507,7 @@ def test_fit_and_predict_copy_no_float32_matrix(estimator, layout):
 @pytest.mark.parametrize(
     ("estimator", "layout"), [*((name, "dense") for name in ESTIMATORS), ("LinearSVC", "csr")]
 )
-def test_peak_memory_of_a_fit_is_at_most_a_tenth_of_X_and_the_dual_states(estimator, layout):
+def test_peak_memory_of_a_fit_is_at_most_a_fifth_of_X(estimator, layout):
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("no /proc/self/clear_refs on this platform: peak memory cannot be reset")
     out = run_python(
@@ -539,10 +540,10 @@ def test_peak_memory_of_a_fit_is_at_most_a_tenth_of_X_and_the_dual_states(estima
             return 1024 * int(next(l for l in lines if l.startswith(key)).split()[1])
         before = status("VmRSS")
         {estimator}(max_iter=3, tol=0).fit(X, y)
-        print(status("VmHWM") - before, n_bytes, n_rows)
+        print(status("VmHWM") - before, n_bytes)
         """,
         timeout_s=120,
     )
-    extra, n_bytes, n_rows = map(int, out.split())
-    dual_states = 4 * n_rows
-    assert 0 < extra <= 0.1 * n_bytes + dual_states
+    # Mostly the margins of two points, float64, and the sampled rows of the curvature.
+    extra, n_bytes = map(int, out.split())
+    assert 0 < extra <= n_bytes / (6 if layout == "dense" else 5)

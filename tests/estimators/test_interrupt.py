@@ -25,7 +25,7 @@ SETUP = """
     from functools import partial
     import numpy as np
     from scipy.sparse import csr_matrix
-    from snapml import LinearSVC, LogisticRegression, Ridge
+    from snapml import LinearSVC, LogisticRegression
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40_000, 50), dtype=np.float32)
@@ -56,7 +56,7 @@ SETUP = """
 MODELS = {
     "logistic": "partial(LogisticRegression, solver='sdca')",
     "hinge": "partial(LinearSVC, loss='hinge', solver='sdca')",
-    "ridge": "partial(Ridge, solver='sdca')",
+    "squared hinge": "partial(LinearSVC, solver='sdca')",
     "asynchronous": "partial(LogisticRegression, solver='sdca', deterministic=False)",
 }
 
@@ -91,7 +91,7 @@ def test_sigint_ends_a_fit_at_once_and_leaves_nothing_behind(name):
         assert threads_left == 0
 
 
-@pytest.mark.parametrize("name", ["logistic", "hinge", "ridge"])
+@pytest.mark.parametrize("name", ["logistic", "hinge", "squared hinge"])
 def test_interrupted_estimator_fits_again_to_the_bits_of_one_never_interrupted(name):
     raised, same = report_of(
         f"""
@@ -154,7 +154,7 @@ def test_handler_that_does_not_raise_lets_the_fit_go_on():
         sender = threading.Thread(target=send)
         warnings.simplefilter("ignore")
         sender.start()
-        model = Ridge(**endless, solver="sdca").set_params(max_iter=200).fit(X, y)
+        model = LogisticRegression(**endless, solver="sdca").set_params(max_iter=200).fit(X, y)
         sender.join()
         print(json.dumps([len(seen), int(model.n_iter_[0])]))
         """

@@ -16,7 +16,7 @@ MODELS = {
     "logistic_liblinear": partial(LogisticRegression, solver="liblinear", **TIGHT),
     "logistic_no_intercept": partial(LogisticRegression, fit_intercept=False, **TIGHT),
     "squared_hinge": partial(LinearSVC, **TIGHT),
-    "hinge": partial(LinearSVC, loss="hinge", **TIGHT),
+    "hinge": partial(LinearSVC, loss="hinge", solver="sdca", **TIGHT),
     "ridge": partial(Ridge, **TIGHT),
     "ridge_no_intercept": partial(Ridge, fit_intercept=False, **TIGHT),
 }
@@ -141,7 +141,7 @@ def test_weights_of_ridge_hold_for_every_target(name):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_class_without_weight_leaves_the_models_of_the_others_as_they_were(loss, class_weight):
     X, y = iris_data()
-    make = partial(LinearSVC, loss=loss, class_weight=class_weight, **TIGHT)
+    make = partial(LinearSVC, loss=loss, class_weight=class_weight, solver="sdca", **TIGHT)
     model = make().fit(X, y, sample_weight=(y != 2).astype(float))
     pair = make().fit(X[y != 2], y[y != 2])
     assert np.isfinite(model.gap_)
