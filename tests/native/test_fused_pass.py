@@ -186,18 +186,11 @@ def test_arrays_that_do_not_fit_are_refused(changed, message):
         loss="Logistic",
     )
     given |= changed
+    rows = _native.Rows.dense(make_rows(77, 9))
+    targets = _native.Targets.make(given["labels"], given["row_weights"], 1.0, 1, False, 1.0)
+    sums = given["margins"], given["gradients"]
     with pytest.raises(ValueError, match=message):
-        targets = _native.Targets.make(given["labels"], given["row_weights"], 1.0, 1, False, 1.0)
-        _native.fused_pass(
-            pool,
-            _native.Rows.dense(make_rows(77, 9)),
-            given["loss"],
-            targets,
-            given["coef"],
-            False,
-            given["margins"],
-            given["gradients"],
-        )
+        _native.fused_pass(pool, rows, given["loss"], targets, given["coef"], False, *sums)
 
 
 @pytest.mark.parametrize("label", [-1.0, 3.0, np.nan, np.inf])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from snapml.solvers.cpu_engine import CpuEngine
 from snapml.solvers.dual_coordinate_ascent import solve
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
@@ -41,7 +41,9 @@ class SimulatedCommunicator:
 
 
 def solve_shards(
-    make_engines: list[Callable[[], CpuEngine]], rule: StoppingRule
+    make_engines: list[Callable[[], Any]],
+    rule: StoppingRule,
+    solve: Callable[..., FitResult] = solve,
 ) -> list[FitResult]:
     """Solve one problem on several shards; return what each of them hands back."""
     meeting = _Meeting(len(make_engines))

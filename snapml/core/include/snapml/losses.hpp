@@ -97,7 +97,7 @@ struct SmoothedHinge {
   static SNAPML_HD Tangent<Real> tangent(Real z, Real y) {
     const Real g = scalar::fabs(y), sign = sign_of(y);
     const Real slack = maximum(Real(1) - sign * z, Real(0));  // in this order NaN stays NaN
-    const Real a = minimum(slack / g, Real(1));  // alpha / c
+    const Real a = minimum(slack / g, Real(1));               // alpha / c
     return {a * (slack - Real(0.5) * g * a), -sign * a};
   }
   // l*(u) = -a + g a^2 / 2 with a = -u sign(y) in [0, 1], +inf outside.
