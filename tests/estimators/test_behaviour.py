@@ -507,9 +507,6 @@ def test_n_jobs_is_accepted_with_scikit_learns_future_warning(n_jobs):
     np.testing.assert_array_equal(model.coef_, LogisticRegression().fit(X, y).coef_)
 
 
-@pytest.mark.filterwarnings("ignore:penalty=:FutureWarning")
-@pytest.mark.filterwarnings("ignore:'penalty' was deprecated:FutureWarning")
-@pytest.mark.filterwarnings("ignore:Inconsistent values:UserWarning")
 @pytest.mark.parametrize(
     ("make", "says"),
     [
