@@ -11,6 +11,7 @@ from snapml import _native
 from snapml.problems import Intercept, Penalty
 from snapml.solvers.cpu_columns import CpuColumns, penalty_conjugate, penalty_value
 from snapml.solvers.cpu_packed import DenseChunk, SparseColumns, dense_gram
+from snapml.solvers.result import overflow_error
 
 __all__ = ["Model", "WorkingSet", "working_set"]
 
@@ -257,6 +258,8 @@ def _minimise_on_columns(
         states[:, 0] = h
     sums, squares = np.empty(len(coef)), np.empty(len(coef))
     _native.column_curvatures(columns, states, weight, sums, squares)
+    if not np.isfinite(squares).all():
+        raise overflow_error(engine.dtype)
     total = max(float(h.sum()), np.finfo(np.float64).tiny)
     if is_free:
         squares = np.maximum(0.0, squares - sums**2 / total)
@@ -288,6 +291,8 @@ def _minimise_on_gram(
     Descent finds the support; on a fixed one it crawls where columns are nearly collinear, and
     there one Cholesky factor solves the rest.
     """
+    if not np.isfinite(gram.diagonal()).all():
+        raise overflow_error(gram.dtype)
     penalty = model.penalty
     ridge = np.zeros(len(coef))
     found, gradient = coef.copy(), model.slopes.copy()

@@ -20,7 +20,7 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.primal_certificate import lower_bound
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
@@ -199,8 +199,7 @@ class _Descent:
         self.total_weight = float(self.communicator.allreduce_sum(np.array([weights.sum()]))[0])
         if not (math.isfinite(self.value) and np.isfinite(self.gradient).all()):
             self.engine.check_finite()
-            dtype = self.engine.dataset.matrix.dtype
-            raise ValueError(f"the fit overflowed {dtype}: scale the features, or regularise more")
+            raise overflow_error(self.engine.dataset.matrix.dtype)
         self.engine.accept()
 
     def direction(self, curvature: Curvature) -> np.ndarray:
