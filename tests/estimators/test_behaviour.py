@@ -126,9 +126,7 @@ def test_history_has_one_entry_per_epoch_in_order_of_time(estimator):
     assert first in (0, 1)  # 0 where the start's certificate is the first entry
     for entry in history:
         assert set(entry) == {"epoch", "time_s", "running_gap", "gap", "objective"}
-    assert [entry["epoch"] for entry in history] == list(
-        range(first, first + len(history))
-    )
+    assert [entry["epoch"] for entry in history] == list(range(first, first + len(history)))
     times = np.array([entry["time_s"] for entry in history])
     assert times[0] >= 0
     assert np.all(np.diff(times) >= 0)
