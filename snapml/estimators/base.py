@@ -30,7 +30,7 @@ from snapml.solvers import choice
 from snapml.solvers.choice import Settings, Start
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_rows import NonFiniteError, margins
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = [
@@ -104,9 +104,7 @@ class LinearEstimator(BaseEstimator):
         except NonFiniteError:
             raise_non_finite(self, X)
         if not math.isfinite(result.objective):
-            raise ValueError(
-                f"the fit overflowed {dataset.labels.dtype}: scale the features, or regularise more"
-            )
+            raise overflow_error(dataset.labels.dtype)
         if not result.has_converged:
             _warn_not_converged(result, rule)
         return result

@@ -18,17 +18,25 @@ from snapml._validation import (
     check_sample_weight,
     raise_non_finite,
 )
-from snapml.data import Dataset, Matrix
+from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_rows import NonFiniteError
-from snapml.solvers.result import FitResult, start_from
+from snapml.solvers.result import FitResult, overflow_error, start_from
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_set_descent import solve
 
-__all__ = ["ElasticNet", "Lasso", "mean_dataset", "penalty_of", "solve_path"]
+__all__ = [
+    "ElasticNet",
+    "Lasso",
+    "check_gram",
+    "mean_dataset",
+    "penalty_of",
+    "solve_path",
+    "warn_not_converged",
+]
 
 
 def penalty_of(alpha: float, l1_ratio: float, is_positive: bool) -> Penalty:
@@ -74,6 +82,58 @@ def mean_dataset(matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> D
         return Dataset(matrix, labels, None, 1.0 / matrix.shape[0])
     shares = weights / weights.sum(dtype=np.float64)
     return Dataset(matrix, labels, shares.astype(matrix.dtype), 1.0)
+
+
+def check_gram(precompute: Any, matrix: Matrix, *, has_intercept: bool) -> None:
+    """Refuse a user's Gram matrix that cannot be that of the rows.
+
+    None is ever used, but a wrong one means that the rows are not what the user thinks they are.
+    As in scikit-learn one entry is compared.
+
+    Parameters
+    ----------
+    precompute : 'auto', bool or array-like
+        The user's parameter.
+    matrix : Matrix
+        Rows.
+    has_intercept : bool
+        Whether b is fitted: the Gram matrix should then be that of centred columns.
+
+    Raises
+    ------
+    ValueError
+        If the shape, or the entry, is another.
+    """
+    if isinstance(precompute, str):
+        if precompute != "auto":
+            raise ValueError(f"precompute: expected 'auto', a bool or a matrix, got {precompute!r}")
+        return
+    if not np.ndim(precompute) or not isinstance(matrix, DenseMatrix):
+        return
+    n_features = matrix.shape[1]
+    gram = np.asarray(precompute)
+    if gram.shape != (n_features, n_features):
+        raise ValueError(f"precompute: expected shape {(n_features, n_features)}, got {gram.shape}")
+    values = matrix.values
+    if has_intercept and not np.allclose(values.mean(axis=0), 0.0):
+        warnings.warn(
+            "Gram matrix was provided but X was centered to fit intercept: recomputing Gram "
+            "matrix.",
+            UserWarning,
+            stacklevel=callers_level(),
+        )
+        return
+    i = n_features // 2
+    k = min(i + 1, n_features - 1)
+    first, second = values[:, i].astype(np.float64), values[:, k].astype(np.float64)
+    expected, actual = float(first @ second), float(gram[i, k])
+    is_single = np.float32 in (gram.dtype, values.dtype)
+    if not np.isclose(expected, actual, rtol=1e-4 if is_single else 1e-7, atol=1e-5):
+        raise ValueError(
+            "Gram matrix passed in via 'precompute' parameter did not pass validation when a "
+            f"single element was checked: for element ({i}, {k}) we computed {expected}, the "
+            f"user's value is {actual}"
+        )
 
 
 def solve_path(
@@ -125,9 +185,7 @@ def solve_path(
         engine.problem = replace(problem, penalty=penalty)
         start = solve(engine, communicator, rule, start)
         if not math.isfinite(start.objective):
-            raise ValueError(
-                f"the fit overflowed {dataset.labels.dtype}: scale the features, or regularise more"
-            )
+            raise overflow_error(dataset.labels.dtype)
         results.append(start)
     return results
 
@@ -152,7 +210,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
     fit_intercept : bool, default=True
         Whether to fit b, which is not penalised.
     precompute : bool or array-like, default=False
-        Has no effect: Gram matrices are formed where they save time.
+        Gram matrices are formed where they save time; one that is not that of X is refused.
     max_iter : int, default=1000
         Most reads of the data beyond the first, which judges the start.
     copy_X : bool, default=True
@@ -274,6 +332,8 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         rule = self._stopping_rule(self.max_iter)
         matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
         weights = check_sample_weight(sample_weight, matrix)
+        if weights is None:
+            check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
         targets = y.reshape(matrix.shape[0], -1).T
         results = []
         for k, target in enumerate(targets):
@@ -389,7 +449,7 @@ class Lasso(ElasticNet):
     fit_intercept : bool, default=True
         Whether to fit b, which is not penalised.
     precompute : bool or array-like, default=False
-        Has no effect: Gram matrices are formed where they save time.
+        Gram matrices are formed where they save time; one that is not that of X is refused.
     copy_X : bool, default=True
         Has no effect: X is never changed.
     max_iter : int, default=1000
@@ -497,7 +557,8 @@ def warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
     relative = result.gap / abs(result.objective) if result.objective else math.inf
     warnings.warn(
         f"relative duality gap {relative:.2e} after {result.n_iter} reads of the data, "
-        f"tol={rule.tol:g} was not reached; raise max_iter or tol",
+        f"tol={rule.tol:g} was not reached. Objective did not converge. You might want to "
+        "increase the number of iterations.",
         ConvergenceWarning,
         stacklevel=callers_level(),
     )

@@ -18,6 +18,7 @@ from snapml.data import CompressedMatrix, Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing
 from snapml.solvers.cpu_rows import NonFiniteError
 from snapml.solvers.least_squares import LeastSquaresResult, solve_least_squares
+from snapml.solvers.result import overflow_error
 
 __all__ = ["LinearRegression", "LinearRegressor", "least_squares_fit"]
 
@@ -237,7 +238,5 @@ def least_squares_fit(
     except NonFiniteError:
         raise_non_finite(estimator, X)
     if not (np.isfinite(result.coef).all() and np.isfinite(result.objective).all()):
-        raise ValueError(
-            f"the fit overflowed {matrix.dtype}: scale the features, or regularise more"
-        )
+        raise overflow_error(matrix.dtype)
     return result

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_array, check_consistent_length, check_scalar
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from snapml._validation import (
     as_matrix,
     check_fit_input,
     check_positive,
     check_sample_weight,
+    is_routing_enabled,
+    raise_for_routed_params,
     raise_non_finite,
 )
 from snapml.data import CompressedMatrix, Dataset, Matrix
-from snapml.estimators.base import all_or_nothing
+from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.coordinate_regression import (
     ElasticNet,
+    check_gram,
     mean_dataset,
     penalty_of,
     solve_path,
@@ -45,8 +50,8 @@ def enet_path(
     *,
     l1_ratio: float = 0.5,
     eps: float = 1e-3,
-    n_alphas: int = 100,
-    alphas: Any = None,
+    n_alphas: Any = "deprecated",
+    alphas: Any = "warn",
     precompute: Any = "auto",
     Xy: Any = None,
     copy_X: bool = True,
@@ -58,7 +63,11 @@ def enet_path(
     tol: float = 1e-8,
     max_iter: int = 1000,
     sample_weight: Any = None,
+    random_state: Any = None,
+    selection: str = "cyclic",
+    do_screening: bool = True,
     n_threads: int | None = None,
+    **params: Any,
 ) -> tuple[Any, ...]:
     """Fit elastic nets without intercept along a path of strengths.
 
@@ -74,11 +83,13 @@ def enet_path(
         Share of the L1 penalty, between 0 and 1.
     eps : float, default=1e-3
         Least strength of the path relative to the largest.
-    n_alphas : int, default=100
-        Length of the path where `alphas` is None.
-    alphas : array-like or int, default=None
-        Strengths, or their number; None means `n_alphas` of them.
-    precompute, Xy, copy_X, check_input : object
+    n_alphas : int, default='deprecated'
+        As in scikit-learn 1.9, where it is deprecated: `alphas` takes the number.
+    alphas : array-like or int, default='warn'
+        Strengths, or their number; the default means 100 of them.
+    precompute : 'auto', bool or array-like, default='auto'
+        Has no effect but that a matrix which is not the Gram matrix of X is refused.
+    Xy, copy_X, check_input : object
         Have no effect.
     coef_init : ndarray of shape (n_features,), default=None
         Coefficients to start from.
@@ -94,8 +105,12 @@ def enet_path(
         Most reads of the data for each fit, beyond the first.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows.
+    random_state, selection, do_screening : object
+        Have no effect.
     n_threads : int or None, default=None
         Threads to use.
+    **params : object
+        Refused.
 
     Returns
     -------
@@ -108,6 +123,11 @@ def enet_path(
     n_iters : list of int
         Reads of the data beyond the first; only if `return_n_iter`.
 
+    Raises
+    ------
+    ValueError
+        If parameters or data are not as described; the message says what came.
+
     Examples
     --------
     >>> import numpy as np
@@ -117,15 +137,19 @@ def enet_path(
     >>> coefs.shape
     (2, 2)
     """
+    if params:
+        raise ValueError("Unexpected parameters in params", params.keys())
+    wish = _number_or_strengths(n_alphas, alphas)
     matrix = as_matrix(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
     targets = check_array(y, dtype=matrix.dtype, ensure_2d=False)
     check_consistent_length(targets, X)
     weights = check_sample_weight(sample_weight, matrix)
+    if weights is None:
+        check_gram(precompute, matrix, has_intercept=False)
     columns = targets.reshape(len(targets), -1).T
     if len(columns) > 1 and positive:
         raise ValueError("positive=True is not allowed for multi-output (y.ndim != 1)")
     data = [mean_dataset(matrix, column, weights) for column in columns]
-    wish: Any = n_alphas if alphas is None or isinstance(alphas, str) else alphas
     grid = _grid(wish, data, l1_ratio, eps, False, positive, n_threads)
     penalties = [penalty_of(float(alpha), l1_ratio, positive) for alpha in grid]
     rule = _rule(tol, max_iter, int(verbose), matrix)
@@ -183,6 +207,27 @@ def lasso_path(X: Any, y: Any, **parameters: Any) -> tuple[Any, ...]:
     return enet_path(X, y, l1_ratio=1.0, **parameters)
 
 
+def _number_or_strengths(n_alphas: Any, alphas: Any) -> Any:
+    """Return what the old and the new parameter mean together, and warn as scikit-learn 1.9."""
+    wish, messages = 100, []
+    if not isinstance(n_alphas, str):
+        wish = n_alphas
+        messages.append(
+            "'n_alphas' was deprecated in 1.9 and will be removed in 1.11 of scikit-learn: give "
+            "the number as 'alphas'"
+        )
+    if alphas is None:
+        messages.append(
+            "'alphas=None' is deprecated and will be removed in 1.11 of scikit-learn: set "
+            "'alphas=100'"
+        )
+    elif not isinstance(alphas, str):
+        wish = alphas
+    for message in messages:
+        warnings.warn(message, FutureWarning, stacklevel=callers_level())
+    return wish
+
+
 def _rule(tol: float, max_iter: int, verbose: int, matrix: Matrix) -> StoppingRule:
     resolution = 8.0 * float(np.finfo(matrix.dtype).eps)
     return StoppingRule(check_positive("tol", tol, allow_zero=True), max_iter, verbose, resolution)
@@ -199,8 +244,10 @@ def _grid(
 ) -> np.ndarray:
     """Return the strengths, from the largest to the least."""
     if not isinstance(wish, Integral):
+        for at, alpha in enumerate(wish):
+            check_scalar(alpha, f"alphas[{at}]", Real, min_val=0.0)
         given = np.sort(np.asarray(wish, dtype=np.float64))[::-1]
-        if given.ndim != 1 or not np.isfinite(given).all() or given.min(initial=1.0) < 0:
+        if not np.isfinite(given).all():
             raise ValueError(f"alphas: expected finite numbers >= 0, got {wish!r}")
         return given
     if l1_ratio == 0:
@@ -340,7 +387,9 @@ class ElasticNetCV(ElasticNet):
     warm_start = False
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
+    def fit(  # type: ignore[override]  # groups have no meaning without cross-validation
+        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
+    ) -> Any:
         """Choose by cross-validation, then fit to all rows.
 
         Parameters
@@ -351,8 +400,8 @@ class ElasticNetCV(ElasticNet):
             Targets.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weights of the rows, in fits and in errors.
-        check_input : bool, default=True
-            Has no effect: input is always checked.
+        **params : object
+            For the splitter, with scikit-learn's metadata routing only.
 
         Returns
         -------
@@ -364,13 +413,20 @@ class ElasticNetCV(ElasticNet):
         ValueError
             If parameters or data are not as described; the message says what came.
         """
+        raise_for_routed_params(params, self, "fit")
         ratios = np.atleast_1d(np.asarray(self.l1_ratio, dtype=np.float64))
         self._check_grid(ratios)
         rule = self._stopping_rule(self.max_iter)
         matrix, y = check_fit_input(self, X, y, y_numeric=True)
         weights = check_sample_weight(sample_weight, matrix)
         rule = self._resolved(rule, matrix)
-        folds = list(check_cv(self.cv).split(np.empty((len(y), 0)), y))
+        if weights is None:
+            check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
+        splitter, routed = check_cv(self.cv), {}
+        if is_routing_enabled():
+            given = {} if sample_weight is None else {"sample_weight": sample_weight}
+            routed = process_routing(self, "fit", **given, **params).splitter.split
+        folds = list(splitter.split(np.empty((len(y), 0)), y, **routed))
         try:
             grids = [self._alphas_of(matrix, y, weights, ratio) for ratio in ratios]
             errors = np.array(
@@ -390,6 +446,23 @@ class ElasticNetCV(ElasticNet):
         warn_not_converged(result, rule)
         self._store([result], matrix)
         return self
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return where scikit-learn sends the metadata given to fit.
+
+        Returns
+        -------
+        sklearn.utils.metadata_routing.MetadataRouter
+            To the splitter.
+        """
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(
+                splitter=check_cv(self.cv),
+                method_mapping=MethodMapping().add(caller="fit", callee="split"),
+            )
+        )
 
     def _check_grid(self, ratios: np.ndarray) -> None:
         self._check_device()

@@ -226,11 +226,16 @@ class LinearSVC(LinearClassifier):
             raise ValueError(f"penalty: expected 'l1' or 'l2', got {self.penalty!r}")
         if self.penalty == "l1" and self.loss == "hinge":
             raise ValueError(
-                "penalty='l1' and loss='hinge' is not supported, as in scikit-learn: use "
+                f"Unsupported set of arguments: penalty='l1', loss='hinge', dual={self.dual}: use "
                 "loss='squared_hinge'"
             )
+        if self.multi_class == "crammer_singer":
+            raise NotImplementedError(
+                "multi_class='crammer_singer': this version solves 'ovr' only; "
+                "sklearn.svm.LinearSVC solves it"
+            )
         if self.multi_class != "ovr":
-            raise NotImplementedError(f"multi_class={self.multi_class!r}: expected 'ovr'")
+            raise ValueError(f"multi_class: expected 'ovr', got {self.multi_class!r}")
         loss = _LOSSES[self.loss]
         penalty = Penalty(1.0, 0.0) if self.penalty == "l1" else Penalty()
         if not self.fit_intercept:

@@ -93,7 +93,7 @@ def constrained_lower_bound(
     terms = loss - float(np.vdot(gradient, coef))
     point = -gradient if kind is Intercept.PENALISED else -gradient[:, :-1]
     if kind is Intercept.FREE:
-        change, moved = _balance(engine, communicator, -gradient[:, -1])
+        change, moved = _balance(engine, communicator, -gradient[:, -1], _MOST_MOVED)
         terms, point = terms + change, point + moved
     point = point.ravel()
     largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))

@@ -21,7 +21,7 @@ from snapml.solvers.cpu_rows import check_range
 from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.primal_certificate import lower_bound
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
@@ -206,7 +206,7 @@ class _Descent:
         dtype = engine.dataset.matrix.dtype
         check_range(self.stiffness, dtype)
         if not is_finite:
-            raise ValueError(f"the fit overflowed {dtype}: scale the features, or regularise more")
+            raise overflow_error(dtype)
         self.engine.accept()
 
     def direction(self, curvature: Curvature) -> np.ndarray:

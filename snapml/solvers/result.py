@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FitResult", "start_from"]
+__all__ = ["FitResult", "overflow_error", "start_from"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,24 @@ class FitResult:
     mean_stiffness: float
     description: str
     has_minimum: bool = True
+
+
+def overflow_error(dtype: np.dtype) -> ValueError:
+    """Return the error of a fit whose numbers leave their type.
+
+    Parameters
+    ----------
+    dtype : numpy dtype
+        Of the data.
+
+    Returns
+    -------
+    ValueError
+        To raise.
+    """
+    return ValueError(
+        f"Floating-point under-/overflow in {dtype}: scale the features, or regularise more"
+    )
 
 
 def start_from(coef: np.ndarray, intercept: float) -> FitResult:

@@ -63,7 +63,7 @@ def solve(
     FitResult
         The model with its certificate.
     """
-    with engine.blas_limit():
+    with engine.blas_limit(), np.errstate(over="ignore", invalid="ignore"):
         return _solve(engine, communicator, rule, start)
 
 
