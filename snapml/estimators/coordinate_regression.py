@@ -326,7 +326,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         ValueError
             If parameters or data are not as described; the message says what came.
         NotImplementedError
-            For ``alpha=0``, which this version cannot solve yet.
+            For ``alpha=0``: `LinearRegression` solves that.
         """
         penalty = self._penalty()
         rule = self._stopping_rule(self.max_iter)

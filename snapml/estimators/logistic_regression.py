@@ -53,7 +53,8 @@ class LogisticRegression(LinearClassifier):
     C : float, default=1.0
         Inverse of the regularisation strength, positive; ``np.inf`` is no penalty.
     l1_ratio : float, default=0.0
-        Share of the L1 norm in the penalty: 0 is L2, 1 is L1, between is elastic net.
+        Share of the L1 norm in the penalty: 0 is L2, 1 is L1, between is elastic net. Above 0 for
+        two classes, or with ``multi_class='ovr'``.
     dual : bool, default=False
         Accepted for scikit-learn's sake; the answer is the same.
     tol : float, default=1e-6
@@ -65,16 +66,17 @@ class LogisticRegression(LinearClassifier):
     class_weight : dict or 'balanced', default=None
         Weights of the classes; 'balanced' gives every class the same total weight.
     random_state : int, RandomState instance or None, default=None
-        Order in which rows are visited. None is a fixed order: equal fits give equal bits.
+        Order in which rows are visited, and samples of them. None is a fixed seed: equal fits give
+        equal bits.
     solver : str, default='auto'
         'auto' chooses by the data and says why in ``solver_``; 'sdca' is dual coordinate ascent,
-        'pqn' the quasi-Newton method. scikit-learn's names are accepted and choose like 'auto':
-        the answer is the same. 'liblinear' poses another problem, in which the intercept is
-        penalised, and gets that one.
+        'pqn' the quasi-Newton method, both for smooth penalties. scikit-learn's names are accepted
+        and choose like 'auto': the answer is the same. 'liblinear' poses another problem, in which
+        the intercept is penalised, and gets that one.
     max_iter : int, default=100
         Most reads of the data beyond the first, which judges the start; 0 keeps the start.
     verbose : int, default=0
-        Log progress every `verbose` epochs to the logger ``snapml``.
+        Log progress every `verbose` reads of the data to the logger ``snapml``.
     warm_start : bool, default=False
         Start from the last fit's coefficients, or its dual variables where that solver is used.
     n_jobs : None
@@ -102,7 +104,8 @@ class LogisticRegression(LinearClassifier):
         Certified duality gap: the objective is at most this far above its minimum. Without a
         penalty, where no dual bound exists: four times the Newton decrement's estimate.
     objective_ : float
-        Value of the objective above, evaluated in float64.
+        Value of the objective above, evaluated in float64; summed over the models of
+        ``multi_class='ovr'``, as is ``gap_``.
     n_iter_ : ndarray of shape (1,), int32
         Reads of the data beyond the first.
     history_ : list of dict
@@ -228,7 +231,7 @@ class LogisticRegression(LinearClassifier):
 
         Returns
         -------
-        ndarray of shape (n_samples, 2)
+        ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
         scores = self.decision_function(X)
@@ -250,7 +253,7 @@ class LogisticRegression(LinearClassifier):
 
         Returns
         -------
-        ndarray of shape (n_samples, 2)
+        ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
         scores = self.decision_function(X)

@@ -118,7 +118,8 @@ class LogisticRegressionCV(LogisticRegression):
         Their scores. In the legacy form a dict by class, each of shape (n_folds, n_Cs) or
         (n_folds, n_Cs, n_l1_ratios).
     n_iter_ : ndarray of shape (n_folds, n_l1_ratios, n_Cs)
-        Their epochs. In the legacy form (1, n_folds, n_Cs) or (1, n_folds, n_Cs, n_l1_ratios).
+        Their reads of the data. In the legacy form (1, n_folds, n_Cs) or
+        (1, n_folds, n_Cs, n_l1_ratios).
     gap_, objective_, history_, solver_
         As in `LogisticRegression`; only with `refit`.
     n_features_in_ : int

@@ -165,8 +165,8 @@ class Ridge(RidgeModel, LinearRegressor):
     Minimises ``sum_i sample_weight_i (x_i.w + b - y_i)^2 + alpha ||w||^2``, the objective of
     scikit-learn's class; divided by ``2 alpha`` it is objective (1) of docs/notation.md with
     ``C = 1 / alpha``. Where rows or columns are few, the normal equations are solved in float64 by
-    Cholesky factorisation and refined on the residual; else by stochastic dual coordinate ascent
-    [1]_. Both with a certified duality gap.
+    Cholesky factorisation and refined on the residual; else the solver follows the data, as in
+    `LogisticRegression` [1]_. With a certified duality gap in either case.
 
     Parameters
     ----------
@@ -177,16 +177,18 @@ class Ridge(RidgeModel, LinearRegressor):
     copy_X : bool, default=True
         Has no effect: X is never changed.
     max_iter : int or None, default=None
-        Most epochs (reads of the data); None means 1000.
+        Most reads of the data of an iterative solver; None means 1000.
     tol : float, default=1e-8
         Stop once the certified duality gap is at most `tol` times the objective.
     solver : str, default='auto'
-        scikit-learn's names are accepted and all give the same answer; 'sag' and 'saga' ask for
-        coordinate ascent also on small data.
+        'auto' chooses by the data; 'sdca' is dual coordinate ascent, 'pqn' the quasi-Newton method.
+        scikit-learn's names are accepted and choose like 'auto', but 'sag' and 'saga' iterate also
+        on small data. The answer is the same.
     positive : bool, default=False
         Whether negative coefficients are forbidden; for 'auto' and 'lbfgs'.
     random_state : int, RandomState instance or None, default=None
-        Order in which rows are visited. None is a fixed order: equal fits give equal bits.
+        Order in which rows are visited, and samples of them. None is a fixed seed: equal fits give
+        equal bits.
     n_threads : int or None, default=None
         Threads to use; None means all that the process may use, fewer on small data.
     deterministic : bool, default=True
@@ -195,7 +197,7 @@ class Ridge(RidgeModel, LinearRegressor):
     device_ids : None
         GPUs are not supported in this version.
     verbose : int, default=0
-        Log progress every `verbose` epochs to the logger ``snapml``.
+        Log progress every `verbose` reads of the data to the logger ``snapml``.
 
     Attributes
     ----------
@@ -209,9 +211,9 @@ class Ridge(RidgeModel, LinearRegressor):
         Value of objective (1), summed over the targets, evaluated in float64; times ``2 alpha``
         it is scikit-learn's. With ``alpha=0`` half of scikit-learn's.
     n_iter_ : ndarray of shape (n_targets,), int32
-        Epochs; one where linear equations were solved.
+        Reads of the data; one where linear equations were solved.
     history_ : list of dict, or one such list per target
-        One entry per epoch: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and ``gap`` and
+        One entry per read: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and ``gap`` and
         ``objective`` (NaN where no exact pass was made).
     solver_ : str
         What was run.
@@ -223,7 +225,7 @@ class Ridge(RidgeModel, LinearRegressor):
     References
     ----------
     .. [1] Shalev-Shwartz and Zhang, "Stochastic dual coordinate ascent methods for regularized
-       loss minimization", JMLR 14, 2013; equations (3)-(6) of docs/algorithms.md.
+       loss minimization", JMLR 14, 2013; docs/algorithms.md, sections 1, 8, 10 and 14.
 
     Examples
     --------
@@ -353,7 +355,7 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
     copy_X : bool, default=True
         Has no effect: X is never changed.
     max_iter : int or None, default=None
-        Most epochs (reads of the data) of coordinate ascent; None means 1000.
+        Most reads of the data of an iterative solver; None means 1000.
     tol : float, default=1e-8
         Stop once the certified duality gap is at most `tol` times the objective.
     class_weight : dict or 'balanced', default=None
@@ -363,7 +365,8 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
     positive : bool, default=False
         Whether negative coefficients are forbidden.
     random_state : int, RandomState instance or None, default=None
-        Order in which rows are visited. None is a fixed order: equal fits give equal bits.
+        Order in which rows are visited, and samples of them. None is a fixed seed: equal fits give
+        equal bits.
     n_threads : int or None, default=None
         Threads to use; None means all that the process may use, fewer on small data.
     deterministic : bool, default=True
@@ -371,7 +374,7 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
     device_ids : None
         GPUs are not supported in this version.
     verbose : int, default=0
-        Log progress every `verbose` epochs to the logger ``snapml``.
+        Log progress every `verbose` reads of the data to the logger ``snapml``.
 
     Attributes
     ----------

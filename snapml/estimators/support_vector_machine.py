@@ -24,12 +24,13 @@ _LOSSES = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 
 
 class LinearSVC(LinearClassifier):
-    """Linear support vector classifier with L2 penalty; one model per class beyond two.
+    """Linear support vector classifier; one model per class beyond two.
 
-    Minimises ``sum_i c_i l(y_i (x_i.w + b)) + (||w||^2 + w_b^2) / 2`` with
+    Minimises ``sum_i c_i l(y_i (x_i.w + b)) + (||w||^2 + w_b^2) / 2`` (or the L1 norm) with
     ``c_i = C * sample_weight_i * class_weight(y_i)`` and ``b = intercept_scaling * w_b``, the
-    objective of scikit-learn's class, where ``l`` is ``max(0, 1 - m)`` or its square. Solved by
-    stochastic dual coordinate ascent [1]_ with a certified duality gap.
+    objective of scikit-learn's class, where ``l`` is ``max(0, 1 - m)`` or its square. The solver
+    follows the data: dual coordinate ascent [1]_, a quasi-Newton method (on rounded hinges), or
+    working sets with the L1 norm; always with a certified duality gap.
 
     Parameters
     ----------
@@ -53,11 +54,12 @@ class LinearSVC(LinearClassifier):
         Weights of the classes; 'balanced' gives every class the same total weight. With more
         than two classes a class's weight counts in its own model only, as in scikit-learn.
     verbose : int, default=0
-        Log progress every `verbose` epochs to the logger ``snapml``.
+        Log progress every `verbose` reads of the data to the logger ``snapml``.
     random_state : int, RandomState instance or None, default=None
-        Order in which rows are visited. None is a fixed order: equal fits give equal bits.
+        Order in which rows are visited, and samples of them. None is a fixed seed: equal fits give
+        equal bits.
     max_iter : int, default=1000
-        Most epochs (reads of the data).
+        Most reads of the data.
     solver : {'auto', 'sdca', 'pqn'}, default='auto'
         'auto' chooses by the data and says why in ``solver_``; 'sdca' is dual coordinate ascent,
         'pqn' the quasi-Newton method, on smoothed hinges with ``loss='hinge'``.
@@ -84,10 +86,10 @@ class LinearSVC(LinearClassifier):
     n_iter_ : int
         Reads of the data, of the model that took most.
     history_ : list of dict
-        One entry per epoch or iteration: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and
-        ``gap`` and ``objective`` (NaN where no exact pass was made).
+        One entry per epoch, iteration or stage: ``epoch``, ``time_s``, ``running_gap`` (an
+        estimate), and ``gap`` and ``objective`` (NaN where no exact pass was made).
     solver_ : str
-        What was run.
+        What was run, and why.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -96,7 +98,8 @@ class LinearSVC(LinearClassifier):
     References
     ----------
     .. [1] Hsieh, Chang, Lin, Keerthi and Sundararajan, "A dual coordinate descent method for
-       large-scale linear SVM", ICML 2008; equations (3)-(6) of docs/algorithms.md.
+       large-scale linear SVM", ICML 2008; docs/algorithms.md, sections 1, 8, 11
+       and 13.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 For every target the minimum of ``sum_i s_i (x_i.w + b - y_i)^2 / 2 + alpha ||w||^2 / 2``, of least
 norm where there are several. An unpenalised b is the same as centred data (centered_rows.py).
+docs/algorithms.md, section 14.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ridge predictions of every row by the model that has not seen it, for any penalty.
 
 One decomposition serves all penalties: a row's residual without itself is its residual divided by
-one minus its leverage, docs/algorithms.md; of a matrix wider than long, both are scaled by the
-penalty, so that nothing cancels.
+one minus its leverage (docs/algorithms.md, section 15); of a matrix wider than long, both are
+scaled by the penalty, so that nothing cancels.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ class FitResult:
     has_converged : bool
         Whether the gap met the tolerance.
     gap, objective : float
-        Certified duality gap, and P at the model.
+        Certified duality gap (an estimate for classification without a penalty), and P at the
+        model.
     history : list of dict
         One entry per epoch: ``epoch``, ``time_s``, ``running_gap`` (an estimate), and ``gap`` and
         ``objective`` (NaN where no exact pass was made).

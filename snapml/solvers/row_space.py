@@ -2,7 +2,8 @@
 
 With an L2 penalty, or none and the shortest answer wanted, w is a combination of the rows. In an
 orthonormal basis of what the rows span the problem is dense, square and small, and ||w|| is what
-it was (Hastie and Tibshirani, Efficient quadratic regularization for expression arrays, 2004).
+it was (Hastie and Tibshirani, Efficient quadratic regularization for expression arrays, 2004;
+docs/algorithms.md, section 12).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class StoppingRule:
     tol : float
         Stop once the certified gap is at most this share of the objective.
     max_iter : int
-        Most epochs.
+        Most reads of the data.
     verbose : int
         Log one line every `verbose` epochs; 0 is silent.
     resolution : float

@@ -2,8 +2,9 @@
 
 Every read of the data gives the slopes of all columns, hence a duality gap, and shows which columns
 the model still lacks. In between, the penalised quadratic model of the loss is minimised on the
-columns of the working set only (docs/algorithms.md). Working sets as in celer (Massias, Gramfort,
-Salmon 2018) and skglm (Bertrand et al. 2022); the model as in newGLMNET (Yuan, Ho, Lin 2012).
+columns of the working set only (docs/algorithms.md, section 13). Working sets as in celer (Massias,
+Gramfort, Salmon 2018) and skglm (Bertrand et al. 2022); the model as in newGLMNET (Yuan, Ho, Lin
+2012).
 """
 
 from __future__ import annotations
