@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "arguments.hpp"
-#include "without_gil.hpp"
 #include "column_pack.hpp"
 #include "columns.hpp"
 #include "dispatch.hpp"
@@ -16,6 +15,7 @@
 #include "row_checks.hpp"
 #include "row_sums.hpp"
 #include "rows.hpp"
+#include "without_gil.hpp"
 
 namespace snapml::native {
 

@@ -68,8 +68,8 @@ TargetArrays make_targets(ReadOnlyArray labels, std::optional<ReadOnlyArray> row
 template <class Call>
 auto with_outputs(const TargetArrays& arrays, const std::string& loss, Call call) {
   if (arrays.is_softmax) return call(SoftmaxOutputs{});
-  return with_primal_loss<double>(loss,
-                           [&](auto type) { return call(SeparateOutputs<decltype(type)>{}); });
+  return with_primal_loss<double>(
+      loss, [&](auto type) { return call(SeparateOutputs<decltype(type)>{}); });
 }
 
 std::tuple<double, double> fused_pass_of(ThreadPool& pool, const Rows& rows,

@@ -37,7 +37,8 @@ struct Softmax {
     }
   }
 
-  // l*(u) = sum_j q_j log q_j with q = u + e_k on the simplex, one entry of q at a time; +inf below 0.
+  // l*(u) = sum_j q_j log q_j with q = u + e_k on the simplex, one entry of q at a time; +inf below
+  // 0.
   static SNAPML_HD Real conjugate_entry(Real q) {
     return q < Real(0) ? infinity<Real>() : x_log_x(q);
   }
