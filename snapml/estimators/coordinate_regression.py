@@ -21,6 +21,7 @@ from snapml._validation import (
 from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
 from snapml.problems import Intercept, Penalty, Problem, Squared
+from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_rows import NonFiniteError
@@ -179,6 +180,8 @@ def solve_path(
     """
     intercept = Intercept.FREE if has_intercept else Intercept.NONE
     problem = Problem(Squared(), intercept)
+    if all(penalty.is_smooth for penalty in penalties):
+        return _solve_smooth(problem, dataset, penalties, rule, communicator, n_threads)
     engine = CpuColumns(problem, dataset, n_threads=n_threads)
     results = []
     for penalty in penalties:
@@ -188,6 +191,20 @@ def solve_path(
             raise overflow_error(dataset.labels.dtype)
         results.append(start)
     return results
+
+
+def _solve_smooth(
+    problem: Problem,
+    dataset: Dataset,
+    penalties: list[Penalty],
+    rule: StoppingRule,
+    communicator: Communicator,
+    n_threads: int | None,
+) -> list[FitResult]:
+    """Solve least squares with an L2 penalty or none, as `Ridge` does."""
+    problems = [replace(problem, penalty=penalty) for penalty in penalties]
+    settings = choice.Settings(n_threads=n_threads)
+    return [choice.fit(one, dataset, communicator, rule, settings) for one in problems]
 
 
 class ElasticNet(RegressorMixin, LinearEstimator):
@@ -204,7 +221,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
     Parameters
     ----------
     alpha : float, default=1.0
-        Regularisation strength, positive.
+        Regularisation strength; 0 is least squares.
     l1_ratio : float, default=0.5
         Share of the L1 penalty, between 0 and 1.
     fit_intercept : bool, default=True
@@ -326,7 +343,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         ValueError
             If parameters or data are not as described; the message says what came.
         NotImplementedError
-            For ``alpha=0``: `LinearRegression` solves that.
+            For ``alpha=0`` with ``positive=True``.
         """
         penalty = self._penalty()
         rule = self._stopping_rule(self.max_iter)
@@ -394,10 +411,16 @@ class ElasticNet(RegressorMixin, LinearEstimator):
             raise ValueError(f"l1_ratio: expected a number from 0 to 1, got {self.l1_ratio!r}")
         if self.selection not in ("cyclic", "random"):
             raise ValueError(f"selection: expected 'cyclic' or 'random', got {self.selection!r}")
-        if alpha == 0.0:
+        if alpha == 0.0 and self.positive:
             raise NotImplementedError(
-                "alpha=0: this version needs a penalty; a small alpha comes close, and "
-                "scikit-learn's LinearRegression solves it exactly"
+                "alpha=0 with positive=True: this version needs a penalty; "
+                "LinearRegression(positive=True) solves it"
+            )
+        if alpha == 0.0:
+            warnings.warn(
+                "alpha=0 is least squares without a penalty; LinearRegression is meant for it",
+                UserWarning,
+                stacklevel=callers_level(),
             )
         return penalty_of(alpha, l1_ratio, bool(self.positive))
 
@@ -445,7 +468,7 @@ class Lasso(ElasticNet):
     Parameters
     ----------
     alpha : float, default=1.0
-        Regularisation strength, positive.
+        Regularisation strength; 0 is least squares.
     fit_intercept : bool, default=True
         Whether to fit b, which is not penalised.
     precompute : bool or array-like, default=False

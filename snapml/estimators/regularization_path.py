@@ -387,9 +387,7 @@ class ElasticNetCV(ElasticNet):
     warm_start = False
 
     @all_or_nothing
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
-    ) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
         """Choose by cross-validation, then fit to all rows.
 
         Parameters

@@ -65,7 +65,7 @@ def solve(
     whole = _Whole(problem, dataset, communicator, n_threads, start)
     progress = Progress(rule)
     classes = [_Class(whole, k, n_threads) for k in range(whole.n_classes)]
-    has_converged = False
+    has_converged, share, gap_before = False, _SHARE, math.inf
     with CpuColumns.blas_limit():
         while True:
             whole.read()
@@ -74,8 +74,11 @@ def solve(
             has_converged = progress.is_met
             if has_converged or len(progress.history) >= rule.max_iter:
                 break
+            # A class without coefficients sees its violations squared, the whole gap as they are.
+            share = _SHARE if whole.gap < 0.5 * gap_before else max(1e-12, 0.2 * share)
+            gap_before = whole.gap
             for one in _CYCLES * classes:
-                one.improve(_SHARE * whole.gap / whole.n_classes)
+                one.improve(share * whole.gap / whole.n_classes)
     whole.round_off()
     intercept = whole.coef[:, -1] * problem.intercept_scaling
     return FitResult(

@@ -140,9 +140,22 @@ def test_bad_parameters_are_named(parameters, message):
         ElasticNet(**parameters).fit(*data())
 
 
-def test_alpha_zero_says_what_would_work():
+def test_alpha_zero_of_positive_coefficients_says_what_would_work():
     with pytest.raises(NotImplementedError, match="LinearRegression"):
-        Lasso(alpha=0.0).fit(*data())
+        Lasso(alpha=0.0, positive=True).fit(*data())
+
+
+@pytest.mark.parametrize("container", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_without_an_l1_penalty_it_is_least_squares_or_ridge(container, fit_intercept):
+    X, y = data()
+    with pytest.warns(UserWarning, match="LinearRegression"):
+        ours = Lasso(alpha=0.0, fit_intercept=fit_intercept).fit(container(X), y)
+    theirs = reference.LinearRegression(fit_intercept=fit_intercept).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
+    ours = ElasticNet(alpha=0.1, l1_ratio=0.0, fit_intercept=fit_intercept).fit(container(X), y)
+    theirs = reference.Ridge(alpha=0.1 * len(y), fit_intercept=fit_intercept).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
