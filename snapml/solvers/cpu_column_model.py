@@ -14,6 +14,7 @@ from snapml import _native
 from snapml.problems import Intercept
 from snapml.solvers.cpu_columns import CpuColumns, penalty_value
 from snapml.solvers.quadratic_model import Model, model_gap
+from snapml.solvers.result import overflow_error
 
 __all__ = ["Curved", "minimise_on_columns"]
 
@@ -55,6 +56,8 @@ class _Descent:
         _native.column_curvatures(
             columns.native, self._states, self._weight, self._sums, self.squares
         )
+        if not np.isfinite(self.squares).all():
+            raise overflow_error(engine.dtype)
         self._is_free = engine.problem.intercept is Intercept.FREE
         self._total = max(float(h.sum()), np.finfo(np.float64).tiny)
         if self._is_free:

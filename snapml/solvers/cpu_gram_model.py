@@ -9,11 +9,13 @@ from snapml import _native
 from snapml.problems import Penalty
 from snapml.solvers.cpu_columns import penalty_value
 from snapml.solvers.quadratic_model import Model, model_gap
+from snapml.solvers.result import overflow_error
 
 __all__ = ["minimise_on_gram"]
 
 _MOST_SWEEPS = 1000
 _SWEEPS_PER_NEWTON = 12
+_FEW_COLUMNS = 150  # whose system costs next to nothing to solve
 
 
 def minimise_on_gram(gram: np.ndarray, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
@@ -22,6 +24,8 @@ def minimise_on_gram(gram: np.ndarray, model: Model, coef: np.ndarray, target: f
     Descent finds the support; on a fixed one it crawls where columns are nearly collinear, and
     there one Cholesky factor solves the rest.
     """
+    if not np.isfinite(gram.diagonal()).all():
+        raise overflow_error(gram.dtype)
     penalty = model.penalty
     ridge = np.zeros(len(coef))
     found, gradient = coef.copy(), model.slopes.copy()
@@ -42,6 +46,7 @@ def minimise_on_gram(gram: np.ndarray, model: Model, coef: np.ndarray, target: f
         if gap <= target:
             break
         _newton_step(gram, model, found, gradient)
+    _settle(gram, penalty, found, gradient)
     return found
 
 
@@ -52,12 +57,8 @@ def _newton_step(gram: np.ndarray, model: Model, found: np.ndarray, gradient: np
     if len(support) == 0:
         return False
     signs = np.sign(found[support])
-    slope = gradient[support] + penalty.l2 * found[support] + penalty.l1 * signs
-    block = gram[np.ix_(support, support)].astype(np.float64)
-    root = 1.0 / np.sqrt(np.maximum(np.diag(block) + penalty.l2, np.finfo(np.float64).tiny))
-    block *= np.outer(root, root)
-    block[np.diag_indices_from(block)] += penalty.l2 * root**2
-    direction = -root * _solve(block, root * slope)
+    slope = _slope(penalty, found[support], gradient[support])
+    direction = _newton_direction(gram, support, penalty, slope)
     # Coefficients that would change sign rest at zero, where the descent takes them up again. If
     # that gains nothing, the step ends where the first of them gets there: such a step always does.
     target = found[support] + direction
@@ -68,6 +69,38 @@ def _newton_step(gram: np.ndarray, model: Model, found: np.ndarray, gradient: np
         short = found[support] + length * direction
         trials.append(np.where(short * signs > 0.0, short, 0.0))
     return any(_take(gram, support, trial, penalty, found, gradient) for trial in trials)
+
+
+def _settle(gram: np.ndarray, penalty: Penalty, found: np.ndarray, gradient: np.ndarray) -> None:
+    """Solve for a small support's coefficients, whose last digits no gain of the model shows."""
+    support = np.flatnonzero(found)
+    if not 0 < len(support) <= _FEW_COLUMNS:
+        return
+    slope = _slope(penalty, found[support], gradient[support])
+    step = _newton_direction(gram, support, penalty, slope)
+    trial = found[support] + step
+    if np.any(trial * found[support] <= 0.0):
+        return
+    change = np.asarray(gram[np.ix_(support, support)] @ step.astype(gram.dtype), np.float64)
+    left = _slope(penalty, trial, gradient[support] + change)
+    if np.abs(left).max() < np.abs(slope).max():
+        found[support] = trial
+
+
+def _slope(penalty: Penalty, coef: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Return the penalised model's slopes along coefficients that are not zero."""
+    return gradient + penalty.l2 * coef + penalty.l1 * np.sign(coef)
+
+
+def _newton_direction(
+    gram: np.ndarray, support: np.ndarray, penalty: Penalty, slope: np.ndarray
+) -> np.ndarray:
+    """Return the step on the support that takes the slopes to zero."""
+    block = gram[np.ix_(support, support)].astype(np.float64)
+    root = 1.0 / np.sqrt(np.maximum(np.diag(block) + penalty.l2, np.finfo(np.float64).tiny))
+    block *= np.outer(root, root)
+    block[np.diag_indices_from(block)] += penalty.l2 * root**2
+    return np.asarray(-root * _solve(block, root * slope))
 
 
 def _take(
