@@ -53,8 +53,7 @@ class LogisticRegression(LinearClassifier):
     C : float, default=1.0
         Inverse of the regularisation strength, positive; ``np.inf`` is no penalty.
     l1_ratio : float, default=0.0
-        Share of the L1 norm in the penalty: 0 is L2, 1 is L1, between is elastic net. Above 0 for
-        two classes, or with ``multi_class='ovr'``.
+        Share of the L1 norm in the penalty: 0 is L2, 1 is L1, between is elastic net.
     dual : bool, default=False
         Accepted for scikit-learn's sake; the answer is the same.
     tol : float, default=1e-6
