@@ -551,7 +551,7 @@ PARAMETERS = [
     (LinearSVC, {"solver": "x"}, "solver.*sdca.*got 'x'"),
     (LinearSVC, {"loss": "x"}, "loss.*hinge.*got 'x'"),
     (LinearSVC, {"penalty": "x"}, "penalty.*got 'x'"),
-    (LinearSVC, {"multi_class": "x"}, "multi_class='x'.*ovr"),
+    (LinearSVC, {"multi_class": "x"}, "multi_class: expected 'ovr', got 'x'"),
     (Ridge, {"solver": "x"}, "solver.*svd.*got 'x'"),
     (Ridge, {"alpha": -1}, "alpha.*>= 0, got -1"),
     (Ridge, {"alpha": np.nan}, "alpha.*got nan"),

@@ -28,7 +28,7 @@ from snapml import (
         LinearSVC(),
         LinearSVC(loss="hinge"),
         Ridge(),
-        LogisticRegression(solver="sdca", multi_class="ovr"),
+        LogisticRegression(solver="sdca", multi_class="ovr", tol=1e-11, max_iter=2000),
         LogisticRegression(l1_ratio=0.5),
         Lasso(),
         ElasticNet(),

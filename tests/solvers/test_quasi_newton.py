@@ -5,7 +5,7 @@ from itertools import pairwise
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from reference.softmax import softmax_objective, softmax_optimum
 
 from snapml.data import Dataset, DenseMatrix
@@ -70,6 +70,7 @@ def test_sampled_shards_of_very_different_sizes_agree():
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), size=st.sampled_from([1e-3, 1.0, 30.0]))
+@example(seed=0, size=1.0)
 @pytest.mark.parametrize("intercept", Intercept, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_lower_bound_is_never_above_the_optimum(loss, intercept, seed, size):
