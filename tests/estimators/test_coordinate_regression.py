@@ -181,5 +181,39 @@ def test_constant_target_is_the_intercept():
     assert model.intercept_ == pytest.approx(3.7, rel=1e-15)
 
 
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.3])
+def test_dense_and_sparse_paths_agree_to_the_last_digits(l1_ratio):
+    X, y = data()
+    dense = enet_path(X, y, l1_ratio=l1_ratio, alphas=50)[1]
+    sparse = enet_path(csr_matrix(X), y, l1_ratio=l1_ratio, alphas=50)[1]
+    np.testing.assert_allclose(sparse, dense, rtol=1e-9, atol=1e-12)
+
+
+def test_wrong_gram_matrix_is_refused():
+    X, y = data()
+    X = X - X.mean(axis=0)
+    gram = X.T @ X
+    Lasso(precompute=gram).fit(X, y)
+    with pytest.raises(ValueError, match="did not pass validation"):
+        Lasso(precompute=gram + 1.0).fit(X, y)
+    with pytest.raises(ValueError, match="precompute: expected shape"):
+        Lasso(precompute=gram[:2, :2]).fit(X, y)
+    with pytest.raises(ValueError, match="precompute: expected 'auto'"):
+        Lasso(precompute="always").fit(X, y)
+
+
+def test_path_names_the_parameters_it_does_not_know():
+    with pytest.raises(ValueError, match="Unexpected parameters"):
+        enet_path(*data(), normalize=True)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_columns_whose_squares_overflow_are_refused(is_sparse):
+    X, y = data()
+    X = 1e200 * X
+    with pytest.raises(ValueError, match="under-/overflow"):
+        Lasso().fit(csr_matrix(X) if is_sparse else X, y)
+
+
 def test_names_are_exported():
     assert {"Lasso", "ElasticNet", "LassoCV", "ElasticNetCV"} <= set(snapml.__all__)

@@ -5,7 +5,7 @@ import pytest
 from reference.data import in_float32
 
 from snapml.problems import Hinge, Intercept, Logistic, Squared, SquaredHinge
-from snapml.solvers.certificate import certified_gap, certify
+from snapml.solvers.certificate import certified_gap, certify, minimise_shift
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.cpu_engine import CpuEngine
 
@@ -135,3 +135,8 @@ def test_certified_gap_is_never_below_rounding():
 @pytest.mark.parametrize("bounds", [(np.nan, 1.0), (1.0, np.nan), (np.inf, np.inf), (1.0, -np.inf)])
 def test_what_is_not_a_number_proves_nothing(bounds):
     assert certified_gap(*bounds) == np.inf
+
+
+def test_shift_at_its_optimum_stays_where_rounding_keeps_its_slope_from_zero():
+    best = 152.1334841622896
+    assert minimise_shift(lambda shift: (shift - best + 1e-14, 1.0), best) == best
