@@ -159,7 +159,7 @@ def minimise_shift(slope_of: Callable[[float], tuple[float, float]], start: floa
         low, high = (low, shift) if slope > 0.0 else (shift, high)
         newton = shift - slope / curvature if curvature > 0.0 else math.nan
         if abs(newton - shift) <= 2.0**-52 * abs(shift):  # rounding is all that is left
-            break
+            return newton
         if low < newton < high:
             best = newton
         elif math.isfinite(low) and math.isfinite(high):

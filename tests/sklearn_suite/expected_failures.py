@@ -244,4 +244,28 @@ EXPECTED_FAILURES: tuple[ExpectedFailure, ...] = (
         NOT_YET,
         "multi_class='crammer_singer'; NotImplementedError names scikit-learn's class",
     ),
+    ExpectedFailure(
+        _COORDINATE,
+        "test_lasso_alpha_warning",
+        WARNING_TEXT,
+        "says that coordinate descent does not converge; ours does, and names LinearRegression",
+    ),
+    ExpectedFailure(
+        _COORDINATE,
+        "test_warm_start_convergence_with_regularizer_decrement",
+        ITERATIONS,
+        "wants fewer iterations for a stronger penalty; here both take two reads",
+    ),
+    ExpectedFailure(
+        _COORDINATE,
+        "test_sparse_input_convergence_warning[*-LassoCV]",
+        ITERATIONS,
+        "wants a warning at max_iter=1, tol=0; here one step leaves a gap that is rounding",
+    ),
+    ExpectedFailure(
+        "tests.test_common",
+        "test_check_param_validation[*]",
+        PRIVATE,
+        "reads the private attribute _parameter_constraints",
+    ),
 )

@@ -29,9 +29,9 @@ from tests.sklearn_suite.expected_failures import CATEGORIES, EXPECTED_FAILURES,
 
 # Longest first, so that the processes end at about the same time.
 MODULES = (
+    "linear_model.tests.test_logistic",
     "linear_model.tests.test_ridge",
     "tests.test_common",
-    "linear_model.tests.test_logistic",
     "linear_model.tests.test_coordinate_descent",
     "linear_model.tests.test_sparse_coordinate_descent",
     "linear_model.tests.test_common",
