@@ -44,6 +44,9 @@ _STALE = 0.1
 # A curvature from a sample can be renewed before these steps only: the pairs correct the rest.
 _RENEWALS = (5, 15, 31)
 _SAMPLE_RENEWALS = (0, 6)
+# Up to this many columns a Hessian of 10,000 rows costs less than the reads that it saves
+# (benchmarks/results/passes.csv).
+_MODERATE_COLUMNS = 640
 # Up to this many columns a Hessian of all rows costs no more than a few reads of them.
 _CHEAP_COLUMNS = 128
 
@@ -163,7 +166,8 @@ def _sample_rows(engine: PrimalEngine, total: int) -> int:
     if engine.is_sparse:
         wanted = 20_000
     else:
-        wanted = min(20 * n_features, max(6_000, 2 * n_features))
+        affordable = 10_000 if n_features <= _MODERATE_COLUMNS else 6_000
+        wanted = min(20 * n_features, max(affordable, 2 * n_features))
         if n_features <= _CHEAP_COLUMNS:
             wanted = max(wanted, total // 32)
     wanted = max(wanted, 2_000, 20 * engine.n_outputs)
