@@ -1,6 +1,6 @@
 """Which solver for which data: ``solver="auto"`` and the names that ask for one.
 
-The rules follow what was measured (benchmarks/results/own_solvers.csv); each gives its reason,
+The rules follow what was measured (benchmarks/results/second_order_summary.csv); each gives its reason,
 which ends up in the estimator's ``solver_``. docs/algorithms.md, section 10.
 """
 
