@@ -1,7 +1,7 @@
 """Which solver for which data: ``solver="auto"`` and the names that ask for one.
 
-The rules follow what was measured (benchmarks/results/second_order_summary.csv); each gives its reason,
-which ends up in the estimator's ``solver_``. docs/algorithms.md, section 10.
+The rules follow what was measured (benchmarks/results/second_order_summary.csv); each gives its
+reason, which ends up in the estimator's ``solver_``. docs/algorithms.md, section 10.
 """
 
 from __future__ import annotations
