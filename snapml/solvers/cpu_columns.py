@@ -6,7 +6,6 @@ import functools
 from typing import Any
 
 import numpy as np
-import threadpoolctl
 
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
@@ -250,11 +249,6 @@ class CpuColumns:
         values = np.ones(len(columns)) if matrix.values is None else matrix.values[stored]
         return columns, values.astype(np.float64)
 
-    @staticmethod
-    def blas_limit() -> Any:
-        """Return a context in which matrix products stay on the thread that asks for them."""
-        return _blas().limit(limits=1)
-
 
 def penalty_value(penalty: Penalty, coef: np.ndarray) -> float:
     """Return R(coef).
@@ -290,12 +284,6 @@ def penalty_conjugate(penalty: Penalty, vector: np.ndarray) -> float:
         Infinity where vector is not feasible.
     """
     return float(_native.elastic_net_conjugate(vector, penalty.l1, penalty.l2, penalty.is_positive))
-
-
-@functools.cache
-def _blas() -> threadpoolctl.ThreadpoolController:
-    """Return the controller of the loaded BLAS; to look for it takes a millisecond."""
-    return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
 def _checked_rows(matrix: Matrix, pool: _native.ThreadPool) -> tuple[Matrix, _native.Rows]:

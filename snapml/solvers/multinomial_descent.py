@@ -22,6 +22,7 @@ from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.primal_certificate import constrained_lower_bound
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import Progress, StoppingRule
+from snapml.solvers.threads import limit_blas_threads
 from snapml.solvers.working_set_descent import State, descend
 
 __all__ = ["solve"]
@@ -66,7 +67,8 @@ def solve(
     progress = Progress(rule)
     classes = [_Class(whole, k, n_threads) for k in range(whole.n_classes)]
     has_converged, share, gap_before = False, _SHARE, math.inf
-    with CpuColumns.blas_limit():
+    # Matrix products stay on the thread of the fit's own that asks for them.
+    with limit_blas_threads(1):
         while True:
             whole.read()
             progress.see_epoch(whole.gap)

@@ -21,6 +21,7 @@ from snapml.solvers.cpu_quadratic import WorkingSet, working_set
 from snapml.solvers.quadratic_model import Model, feasible_scale
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import Progress, StoppingRule
+from snapml.solvers.threads import limit_blas_threads
 
 __all__ = ["State", "descend", "solve"]
 
@@ -64,7 +65,8 @@ def solve(
     FitResult
         The model with its certificate.
     """
-    with engine.blas_limit(), np.errstate(over="ignore", invalid="ignore"):
+    # Matrix products stay on the thread of the fit's own that asks for them.
+    with limit_blas_threads(1), np.errstate(over="ignore", invalid="ignore"):
         return _solve(engine, communicator, rule, start)
 
 
