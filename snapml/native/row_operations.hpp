@@ -58,8 +58,8 @@ template <class Sum, class Entry>
   return lane[0] + tail;
 }
 
-template <class Sum, class Real>
-SNAPML_CLONES Sum dense_dot(const Real* a, const Real* b, int64 n) {
+template <class Sum, class Real, class Entry>
+SNAPML_CLONES Sum dense_dot(const Real* a, const Entry* b, int64 n) {
   return lanes_sum<Sum>(n,
                         [=](int64 j) { return static_cast<Sum>(a[j]) * static_cast<Sum>(b[j]); });
 }
@@ -178,8 +178,8 @@ void prefetch_block(const DenseView<Real>& view, int64 next, int64, int64 rows) 
 }
 
 // The same products with float64 sums, for the exact pass and margins: of the rows as they are.
-template <class Real>
-double row_dot_wide(const DenseRow<Real>& row, const Real* vector) {
+template <class Real, class Entry>
+double row_dot_wide(const DenseRow<Real>& row, const Entry* vector) {
   return dense_dot<double>(row.values, vector, row.n_cols);
 }
 

@@ -59,11 +59,6 @@ double dual_terms(const RowLabels<Real>& rows, const double* gradients, double s
   });
 }
 
-template <class Real>
-SNAPML_CLONES double mixed_dot(const Real* a, const double* b, int64 n) {
-  return lanes_sum<double>(n, [=](int64 j) { return static_cast<double>(a[j]) * b[j]; });
-}
-
 // y += sum over four rows of scale_r * row_r: y is read and written once for all four.
 template <class Real>
 SNAPML_CLONES void add_four_rows(const Real* x, int64 stride, const double* scale, double* y,
@@ -134,7 +129,7 @@ void adjoint_product(const View& view, const double* vector, double* out, Thread
         const Range columns = share(view.n_cols, pool.size(), worker);
         for (int64 j = columns.begin; j < columns.end && !interrupt.requested(); ++j) {
           interrupt.poll(worker);
-          out[j] = mixed_dot(view.values + j * view.col_stride, vector, view.n_rows);
+          out[j] = dense_dot<double>(view.values + j * view.col_stride, vector, view.n_rows);
         }
       });
       return;
@@ -146,25 +141,6 @@ void adjoint_product(const View& view, const double* vector, double* out, Thread
     add_rows(view, share(view.n_rows, pool.size(), worker), vector, mine, interrupt, worker);
   });
   add_up_rows(out, view.n_cols, pool);
-}
-
-template <class Real>
-double row_dot_mixed(const DenseRow<Real>& row, const double* vector) {
-  return mixed_dot(row.values, vector, row.n_cols);
-}
-
-template <class Real, class Index>
-double row_dot_mixed(const CompressedRow<Real, Index>& row, const double* vector) {
-  const Index* indices = row.indices;
-  if (row.values == nullptr) {
-    return static_cast<double>(row.constant) *
-           gathered_sum<PlainAccess, double>(
-               row.n_stored, vector, [=](int64 k, const double* v) { return v[indices[k]]; });
-  }
-  const Real* values = row.values;
-  return gathered_sum<PlainAccess, double>(row.n_stored, vector, [=](int64 k, const double* v) {
-    return static_cast<double>(values[k]) * v[indices[k]];
-  });
 }
 
 // out_i += the columns' products with coef, rows of a column-major block at a time.
@@ -197,7 +173,7 @@ void product(const View& view, const double* coef, double* out, ThreadPool& pool
       }
     }
     for_each_row(view, rows, interrupt, worker,
-                 [&](int64 i, const auto& row) { out[i] = row_dot_mixed(row, coef); });
+                 [&](int64 i, const auto& row) { out[i] = row_dot_wide(row, coef); });
   });
 }
 
