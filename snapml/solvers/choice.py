@@ -276,7 +276,6 @@ def _quasi_newton(
             communicator,
             rule,
             n_threads=settings.n_threads,
-            seed=settings.seed,
             start=start.coef,
         )
     engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
@@ -325,8 +324,7 @@ def _in_row_space(
         engine.check_finite()
         space = RowSpace(problem, dataset)
     inner = _quasi_newton(problem, space.dataset, communicator, rule, settings, Start())
-    bias = np.atleast_1d(inner.intercept) / (engine.bias_column or 1.0)
-    coef = space.coefficients(np.column_stack([np.atleast_2d(inner.coef), bias]))
+    coef = space.coefficients(inner.point(engine.bias_column))
     return quasi_newton.evaluate(engine, communicator, rule, coef, inner)
 
 
@@ -360,10 +358,9 @@ def _hand_over(
     settings: Settings,
 ) -> FitResult:
     """Go on with the quasi-Newton method from where coordinate ascent ended."""
-    bias = first.intercept / problem.intercept_scaling
-    coef = np.append(first.coef.astype(np.float64), bias)[None, :]
+    start = Start(coef=first.point(problem.intercept_scaling))
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
-    second = _quasi_newton(problem, dataset, communicator, rest, settings, Start(coef=coef))
+    second = _quasi_newton(problem, dataset, communicator, rest, settings, start)
     offset_s = first.history[-1]["time_s"]
     later = [
         {**entry, "epoch": first.n_iter + entry["epoch"], "time_s": offset_s + entry["time_s"]}

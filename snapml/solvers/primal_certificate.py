@@ -53,14 +53,8 @@ def lower_bound(
     penalty, kind = engine.problem.penalty, engine.problem.intercept
     if penalty.l2 <= 0.0:
         return -math.inf
-    adjoint = -gradient[:, :-1]
-    terms = loss - float(np.vdot(gradient, coef))  # sum_i -c_i l*(l'(z_i)), by Fenchel's equality
-    if kind is Intercept.FREE:
-        change, moved = _balance(engine, communicator, -gradient[:, -1], _FEW_MOVED)
-        if not math.isfinite(change):  # too much for a few rows
-            change, moved = _balance(engine, communicator, -gradient[:, -1], _MOST_MOVED)
-        terms += change
-        adjoint = adjoint + moved
+    sizes = (_FEW_MOVED, _MOST_MOVED)
+    terms, adjoint = _dual_point(engine, communicator, coef, loss, gradient, sizes)
     bound = terms - float(np.vdot(adjoint, adjoint)) / (2.0 * penalty.l2)
     if kind is Intercept.PENALISED:
         bound -= float(np.vdot(gradient[:, -1], gradient[:, -1])) / (2.0 * penalty.l2)
@@ -90,12 +84,8 @@ def constrained_lower_bound(
         No model has a lower objective.
     """
     penalty, kind = engine.problem.penalty, engine.problem.intercept
-    terms = loss - float(np.vdot(gradient, coef))
-    point = -gradient if kind is Intercept.PENALISED else -gradient[:, :-1]
-    if kind is Intercept.FREE:
-        change, moved = _balance(engine, communicator, -gradient[:, -1], _MOST_MOVED)
-        terms, point = terms + change, point + moved
-    point = point.ravel()
+    terms, adjoint = _dual_point(engine, communicator, coef, loss, gradient, (_MOST_MOVED,))
+    point = (-gradient if kind is Intercept.PENALISED else adjoint).ravel()
     largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))
     scales = {1.0} if penalty.l2 or largest <= penalty.l1 else {penalty.l1 / largest}
     if penalty.l2 and 0.0 < penalty.l1 < largest:
@@ -106,6 +96,29 @@ def constrained_lower_bound(
     ]
     bound = max(bounds)
     return bound if math.isfinite(bound) else -math.inf
+
+
+def _dual_point(
+    engine: PrimalEngine,
+    communicator: Communicator,
+    coef: np.ndarray,
+    loss: float,
+    gradient: np.ndarray,
+    sizes: tuple[int, ...],
+) -> tuple[float, np.ndarray]:
+    """Return the dual's loss terms and X^T beta of the slopes, balanced for a free intercept.
+
+    As many rows move as the first of `sizes` that suffices.
+    """
+    terms = loss - float(np.vdot(gradient, coef))  # sum_i -c_i l*(l'(z_i)), by Fenchel's equality
+    adjoint = -gradient[:, :-1]
+    if engine.problem.intercept is not Intercept.FREE:
+        return terms, adjoint
+    for n_moved in sizes:
+        change, moved = _balance(engine, communicator, -gradient[:, -1], n_moved)
+        if math.isfinite(change):
+            break
+    return terms + change, adjoint + moved
 
 
 def _balance(

@@ -7,7 +7,6 @@ them whatever the regularisation and the scaling of the columns. docs/algorithms
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -26,8 +25,6 @@ from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
 __all__ = ["evaluate", "solve"]
-
-_logger = logging.getLogger("snapml")
 
 _MEMORY = 10
 _ARMIJO = 1e-4

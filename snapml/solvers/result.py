@@ -56,6 +56,22 @@ class FitResult:
     description: str
     has_minimum: bool = True
 
+    def point(self, bias_column: float) -> np.ndarray:
+        """Return coefficients and intercept as the primal methods hold them.
+
+        Parameters
+        ----------
+        bias_column : float
+            Value of the intercept's constant column; 0 without one.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_features + 1), float64
+            The last column belongs to the intercept's.
+        """
+        bias = np.atleast_1d(self.intercept) / (bias_column or 1.0)
+        return np.column_stack([np.atleast_2d(self.coef), bias]).astype(np.float64)
+
 
 def overflow_error(dtype: np.dtype) -> ValueError:
     """Return the error of a fit whose numbers leave their type.

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from snapml.data import Dataset
-from snapml.problems import Hinge, Problem, SmoothedHinge
+from snapml.problems import Hinge, Intercept, Problem, SmoothedHinge
 from snapml.solvers import quasi_newton
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
@@ -37,7 +37,6 @@ def solve(
     rule: StoppingRule,
     *,
     n_threads: int | None = None,
-    seed: int = 0,
     start: np.ndarray | None = None,
 ) -> FitResult:
     """Minimise a problem with the hinge loss until the gap meets the rule.
@@ -54,8 +53,6 @@ def solve(
         Tolerance and most reads of the data.
     n_threads : int or None, default=None
         Threads to use; None means all available.
-    seed : int, default=0
-        Unused by the present curvature, which takes all rows near the corner.
     start : ndarray of shape (n_outputs, n_features + 1), float64, or None
         Coefficients to start from.
 
@@ -66,7 +63,7 @@ def solve(
     """
     if not isinstance(problem.loss, Hinge):
         raise TypeError(f"expected the loss Hinge, got {problem.loss}")
-    judge = CpuPrimalEngine(problem, dataset, n_threads=n_threads, seed=seed)
+    judge = CpuPrimalEngine(problem, dataset, n_threads=n_threads)
     smooth = replace(problem, loss=SmoothedHinge())
     width, coef, best = _FIRST_WIDTH, start, _Best()
     history: list[dict[str, float]] = []
@@ -76,8 +73,7 @@ def solve(
         engine = CpuPrimalEngine(smooth, replace(dataset, labels=labels), n_threads=n_threads)
         stage = StoppingRule(min(1e-2, 0.1 * width), max(0, rule.max_iter - n_reads))
         result = quasi_newton.solve(engine, communicator, stage, start=coef, uses_sample=False)
-        bias = np.atleast_1d(result.intercept) / (judge.bias_column or 1.0)
-        coef = np.column_stack([np.atleast_2d(result.coef), bias]).astype(np.float64)
+        coef = result.point(judge.bias_column)
         best.see(_objective(judge, communicator, coef), result)
         n_reads += result.n_iter + 2  # the start's, and this judge's
         elapsed = history[-1]["time_s"] if history else 0.0
@@ -120,5 +116,5 @@ class _Best:
 def _objective(engine: CpuPrimalEngine, communicator: Communicator, coef: np.ndarray) -> float:
     """Return the objective with the true hinge."""
     loss = float(communicator.allreduce_sum(np.array([engine.fused_pass(coef)[0]]))[0])
-    weights = coef if engine.problem.intercept.value == "penalised" else coef[:, :-1]
+    weights = coef if engine.problem.intercept is Intercept.PENALISED else coef[:, :-1]
     return loss + 0.5 * engine.problem.penalty.l2 * float(np.vdot(weights, weights))
