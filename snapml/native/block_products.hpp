@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "block_products_avx512.hpp"
 #include "row_operations.hpp"
 #include "row_reader.hpp"
 
@@ -32,7 +33,7 @@ alignas(64) inline constexpr double kLastLanes[16] = {0, 0, 0, 0, 0, 0, 0, 0,
 
 // z[i] += x[i].w for four rows of at least eight entries.
 template <class Real>
-SNAPML_CLONES void dense_dot4(const Real* const* x, const double* w, int64 n, double* z) {
+SNAPML_CLONES void portable_dot4(const Real* const* x, const double* w, int64 n, double* z) {
   const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
   Eight a0{}, a1{}, a2{}, a3{}, b0{}, b1{}, b2{}, b3{}, u, v;
   int64 j = 0;
@@ -68,8 +69,8 @@ SNAPML_CLONES void dense_dot4(const Real* const* x, const double* w, int64 n, do
 // memory would idle: `ahead` elements further lie the rows of the next block, which are asked for
 // meanwhile (0: nowhere).
 template <class Real>
-SNAPML_CLONES void dense_add4(const Real* const* x, const double* r, int64 n, int64 ahead,
-                              double* g) {
+SNAPML_CLONES void portable_add4(const Real* const* x, const double* r, int64 n, int64 ahead,
+                                 double* g) {
   constexpr int64 kLine = 64 / static_cast<int64>(sizeof(Real));
   const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
   const double r0 = r[0], r1 = r[1], r2 = r[2], r3 = r[3];
@@ -103,6 +104,33 @@ SNAPML_CLONES void dense_add4(const Real* const* x, const double* r, int64 n, in
   }
 }
 
+// The same for rows of any length, by the fastest version that the processor has.
+template <class Real>
+void dense_dot4(const Real* const* x, const double* w, int64 n, double* z) {
+#ifdef SNAPML_HAS_AVX512_BUILD
+  if constexpr (sizeof(Real) == 4) {
+    if (avx512::kIsSupported) return avx512::dense_dot4(x, w, n, z);
+  }
+#endif
+  if (n >= 8) return portable_dot4(x, w, n, z);
+  for (int i = 0; i < 4; ++i) {
+    for (int64 k = 0; k < n; ++k) z[i] += w[k] * static_cast<double>(x[i][k]);
+  }
+}
+
+template <class Real>
+void dense_add4(const Real* const* x, const double* r, int64 n, int64 ahead, double* g) {
+#ifdef SNAPML_HAS_AVX512_BUILD
+  if constexpr (sizeof(Real) == 4) {
+    if (avx512::kIsSupported) return avx512::dense_add4(x, r, n, ahead, g);
+  }
+#endif
+  if (n >= 8) return portable_add4(x, r, n, ahead, g);
+  for (int i = 0; i < 4; ++i) {
+    for (int64 k = 0; k < n; ++k) g[k] += r[i] * static_cast<double>(x[i][k]);
+  }
+}
+
 // Pointers to four rows; what is missing at the end of a block points to its first row, for whose
 // product the caller has no use.
 template <class Real>
@@ -119,13 +147,7 @@ void block_dots(const RowReader<DenseView<Real>>& reader, int count, int64 n_col
                 double* z) {
   for (int j = 0; j < count; j += 4) {
     const FourRows<Real> four(reader, j, count);
-    if (n_cols >= 8) {
-      dense_dot4(four.rows, w, n_cols, z + j);
-    } else {
-      for (int i = 0; i < 4; ++i) {
-        for (int64 k = 0; k < n_cols; ++k) z[j + i] += w[k] * static_cast<double>(four.rows[i][k]);
-      }
-    }
+    dense_dot4(four.rows, w, n_cols, z + j);
   }
 }
 
@@ -135,13 +157,7 @@ void block_add(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols
                double* g) {
   for (int j = 0; j < count; j += 4) {
     const FourRows<Real> four(reader, j, count);
-    if (n_cols >= 8) {
-      dense_add4(four.rows, r + j, n_cols, reader.ahead(), g);
-    } else {
-      for (int i = 0; i < 4; ++i) {
-        for (int64 k = 0; k < n_cols; ++k) g[k] += r[j + i] * static_cast<double>(four.rows[i][k]);
-      }
-    }
+    dense_add4(four.rows, r + j, n_cols, reader.ahead(), g);
   }
 }
 
