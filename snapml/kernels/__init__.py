@@ -1,0 +1,14 @@
+"""The CUDA kernels: their text, how it is compiled and kept, and the device that runs them.
+
+A ``.cu`` file holds kernels on core headers; the ``.py`` file of the same name owns their launches.
+Everything runs against the protocol `Device`, so that the same launches serve a CUDA device and
+whatever else obeys it. ``cupy`` is imported when a `CudaDevice` is made, and not before.
+"""
+
+from __future__ import annotations
+
+from snapml.kernels.cuda_device import CudaDevice
+from snapml.kernels.device import Argument, Device, Stream
+from snapml.kernels.program import Kernel, Program
+
+__all__ = ["Argument", "CudaDevice", "Device", "Kernel", "Program", "Stream"]
