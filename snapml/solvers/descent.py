@@ -1,0 +1,153 @@
+"""A point of a smooth problem with its gradient, and steps from it that see the data once."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from snapml.problems import Intercept
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_rows import check_range
+from snapml.solvers.curvature import Curvature
+from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.result import overflow_error
+
+__all__ = ["Descent"]
+
+_MEMORY = 10
+_ARMIJO = 1e-4
+# Mean loss below which a classifier without penalty has separated the classes.
+_VANISHED = 1e-8
+
+
+@dataclass
+class Descent:
+    """A point with its objective and gradient, and the steps that led there."""
+
+    engine: PrimalEngine
+    communicator: Communicator
+    coef: np.ndarray
+    loss: float = math.nan
+    value: float = math.nan
+    loss_gradient: np.ndarray = field(default_factory=lambda: np.empty(0))
+    gradient: np.ndarray = field(default_factory=lambda: np.empty(0))
+    stiffness: float = 0.0
+    total_weight: float = 0.0
+    n_rows: int = 0
+    n_stored: int = 0
+    n_passes: int = 0
+    _pairs: deque[tuple[np.ndarray, np.ndarray, float]] = field(
+        default_factory=lambda: deque(maxlen=_MEMORY)
+    )
+
+    def begin(self) -> None:
+        """Evaluate the first point, and see whether the data are fit to be worked with."""
+        self.loss, self.loss_gradient, self.stiffness = self._pass(self.coef, True)
+        self.value, self.gradient = self._with_penalty(self.coef, self.loss, self.loss_gradient)
+        engine = self.engine
+        own = [engine.total_weight, float(engine.n_rows), float(engine.dataset.matrix.n_stored)]
+        total_weight, n_rows, n_stored = self.communicator.allreduce_sum(np.array(own)).tolist()
+        self.total_weight, self.n_rows, self.n_stored = total_weight, int(n_rows), int(n_stored)
+        is_finite = math.isfinite(self.value) and np.isfinite(self.gradient).all()
+        if not (is_finite and math.isfinite(self.stiffness)):
+            engine.check_finite()
+        dtype = engine.dataset.matrix.dtype
+        check_range(self.stiffness, dtype)
+        if not is_finite:
+            raise overflow_error(dtype)
+        self.engine.accept()
+
+    def direction(self, curvature: Curvature) -> np.ndarray:
+        """Return the quasi-Newton direction, by the two-loop recursion."""
+        q = self.gradient.copy()
+        factors = []
+        for s, y, rho in reversed(self._pairs):
+            factor = rho * float(np.vdot(s, q))
+            factors.append(factor)
+            q -= factor * y
+        q = curvature.solve(q)
+        for (s, y, rho), factor in zip(self._pairs, reversed(factors), strict=True):
+            q += (factor - rho * float(np.vdot(y, q))) * s
+        return -q
+
+    def advance(self, direction: np.ndarray) -> bool:
+        """Move along a direction, and say whether the objective fell."""
+        slope = float(np.vdot(self.gradient, direction))
+        if not slope < 0.0:
+            return False
+        if self._try(direction, slope):
+            return True
+        step = self._line_search(direction)
+        return step > 0.0 and self._try(step * direction, step * slope)
+
+    @property
+    def has_no_minimum(self) -> bool:
+        """Whether the loss, without a penalty, falls towards zero: the classes are separable."""
+        is_classification = self.engine.problem.loss.is_classification
+        is_unpenalised = self.engine.problem.penalty.l2 <= 0.0
+        vanishes = self.loss <= _VANISHED * self.total_weight
+        return is_classification and is_unpenalised and vanishes
+
+    def value_at(self, coef: np.ndarray) -> float:
+        """Return the objective at another point; the present one stays."""
+        loss, gradient, _ = self._pass(coef, False)
+        return self._with_penalty(coef, loss, gradient)[0]
+
+    def forget(self) -> None:
+        """Drop the steps: a new curvature knows better."""
+        self._pairs.clear()
+
+    def _try(self, step: np.ndarray, slope: float) -> bool:
+        coef = self.coef + step
+        loss, loss_gradient, _ = self._pass(coef, False)
+        value, gradient = self._with_penalty(coef, loss, loss_gradient)
+        rounding = 4.0 * np.finfo(np.float64).eps * abs(self.value)
+        if not value <= self.value + _ARMIJO * slope + rounding:
+            return False
+        change = gradient - self.gradient
+        product = float(np.vdot(step, change))
+        if product > 1e-12 * abs(slope):
+            self._pairs.append((step, change, 1.0 / product))
+        self.coef, self.loss, self.value = coef, loss, value
+        self.loss_gradient, self.gradient = loss_gradient, gradient
+        self.engine.accept()
+        return True
+
+    def _line_search(self, direction: np.ndarray) -> float:
+        """Return a step below 1 near the minimum along the direction, without the matrix."""
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            step = 0.5 * (low + high)
+            sums = np.array(self.engine.line_point(step))
+            slope = float(self.communicator.allreduce_sum(sums)[1])
+            slope += float(np.vdot(self._ridge(self.coef + step * direction), direction))
+            # At least as far as the slope has fallen by half, short of where it has turned.
+            if not slope <= 0.0:
+                high = step
+            elif slope < 0.5 * float(np.vdot(self.gradient, direction)):
+                low = step
+            else:
+                return step
+        return low
+
+    def _pass(self, coef: np.ndarray, wants_stiffness: bool) -> tuple[float, np.ndarray, float]:
+        self.n_passes += 1
+        loss, gradient, stiffness = self.engine.fused_pass(coef, wants_stiffness=wants_stiffness)
+        sums = self.communicator.allreduce_sum(np.append(gradient.ravel(), (loss, stiffness)))
+        return float(sums[-2]), sums[:-2].reshape(gradient.shape), float(sums[-1])
+
+    def _with_penalty(
+        self, coef: np.ndarray, loss: float, gradient: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        ridge = self._ridge(coef)
+        return loss + 0.5 * float(np.vdot(ridge, coef)), gradient + ridge
+
+    def _ridge(self, coef: np.ndarray) -> np.ndarray:
+        """Return the gradient of the penalty."""
+        ridge = self.engine.problem.penalty.l2 * coef
+        if self.engine.problem.intercept is not Intercept.PENALISED:
+            ridge[:, -1] = 0.0
+        return ridge

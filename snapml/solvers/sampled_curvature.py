@@ -1,0 +1,196 @@
+"""A curvature and the rows that it is made from: how many, and when it is made anew."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+from snapml.problems import Squared
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
+from snapml.solvers.descent import Descent
+from snapml.solvers.engine import PrimalEngine
+
+__all__ = ["SampledCurvature", "sample_rows"]
+
+_MOST_SAMPLE_STEPS = 30
+# A curvature is renewed where a step leaves more than this share of the squared decrement.
+_STALE = 0.1
+# A curvature from a sample can be renewed before these steps only: the pairs correct the rest.
+_RENEWALS = (5, 15, 31)
+_SAMPLE_RENEWALS = (0, 6)
+# Up to this many columns a Hessian of 10,000 rows costs less than the reads that it saves
+# (benchmarks/results/passes.csv).
+_MODERATE_COLUMNS = 640
+# Up to this many columns a Hessian of all rows costs no more than a few reads of them.
+_CHEAP_COLUMNS = 128
+# Steps whose decline tells how many are left.
+_WATCHED_STEPS = 5
+# What an entry costs in a read, in a Hessian's scaled copy of the rows, and, for each column, in
+# its product, on one core. The ratios matter, and those to a factor of two.
+_DENSE_ENTRY_NS, _SPARSE_ENTRY_NS, _SCALED_ENTRY_NS, _PRODUCT_NS = 0.35, 1.2, 5.0, 0.02
+
+
+def sample_rows(engine: PrimalEngine, total: int) -> int:
+    """Return how many of all shards' rows the curvature is made from at first.
+
+    Enough for a good one (20 a column), and as many as cost no more than a read of the data.
+    """
+    n_features = engine.n_features
+    if engine.is_sparse and n_features > _MODERATE_COLUMNS:
+        wanted = 20_000
+    else:
+        affordable = 10_000 if n_features <= _MODERATE_COLUMNS else 6_000
+        wanted = min(20 * n_features, max(affordable, 2 * n_features))
+        if n_features <= _CHEAP_COLUMNS and not engine.is_sparse:
+            wanted = max(wanted, total // 32)
+    wanted = max(wanted, 2_000, 20 * engine.n_outputs)
+    if (1.0 if n_features > 4 * _CHEAP_COLUMNS else 2.0) * wanted > total:
+        return total
+    return wanted
+
+
+def _reads_of_hessian(descent: Descent, n_rows: int) -> float:
+    """Return how many reads of the data take as long as the Hessian of some rows."""
+    n_columns = descent.engine.n_features
+    entry_ns = _SPARSE_ENTRY_NS if descent.engine.is_sparse else _DENSE_ENTRY_NS
+    read_ns = max(1, descent.n_stored) * entry_ns
+    return n_rows * n_columns * (_SCALED_ENTRY_NS + _PRODUCT_NS * n_columns) / read_ns
+
+
+class SampledCurvature:
+    """The curvature, and the rows that it is made from: a sample, or all of them."""
+
+    def __init__(
+        self, engine: PrimalEngine, communicator: Communicator, *, uses_sample: bool
+    ) -> None:
+        self._all_rows = engine
+        self._communicator = communicator
+        self._total = self._count(engine)
+        self._rows_read = 0
+        self._has_slowed = False
+        self._decrements: deque[float] = deque(maxlen=_WATCHED_STEPS)
+        self._is_quadratic = isinstance(engine.problem.loss, Squared)
+        self._take(sample_rows(engine, self._total) if uses_sample else self._total)
+
+    def _count(self, engine: PrimalEngine) -> int:
+        """Return the rows of all shards."""
+        return int(self._communicator.allreduce_sum(np.array([float(engine.n_rows)]))[0])
+
+    def _take(self, wanted: int) -> None:
+        """Make the next curvature from about so many rows."""
+        self.has_other_rows = wanted < self._total
+        self.engine = self._all_rows
+        if self.has_other_rows:
+            self.engine = self._all_rows.sample(-(-wanted * self._all_rows.n_rows // self._total))
+        self._n_rows = self._count(self.engine)
+        self.curvature: DenseCurvature | HotCurvature | None = None
+
+    @property
+    def current(self) -> Curvature:
+        """The curvature, made at the latest update."""
+        if self.curvature is None:
+            raise RuntimeError("expected a curvature, got none")
+        return self.curvature
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a fresh curvature is the Hessian itself, so that it knows more than the pairs."""
+        return not self.has_other_rows and isinstance(self.curvature, DenseCurvature)
+
+    @property
+    def description(self) -> str:
+        """What the curvature is made from."""
+        return f"curvature from {self._n_rows} rows"
+
+    def n_reads(self, descent: Descent) -> int:
+        """Return how many times as much as the data was read after the first read, rounded up."""
+        return descent.n_passes - 1 + math.ceil(self._rows_read / max(1, self._total))
+
+    def is_stale(self, descent: Descent) -> bool:
+        """Return whether the curvature should be made anew before the next step."""
+        if self.curvature is None:
+            return True
+        if self._is_quadratic:
+            return False
+        if not self.is_exact:
+            return self._has_slowed and descent.n_passes in _RENEWALS
+        return self._has_slowed or self.engine.n_features <= _CHEAP_COLUMNS
+
+    def note(self, decrement: float, before: float) -> None:
+        """See how much of the squared decrement the last step but one left."""
+        self._has_slowed = decrement > _STALE * before and math.isfinite(before)
+        self._decrements.append(decrement)
+
+    def grow(self, descent: Descent, target: float) -> bool:
+        """Take more rows where their Hessian costs less than the reads that seem to be left.
+
+        Parameters
+        ----------
+        descent : Descent
+            Where the fit is.
+        target : float
+            The squared decrement at which it will end.
+
+        Returns
+        -------
+        bool
+            Whether the curvature must be made anew.
+        """
+        seen = self._decrements
+        is_able = self.has_other_rows and isinstance(self.curvature, DenseCurvature)
+        if not is_able or len(seen) < _WATCHED_STEPS or not seen[-1] > target > 0.0:
+            return False
+        decline = max(math.log(seen[0] / seen[-1]) / (len(seen) - 1), 1e-3)
+        reads_left = math.log(seen[-1] / target) / decline
+        for wanted in (self._total, 4 * self._n_rows):
+            if wanted <= self._total and 2.0 * _reads_of_hessian(descent, wanted) < reads_left:
+                self._take(wanted)
+                seen.clear()
+                return True
+        return False
+
+    def update(self, coef: np.ndarray | None = None) -> None:
+        """Make the curvature at a point.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_features + 1), float64, or None
+            None is the point the engine is at.
+        """
+        if coef is not None and self.has_other_rows:
+            self._rows_read += self._n_rows
+            self.engine.fused_pass(coef)
+            self.engine.accept()
+        if self.curvature is None:
+            self.curvature = make_curvature(self.engine, self._communicator)
+        else:
+            self.curvature.update(self.engine, self._communicator)
+        self._has_slowed = False
+
+    def minimise(self, coef: np.ndarray) -> np.ndarray:
+        """Minimise over the sample, as far as a sample is worth it."""
+        descent = Descent(self.engine, self._communicator, coef)
+        descent.begin()
+        n_columns = self.engine.n_features * self.engine.n_outputs
+        worth = 0.01 * min(1.0, n_columns / max(1, self._n_rows))
+        decrement = math.inf
+        is_cheap = not self.engine.is_sparse and self.engine.n_features <= _CHEAP_COLUMNS
+        for step in range(_MOST_SAMPLE_STEPS):
+            is_due = not self._is_quadratic and (is_cheap or step in _SAMPLE_RENEWALS)
+            if self.curvature is None or is_due:
+                self.update()
+                if is_cheap:
+                    descent.forget()
+            direction = descent.direction(self.current)
+            before, decrement = decrement, -float(np.vdot(direction, descent.gradient))
+            if not descent.advance(direction) or decrement <= worth * abs(descent.value):
+                break
+            if not decrement < before:
+                break
+        self._rows_read += descent.n_passes * self._n_rows
+        if is_cheap and not self._is_quadratic:
+            self.update()
+        return descent.coef
