@@ -101,11 +101,14 @@ def solve(
         best = _descend(descent, model, progress)
         if engine.problem.penalty.l2 <= 0.0 and isinstance(model.curvature, DenseCurvature):
             best.coef = model.curvature.without_null_space(best.coef)
-        result = _result(descent, best, progress.history)
+        n_reads = model.n_reads(descent)
+        result = _result(descent, best, progress.history, rule)
+    # An objective whose minimum may be 0 has no gap that is small beside it, once rounded.
+    fits = rule.floor > 0.0 or result.gap <= max(best.gap, _allowed_gap(rule, result.objective))
     return replace(
         result,
-        n_iter=model.n_reads(descent),
-        has_converged=progress.is_met,
+        n_iter=n_reads,
+        has_converged=progress.is_met and fits,
         description=f"quasi-Newton, {model.description}, {engine.description}",
     )
 
@@ -145,7 +148,7 @@ def evaluate(
         best.see(descent)
         if engine.problem.penalty.l2 <= 0.0:
             best.gap = source.gap
-        result = _result(descent, best, source.history)
+        result = _result(descent, best, source.history, rule)
     return replace(
         result,
         n_iter=source.n_iter + 1,
@@ -209,6 +212,12 @@ class _Descent:
         if not is_finite:
             raise overflow_error(dtype)
         self.engine.accept()
+
+    def value_at(self, coef: np.ndarray) -> float:
+        """Return the objective at another point, by one read."""
+        point = coef.astype(np.float64)
+        loss, loss_gradient, _ = self._pass(point, False)
+        return self._with_penalty(point, loss, loss_gradient)[0]
 
     def direction(self, curvature: Curvature) -> np.ndarray:
         """Return the quasi-Newton direction, by the two-loop recursion."""
@@ -467,6 +476,8 @@ class _Best:
             descent.loss,
             descent.loss_gradient,
         )
+        if not descent.gradient.any():
+            bound = descent.value  # the objective is convex
         self._bound = max(self._bound, bound)
         if descent.value <= self.value or not math.isfinite(self.value):
             self.value, self.coef, self.gradient = descent.value, descent.coef, descent.gradient
@@ -482,8 +493,19 @@ class _Best:
         self.gap = min(self.gap, certified_gap(2.0 * decrement, 0.0))
 
 
-def _result(descent: _Descent, best: _Best, history: list[dict[str, float]]) -> FitResult:
-    """Round the best point to the data's type; what that costs is added to the gap."""
+def _allowed_gap(rule: StoppingRule, objective: float) -> float:
+    """Return the gap that a rounded model may have: the tolerance, or the type's resolution."""
+    return max(rule.tol, rule.resolution) * abs(objective)
+
+
+def _result(
+    descent: _Descent, best: _Best, history: list[dict[str, float]], rule: StoppingRule
+) -> FitResult:
+    """Round the best point to the data's type; what that costs is added to the gap.
+
+    A bound on the cost serves where it is small. It knows no column's scale, and where one is
+    large it says nothing: the rounded model is then evaluated by one more read.
+    """
     engine = descent.engine
     dtype = engine.dataset.matrix.dtype
     coef = best.coef.astype(dtype)
@@ -493,6 +515,9 @@ def _result(descent: _Descent, best: _Best, history: list[dict[str, float]]) -> 
     loss_of_rounding = max(0.0, float(np.vdot(best.gradient, rounding))) + 0.5 * largest * float(
         np.vdot(rounding, rounding)
     )
+    if loss_of_rounding > 0.1 * _allowed_gap(rule, best.value):
+        exact = descent.value_at(coef) - best.value
+        loss_of_rounding = max(0.0, exact) if math.isfinite(exact) else loss_of_rounding
     is_single = engine.n_outputs == 1 and engine.dataset.labels.ndim == 1
     intercept = engine.bias_column * coef[:, -1].astype(np.float64)
     return FitResult(
