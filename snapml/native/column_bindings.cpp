@@ -150,12 +150,12 @@ void weighted_block_of(ThreadPool& pool, const Rows& rows, int64 first, int64 co
   }
   const double* centre = vector_argument<double>(mean, "mean", rows.n_cols());
   const double* scale = vector_argument<double>(root, "root", count);
-  with_view(rows, [&](const auto& view, Interrupt&) {
+  with_view(rows, [&](const auto& view, Interrupt& interrupt) {
     using View = std::decay_t<decltype(view)>;
     using Real = typename View::Real;
     if constexpr (std::is_same_v<View, DenseView<Real>>) {
       Real* block = vector_argument<Real>(out, "out", count * view.n_cols);
-      weighted_block(view, first, count, centre, scale, block, pool);
+      weighted_block(view, first, count, centre, scale, block, pool, interrupt);
     } else {
       throw std::invalid_argument("weighted_block: expected dense rows, got compressed ones");
     }
@@ -210,12 +210,15 @@ void fill_columns_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& po
     if ((entries == nullptr) != (view.values == nullptr)) {
       throw std::invalid_argument("values: expected one per entry where the rows store them");
     }
-    if (indices.dtype() == nb::dtype<int32>()) {
-      fill_columns(view, kept, n_kept, next, vector_argument<int32>(indices, "indices", size),
-                   entries, pool, interrupt);
-    } else {
-      fill_columns(view, kept, n_kept, next, vector_argument<int64>(indices, "indices", size),
-                   entries, pool, interrupt);
+    const auto fill = [&](auto* numbers) {
+      return fill_columns(view, kept, n_kept, next, numbers, entries, size, pool, interrupt);
+    };
+    const bool fits = indices.dtype() == nb::dtype<int32>()
+                          ? fill(vector_argument<int32>(indices, "indices", size))
+                          : fill(vector_argument<int64>(indices, "indices", size));
+    if (!fits) {
+      throw std::invalid_argument("offsets: expected places from 0 to " + std::to_string(size - 1) +
+                                  " for every entry of the rows");
     }
   });
 }
@@ -305,9 +308,10 @@ void column_curvatures_of(const Columns& columns, const AnyArray& states, double
   double* first = vector_argument<double>(sums, "sums", columns.n_cols);
   double* second = vector_argument<double>(squares, "squares", columns.n_cols);
   with_model(columns, states, weight, [&](const auto& view, const auto& rows) {
-    const nb::gil_scoped_release release;
-    column_curvatures(view, columns.n_cols, rows, first, second);
-    return true;
+    return without_gil([&](Interrupt& interrupt) {
+      column_curvatures(view, columns.n_cols, rows, first, second, interrupt);
+      return true;
+    });
   });
 }
 

@@ -94,8 +94,9 @@ struct EqualRows {
 // sum_i h_i x_ij and sum_i h_i x_ij^2.
 template <class Columns, class Rows>
 void column_curvatures(const Columns& columns, int64 count, const Rows& rows, double* sums,
-                       double* squares) {
-  for (int64 j = 0; j < count; ++j) {
+                       double* squares, Interrupt& interrupt) {
+  for (int64 j = 0; j < count && !interrupt.requested(); ++j) {
+    if (j % 16 == 0) interrupt.poll(0);
     sums[j] = columns.sum(
         j, [&](int64 i, auto entry) { return rows.curvature(i) * static_cast<double>(entry); });
     squares[j] = columns.sum(j, [&](int64 i, auto entry) {

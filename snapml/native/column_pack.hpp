@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -46,10 +47,11 @@ void pack_dense(const DenseView<Real>& view, const int64* columns, int64 count, 
 // zero lose no digits.
 template <class Real>
 void weighted_block(const DenseView<Real>& view, int64 first, int64 count, const double* mean,
-                    const double* root, Real* out, ThreadPool& pool) {
+                    const double* root, Real* out, ThreadPool& pool, Interrupt& interrupt) {
   pool.run([&](int worker) {
     const Range rows = share(count, pool.size(), worker);
-    for (int64 k = rows.begin; k < rows.end; ++k) {
+    for (int64 k = rows.begin; k < rows.end && !interrupt.requested(); ++k) {
+      if (k % 16 == 0) interrupt.poll(worker);
       const Real* source = view.values + (first + k) * view.row_stride;
       Real* target = out + k * view.n_cols;
       const double scale = root[k];
@@ -79,11 +81,14 @@ void count_entries(const CompressedView<Real, Index>& view, const int64* positio
 }
 
 // Fills compressed columns; offsets (workers x (n_kept + 1)) say where each worker writes next. The
-// first of each is one place for the entries of all other columns.
+// first of each is one place for the entries of all other columns. Returns whether every entry
+// found its place within the `size` ones: the test costs nothing beside the scattered writes, and a
+// count of what the offsets must leave room for would be one more read of all indices.
 template <class Real, class Index, class RowIndex>
-void fill_columns(const CompressedView<Real, Index>& view, const int64* positions, int64 n_kept,
-                  int64* offsets, RowIndex* indices, Real* values, ThreadPool& pool,
+bool fill_columns(const CompressedView<Real, Index>& view, const int64* positions, int64 n_kept,
+                  int64* offsets, RowIndex* indices, Real* values, int64 size, ThreadPool& pool,
                   Interrupt& interrupt) {
+  std::atomic<bool> fits{true};
   pool.run([&](int worker) {
     int64* const next = offsets + worker * (n_kept + 1);
     for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
@@ -91,12 +96,17 @@ void fill_columns(const CompressedView<Real, Index>& view, const int64* position
                    for (int64 k = 0; k < row.n_stored; ++k) {
                      const int64 p = positions[row.indices[k]];
                      const int64 at = next[p + 1];
+                     if (static_cast<uint64>(at) >= static_cast<uint64>(size)) {
+                       fits.store(false, std::memory_order_relaxed);
+                       return;
+                     }
                      next[p + 1] += p >= 0;
                      indices[at] = static_cast<RowIndex>(i);
                      if (values != nullptr) values[at] = row.values[k];
                    }
                  });
   });
+  return fits.load();
 }
 
 // Lower triangle of sum_i h_i x_i x_i^T over the kept columns, row-major; positions increase with

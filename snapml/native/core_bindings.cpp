@@ -44,6 +44,14 @@ double loss_quantity(const std::string& loss, const std::string& quantity, doubl
 }
 
 template <class Real>
+double scalar_function(const std::string& name, double x) {
+  const Real a = static_cast<Real>(x);
+  if (name == "exp_nonpositive") return static_cast<double>(exp_nonpositive(a));
+  if (name == "log1p_unit") return static_cast<double>(log1p_unit(a));
+  throw std::invalid_argument("unknown function '" + name + "'");
+}
+
+template <class Real>
 std::tuple<double, double, double> step_of(const std::string& loss, double state, double z,
                                            double y, double stiffness) {
   return with_loss<Real>(loss, [&](auto type) {
@@ -83,6 +91,12 @@ void bind_core(nb::module_& m) {
                     : loss_quantity<float>(loss, quantity, x, y);
       },
       nb::arg("loss"), nb::arg("quantity"), nb::arg("x"), nb::arg("y"), nb::arg("is_float64"));
+  m.def(
+      "core_scalar",
+      [](const std::string& name, double x, bool wide) {
+        return wide ? scalar_function<double>(name, x) : scalar_function<float>(name, x);
+      },
+      nb::arg("name"), nb::arg("x"), nb::arg("is_float64"));
   m.def(
       "core_step",
       [](const std::string& loss, double state, double z, double y, double stiffness, bool wide) {

@@ -141,17 +141,20 @@ Slope loss_slope(const DualState<Real>& state, const double* margins, double shi
   });
 }
 
+// The penalty of the dual method.
+inline constexpr ElasticNet<double> kUnitPenalty{0.0, 1.0, false};
+
 // R(w) and R*(v), in float64.
 template <class Real>
 double penalty_value(const Real* w, int64 n, ThreadPool& pool) {
   return parallel_sum(pool, n,
-                      [&](int64 j) { return L2<double>::value(static_cast<double>(w[j])); });
+                      [&](int64 j) { return kUnitPenalty.value(static_cast<double>(w[j])); });
 }
 
 template <class Real>
 double penalty_conjugate(const Real* v, int64 n, ThreadPool& pool) {
   return parallel_sum(pool, n,
-                      [&](int64 j) { return L2<double>::conjugate(static_cast<double>(v[j])); });
+                      [&](int64 j) { return kUnitPenalty.conjugate(static_cast<double>(v[j])); });
 }
 
 // out_i = x_i.coef + intercept, in float64.

@@ -21,11 +21,14 @@ class Loss:
         Whether labels are -1 and +1 (otherwise any real number).
     max_curvature : float
         Largest l''; infinite where l has a kink.
+    has_curvature_jumps : bool
+        Whether l'' jumps: a model of the curvature then ends where rows cross the jump.
     """
 
     core_name: ClassVar[str]
     is_classification: ClassVar[bool] = True
     max_curvature: ClassVar[float] = math.inf
+    has_curvature_jumps: ClassVar[bool] = False
 
     @property
     def is_smooth(self) -> bool:
@@ -63,6 +66,7 @@ class SquaredHinge(Loss):
 
     core_name: ClassVar[str] = "SquaredHinge"
     max_curvature: ClassVar[float] = 2.0
+    has_curvature_jumps: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ _EASY_STIFFNESS = 5.0
 _SMALL = 200_000
 # Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
 _DENSE_PATIENCE, _SPARSE_PATIENCE = 12.0, 120.0
+# Reads of the data within which the quasi-Newton method must converge where the curvature jumps.
+_TRIAL_READS = 60
 
 
 @dataclass(frozen=True)
@@ -127,12 +129,30 @@ def fit(
     elif solver == "pqn" and _is_wide(problem, dataset, communicator):
         result = _in_row_space(problem, dataset, communicator, rule, settings)
     elif solver == "pqn":
-        result = _quasi_newton(problem, dataset, communicator, rule, settings, start)
+        trial = rule if settings.solver != "auto" else _trial(problem, dataset, rule)
+        result = _quasi_newton(problem, dataset, communicator, trial, settings, start)
+        if not result.has_converged and result.n_iter < rule.max_iter and trial is not rule:
+            return _hand_back(result, problem, dataset, communicator, rule, settings, start)
     else:
         result = _coordinate_ascent(problem, dataset, communicator, rule, settings, start, patience)
         if not result.has_converged and math.isfinite(patience) and result.n_iter < rule.max_iter:
-            return _hand_over(result, problem, dataset, communicator, rule, settings)
+            second = _hand_over(result, problem, dataset, communicator, rule, settings)
+            if second.has_converged or second.n_iter >= rule.max_iter:
+                return second
+            end = Start(duals=result.duals, offset=result.offset)
+            return _hand_back(second, problem, dataset, communicator, rule, settings, end)
     return replace(result, description=f"{result.description}: {reason}")
+
+
+def _trial(problem: Problem, dataset: Dataset, rule: StoppingRule) -> StoppingRule:
+    """Return how far to go with the quasi-Newton method before coordinate ascent has its turn.
+
+    Where the curvature jumps and the classes are almost separable, every step sees other rows.
+    """
+    is_one = dataset.labels.ndim == 1 and problem.penalty.l2 > 0.0
+    if not (problem.loss.has_curvature_jumps and is_one):
+        return rule
+    return replace(rule, max_iter=min(rule.max_iter, _TRIAL_READS))
 
 
 def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> bool:
@@ -360,13 +380,39 @@ def _hand_over(
     """Go on with the quasi-Newton method from where coordinate ascent ended."""
     start = Start(coef=first.point(problem.intercept_scaling))
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
-    second = _quasi_newton(problem, dataset, communicator, rest, settings, start)
+    trial = _trial(problem, dataset, rest)
+    second = _quasi_newton(problem, dataset, communicator, trial, settings, start)
+    reason = f"after {first.n_iter} epochs of dual coordinate ascent, whose gap shrank too slowly"
+    return _joined(first, second, reason)
+
+
+def _hand_back(
+    first: FitResult,
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    """Go on with coordinate ascent, from its own last state, where a trial has not converged."""
+    rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
+    never = math.inf
+    second = _coordinate_ascent(problem, dataset, communicator, rest, settings, start, never)
+    reason = f"after {first.n_iter} reads that ended in a quasi-Newton method too slow"
+    both = _joined(first, second, reason)
+    if second.has_converged or second.objective <= first.objective:
+        return both
+    return replace(first, n_iter=both.n_iter, history=both.history)
+
+
+def _joined(first: FitResult, second: FitResult, reason: str) -> FitResult:
+    """Return the second result with the reads of both."""
     offset_s = first.history[-1]["time_s"]
     later = [
         {**entry, "epoch": first.n_iter + entry["epoch"], "time_s": offset_s + entry["time_s"]}
         for entry in second.history
     ]
-    reason = f"after {first.n_iter} epochs of dual coordinate ascent, whose gap shrank too slowly"
     return replace(
         second,
         n_iter=first.n_iter + second.n_iter,

@@ -92,9 +92,10 @@ class Descent:
         return is_classification and is_unpenalised and vanishes
 
     def value_at(self, coef: np.ndarray) -> float:
-        """Return the objective at another point; the present one stays."""
-        loss, gradient, _ = self._pass(coef, False)
-        return self._with_penalty(coef, loss, gradient)[0]
+        """Return the objective at another point, by one read; the present one stays."""
+        point = coef.astype(np.float64)
+        loss, gradient, _ = self._pass(point, False)
+        return self._with_penalty(point, loss, gradient)[0]
 
     def forget(self) -> None:
         """Drop the steps: a new curvature knows better."""

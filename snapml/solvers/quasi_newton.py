@@ -81,11 +81,14 @@ def solve(
         best = _descend(descent, model, progress)
         if engine.problem.penalty.l2 <= 0.0 and isinstance(model.curvature, DenseCurvature):
             best.coef = model.curvature.without_null_space(best.coef)
+        n_reads = model.n_reads(descent)
         result = _result(descent, best, progress.history)
+    # An objective whose minimum may be 0 has no gap that is small beside it, once rounded.
+    fits = rule.floor > 0.0 or result.gap <= max(best.gap, _allowed_gap(rule, result.objective))
     return replace(
         result,
-        n_iter=model.n_reads(descent),
-        has_converged=progress.is_met,
+        n_iter=n_reads,
+        has_converged=progress.is_met and fits,
         description=f"quasi-Newton, {model.description}, {engine.description}",
     )
 
@@ -208,6 +211,8 @@ class _Best:
             descent.loss,
             descent.loss_gradient,
         )
+        if not descent.gradient.any():
+            bound = descent.value  # the objective is convex
         self._bound = max(self._bound, bound)
         if descent.value <= self.value or not math.isfinite(self.value):
             self.value, self.coef, self.gradient = descent.value, descent.coef, descent.gradient
@@ -223,11 +228,16 @@ class _Best:
         self.gap = min(self.gap, certified_gap(2.0 * decrement, 0.0))
 
 
+def _allowed_gap(rule: StoppingRule, objective: float) -> float:
+    """Return the gap that a rounded model may have: the tolerance, or the type's resolution."""
+    return max(rule.tol, rule.resolution) * abs(objective)
+
+
 def _result(descent: Descent, best: _Best, history: list[dict[str, float]]) -> FitResult:
     """Round the best point to the data's type; what that costs is added to the gap.
 
-    A bound on the cost does where it is out of sight. Rows of very different lengths make it loose:
-    then one more read tells.
+    A bound on the cost serves where it is out of sight. It knows no column's scale, and where one
+    is large it says nothing: the rounded model is then evaluated by one more read.
     """
     engine = descent.engine
     dtype = engine.dataset.matrix.dtype
@@ -239,7 +249,8 @@ def _result(descent: Descent, best: _Best, history: list[dict[str, float]]) -> F
         np.vdot(rounding, rounding)
     )
     if loss_of_rounding > _VISIBLE_ROUNDING * abs(best.value):
-        loss_of_rounding = descent.value_at(coef.astype(np.float64)) - best.value
+        exact = descent.value_at(coef) - best.value
+        loss_of_rounding = exact if math.isfinite(exact) else loss_of_rounding
     is_single = engine.n_outputs == 1 and engine.dataset.labels.ndim == 1
     intercept = engine.bias_column * coef[:, -1].astype(np.float64)
     return FitResult(

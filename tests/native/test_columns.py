@@ -9,6 +9,8 @@ from snapml import _native
 from snapml.data import CompressedMatrix, DenseMatrix
 from snapml.solvers.cpu_engine import native_rows
 
+from .test_threads import Alarm, run_with_alarm
+
 N_ROWS, N_COLS = 300, 7
 LAYOUTS = ("C", "F", "strided", "csr32", "csr64", "ones")
 
@@ -137,3 +139,70 @@ def test_gram_descent_reaches_the_optimality_conditions(dtype, is_positive):
     np.testing.assert_allclose(slope[w < 0], l1, rtol=eps)
     at_rest = -slope[w == 0] if is_positive else np.abs(slope[w == 0])
     assert np.all(at_rest <= l1 * (1 + eps))
+
+
+# --- what leads outside the arrays, and what takes long -------------------------------------
+
+
+def packing(pool):
+    """Return compressed rows, positions of three columns, and room for what they hold."""
+    matrix, X = make_matrix("csr32", np.float64)
+    positions = np.full(N_COLS, -1, dtype=np.int64)
+    positions[[1, 4, 5]] = np.arange(3)
+    counts = np.empty((pool.size, 4), dtype=np.int64)
+    rows = native_rows(matrix, pool)
+    _native.count_entries(pool, rows, positions, 3, counts)
+    counts[:, 0] = 0
+    starts = np.append(0, counts.sum(axis=0).cumsum()[:-1])
+    offsets = starts + np.vstack([np.zeros((1, 4), dtype=np.int64), counts[:-1].cumsum(axis=0)])
+    n_stored = int(counts.sum())
+    offsets[:, 0] = n_stored + np.arange(pool.size)
+    size = n_stored + pool.size
+    indices, values = np.zeros(size, dtype=np.int32), np.zeros(size)
+    return rows, positions, offsets, indices, values, X[:, [1, 4, 5]]
+
+
+def test_packed_compressed_columns_equal_numpy(pool):
+    rows, positions, offsets, indices, values, expected = packing(pool)
+    _native.fill_columns(pool, rows, positions, 3, offsets, indices, values)
+    n_stored = len(values) - pool.size
+    np.testing.assert_array_equal(indices[:n_stored], np.nonzero(expected.T)[1])
+    np.testing.assert_array_equal(values[:n_stored], expected.T[expected.T != 0])
+
+
+@pytest.mark.parametrize("wrong", [-(2**62), -1, 10**6, 2**62])
+@pytest.mark.parametrize("column", [0, 1, 3])
+def test_offsets_outside_the_arrays_are_refused(pool, column, wrong):
+    rows, positions, offsets, indices, values, _ = packing(pool)
+    offsets[-1, column] = wrong
+    with pytest.raises(ValueError, match="offsets: expected places from 0 to"):
+        _native.fill_columns(pool, rows, positions, 3, offsets, indices, values)
+
+
+def test_offsets_that_run_out_of_the_arrays_are_refused(pool):
+    rows, positions, offsets, indices, values, _ = packing(pool)
+    offsets[-1, 3] = len(indices) - 1
+    with pytest.raises(ValueError, match="offsets: expected places from 0 to"):
+        _native.fill_columns(pool, rows, positions, 3, offsets, indices, values)
+
+
+def test_long_sums_over_columns_end_soon_after_a_signal():
+    values = np.ones((1600, 100_000), dtype=np.float32)
+    states = np.ones((100_000, 2), dtype=np.float32)
+    columns = _native.Columns.dense(values, 100_000)
+    sums, squares = np.full(1600, np.nan), np.full(1600, np.nan)
+    with pytest.raises(Alarm):
+        run_with_alarm(lambda: _native.column_curvatures(columns, states, 0.0, sums, squares))
+    assert np.isnan(sums[-1])
+
+
+def test_long_blocks_of_rows_end_soon_after_a_signal():
+    rows = _native.Rows.dense(
+        np.ones((600_000, 1), dtype=np.float32) @ np.ones((1, 200), np.float32)
+    )
+    out = np.full((600_000, 200), np.nan, dtype=np.float32)
+    pool = _native.ThreadPool(1)
+    block = (rows, 0, 600_000, np.zeros(200), np.ones(600_000), out)
+    with pytest.raises(Alarm):
+        run_with_alarm(lambda: _native.weighted_block(pool, *block))
+    assert np.isnan(out[-1, -1])

@@ -77,6 +77,33 @@ def _squared_hinge_gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -2 * y * np.maximum(0, 1 - y * z)
 
 
+def _smoothed_hinge(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    width, m = np.abs(y), np.sign(y) * z
+    parts = [np.zeros_like(m), (1 - m) ** 2 / (2 * width), 1 - m - width / 2]
+    return np.select([m >= 1, m >= 1 - width], parts[:2], parts[2])
+
+
+def _smoothed_hinge_gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    m = np.sign(y) * z
+    return -np.sign(y) * np.clip((1 - m) / np.abs(y), 0, 1)
+
+
+def _smoothed_hinge_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
+    a = -u * np.sign(y)
+    return np.where((a >= 0) & (a <= 1), np.abs(y) * a**2 / 2 - a, np.inf)
+
+
+# The label carries the width of the corner: y = -width or +width.
+SMOOTHED_HINGE = LossOracle(
+    value=_smoothed_hinge,
+    gradient=_smoothed_hinge_gradient,
+    curvature=lambda z, y: (
+        np.where(np.abs(1 - np.sign(y) * z - np.abs(y) / 2) < np.abs(y) / 2, 1, 0) / np.abs(y)
+    ),
+    conjugate=_smoothed_hinge_conjugate,
+    dual=lambda state, y: -_smoothed_hinge_gradient(state, y),
+)
+
 ORACLES = {
     "Logistic": LossOracle(
         value=lambda z, y: np.logaddexp(0, -y * z),

@@ -1,5 +1,6 @@
 """The quasi-Newton method against exact optima, alone and on several shards."""
 
+import warnings
 from itertools import pairwise
 
 import hypothesis.strategies as st
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from reference.softmax import softmax_objective, softmax_optimum
 
+from snapml import LinearSVC, LogisticRegression
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared, SquaredHinge
 from snapml.solvers import quasi_newton
@@ -98,3 +100,33 @@ def test_softmax_is_within_its_certified_gap(kind):
         assert result.objective == pytest.approx(objective, rel=1e-12)
         assert -1e-12 * best <= objective - best <= result.gap + 1e-12 * best
     assert result.gap <= 1e-9 * result.objective
+
+
+@pytest.mark.parametrize("make", [LogisticRegression, LinearSVC])
+@pytest.mark.parametrize("scale", [1e6, 1e9, 1e12])
+def test_objective_of_a_rounded_model_is_evaluated_where_a_column_is_large(make, scale):
+    """A bound on what the rounding costs, by the largest curvature, says nothing there."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 6))
+    y = (X @ rng.normal(size=6) + rng.normal(size=60) > 0).astype(int)
+    X[:, 4] *= scale
+    X = X.astype(np.float32)
+    model = make(max_iter=100).fit(X, y)
+    margins = (2 * y - 1) * (X.astype(float) @ model.coef_[0].astype(float) + model.intercept_)
+    losses = np.logaddexp(0, -margins)
+    if make is LinearSVC:
+        losses = np.maximum(0, 1 - margins) ** 2
+    penalised = np.sum(model.coef_.astype(float) ** 2)
+    penalised += float(model.intercept_[0]) ** 2 if make is LinearSVC else 0.0
+    assert model.objective_ == pytest.approx(losses.sum() + penalised / 2, rel=1e-5)
+    assert 0 <= model.gap_ <= model.tol * model.objective_
+
+
+def test_model_whose_gradient_is_zero_is_the_answer_without_a_penalty():
+    """Not a single step is taken, and no curvature made that could estimate the gap."""
+    X, y = np.full((60, 2), 3.0), np.arange(60) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LogisticRegression(C=np.inf).fit(X, y)
+    assert model.gap_ <= 1e-12 * model.objective_
+    np.testing.assert_array_equal(model.coef_, 0)

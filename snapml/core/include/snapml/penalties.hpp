@@ -5,23 +5,15 @@
 
 namespace snapml {
 
-// R(w) = ||w||^2 / 2. Its conjugate has the same form, and w = grad R*(v) = v: for L2 the shared
-// vector of the dual method is the coefficient vector itself.
-template <class T>
-struct L2 {
-  using Real = T;
-
-  static SNAPML_HD Real value(Real w) { return Real(0.5) * w * w; }
-  static SNAPML_HD Real conjugate(Real v) { return Real(0.5) * v * v; }
-};
-
 // S(v, t) = sign(v) max(|v| - t, 0).
 template <class Real>
 SNAPML_HD Real soft_threshold(Real v, Real t) {
   return v > t ? v - t : v < -t ? v + t : Real(0);
 }
 
-// R(w) = l1 |w| + l2 w^2 / 2, and w >= 0 where `is_positive`.
+// R(w) = l1 |w| + l2 w^2 / 2, and w >= 0 where `is_positive`. With l1 = 0 and l2 = 1 the conjugate
+// has the same form, and w = grad R*(v) = v: the shared vector of the dual method is then the
+// coefficient vector itself.
 template <class T>
 struct ElasticNet {
   using Real = T;

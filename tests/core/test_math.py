@@ -1,0 +1,73 @@
+"""The branch-free functions of the fused pass, against extended precision."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from reference.data import rounding
+
+from snapml import _native
+
+
+def scalar(name, x, dtype):
+    return _native.core_scalar(name, x, dtype == np.float64)
+
+
+def roundings_off(found, exact, dtype):
+    """Return the error in units of the last place of the exact value."""
+    return abs(np.longdouble(found) - exact) / (rounding(dtype) * abs(exact))
+
+
+@given(x=st.floats(-700.0, 0.0))
+@example(x=0.0)
+@example(x=-5e-324)
+@example(x=-np.log(2) / 2)
+@example(x=-np.log(2))
+def test_exponential_is_exact_to_a_few_roundings(x):
+    exact = np.exp(np.longdouble(x))
+    assert roundings_off(scalar("exp_nonpositive", x, np.float64), exact, np.float64) <= 3
+
+
+@given(x=st.floats(-85.0, 0.0, width=32))
+def test_exponential_of_float32_is_exact_to_a_few_roundings(x):
+    exact = np.exp(np.longdouble(x))
+    assert roundings_off(scalar("exp_nonpositive", x, np.float32), exact, np.float32) <= 3
+
+
+def test_exponential_is_exact_on_both_sides_of_every_change_of_its_exponent():
+    halves = -np.log(2) * (np.arange(1000) + 0.5)
+    for x in np.concatenate([np.nextafter(halves, 0), np.nextafter(halves, -np.inf)]):
+        exact = np.exp(np.longdouble(x))
+        assert roundings_off(scalar("exp_nonpositive", x, np.float64), exact, np.float64) <= 3
+
+
+@pytest.mark.parametrize("x", [-708.0, -709.0, -745.2, -1e4, -1e300, -np.inf])
+def test_exponential_far_out_is_a_tiny_normal_number(x):
+    found = scalar("exp_nonpositive", x, np.float64)
+    assert np.finfo(np.float64).tiny <= found <= 1.01 * np.exp(-708.0)
+
+
+def test_exponential_of_zero_is_one(dtype):
+    assert scalar("exp_nonpositive", 0.0, dtype) == 1.0
+
+
+@pytest.mark.parametrize("name", ["exp_nonpositive", "log1p_unit"])
+def test_what_is_not_a_number_stays_so(name, dtype):
+    assert np.isnan(scalar(name, np.nan, dtype))
+
+
+@given(e=st.floats(0.0, 1.0, width=32))
+@example(e=1.0)
+@example(e=2.0**-60)
+@example(e=2.0**-126)
+def test_logarithm_is_exact_to_a_few_roundings(dtype, e):
+    if e == 0.0:
+        assert scalar("log1p_unit", e, dtype) == 0.0
+    elif e >= np.finfo(np.float32).tiny:  # below, a rounding is larger than the last place
+        exact = np.log1p(np.longdouble(e))
+        assert roundings_off(scalar("log1p_unit", e, dtype), exact, dtype) <= 3
+
+
+def test_unknown_function_is_refused():
+    with pytest.raises(ValueError, match="unknown function 'tan'"):
+        scalar("tan", 0.0, np.float64)

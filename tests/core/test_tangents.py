@@ -1,0 +1,98 @@
+"""Value and gradient as the fused pass takes them: together, and without branches."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from reference.data import rounding
+from reference.losses import ORACLES, SMOOTHED_HINGE
+
+from snapml.problems import Logistic, SmoothedHinge, Squared, SquaredHinge
+
+from .scalars import labels_of, legal_label, quantity
+
+WIDTHS = (0.03125, 0.5, 1.0)
+WIDTH_LABELS = tuple(side * width for width in WIDTHS for side in (-1, 1))
+MARGINS = (*np.linspace(-9, 9, 145), -700.0, -80.0, -1e-9, 1e-9, 40.0, 80.0, 700.0, 800.0)
+
+
+def assert_is_oracles(loss, oracle, name, z, y, dtype):
+    """Assert a quantity of one margin; a rounding of the margin may move it by its slope."""
+    exact = getattr(oracle, name.removeprefix("tangent_"))(np.longdouble(z), np.longdouble(y))
+    steepness = max(1.0, abs(y), 1 / abs(y) if isinstance(loss, SmoothedHinge) else 0.0)
+    tolerance = 8 * rounding(dtype) * steepness * (1 + abs(z) + abs(y)) * (1 + abs(exact))
+    found = quantity(loss, name, z, y, dtype)
+    assert found == pytest.approx(float(exact), rel=0, abs=float(tolerance))
+
+
+@pytest.mark.parametrize("name", ["tangent_value", "tangent_gradient"])
+def test_tangent_equals_the_textbook_formula(loss, dtype, name):
+    oracle = ORACLES[loss.core_name]
+    for y in labels_of(loss):
+        for z in (float(dtype.type(z)) for z in MARGINS):
+            if oracle.is_smooth or y * z not in oracle.kinks:
+                assert_is_oracles(loss, oracle, name, z, y, dtype)
+
+
+@given(z=st.floats(-1e4, 1e4, width=32), number=st.floats(-1e4, 1e4, width=32))
+@example(z=1.0, number=1.0)
+@example(z=-1.0, number=-1.0)
+@example(z=0.0, number=-1.0)
+def test_tangent_is_value_and_gradient(loss, dtype, z, number):
+    y = legal_label(loss, number)
+    for name in ("value", "gradient"):
+        apart = quantity(loss, name, z, y, dtype)
+        together = quantity(loss, f"tangent_{name}", z, y, dtype)
+        # exp_nonpositive is flat below -708, where the logistic loss is zero to any purpose.
+        assert together == pytest.approx(apart, rel=8 * rounding(dtype), abs=1e-300)
+
+
+def test_logistic_tangent_keeps_its_relative_precision_far_from_the_margin(dtype):
+    for m in (20.0, 60.0, 80.0):
+        for name, sign in (("tangent_value", 1), ("tangent_gradient", -1)):
+            found = sign * quantity(Logistic(), name, m, 1.0, dtype)
+            assert found == pytest.approx(np.exp(-m), rel=m * rounding(dtype))
+
+
+@pytest.mark.parametrize("smooth", [Logistic(), Squared(), SquaredHinge(), SmoothedHinge()])
+def test_tangent_of_what_is_not_a_number_is_not_a_number(smooth, dtype):
+    for name in ("tangent_value", "tangent_gradient"):
+        assert np.isnan(quantity(smooth, name, np.nan, 1.0, dtype))
+
+
+# --- the smoothed hinge: the only loss whose labels are not -1 and 1 or real numbers -----------
+
+
+@pytest.mark.parametrize("name", ["value", "gradient", "tangent_value", "tangent_gradient"])
+def test_smoothed_hinge_equals_the_textbook_formula(dtype, name):
+    for y in WIDTH_LABELS:
+        for z in (float(dtype.type(z)) for z in MARGINS):
+            assert_is_oracles(SmoothedHinge(), SMOOTHED_HINGE, name, z, y, dtype)
+
+
+def test_curvature_of_the_smoothed_hinge_equals_the_textbook_formula(dtype):
+    for y in WIDTH_LABELS:
+        for m in (-2.0, 1 - 1.01 * abs(y), 1 - 0.99 * abs(y), 1 - 0.01 * abs(y), 1.01):
+            z = float(np.copysign(1.0, y)) * m
+            exact = float(SMOOTHED_HINGE.curvature(np.float64(z), np.float64(y)))
+            assert quantity(SmoothedHinge(), "curvature", z, y, dtype) == exact
+
+
+def test_conjugate_of_the_smoothed_hinge_is_the_supremum_over_margins(dtype):
+    z = np.linspace(-4, 4, 80_001)
+    for y in WIDTH_LABELS:
+        values = SMOOTHED_HINGE.value(z, np.float64(y))
+        for a in (0.0, 0.125, 0.5, 0.75, 0.96875):
+            u = -a * float(np.sign(y))
+            found = quantity(SmoothedHinge(), "conjugate", u, y, dtype)
+            assert found == pytest.approx(np.max(u * z - values), abs=1e-6)
+        assert quantity(SmoothedHinge(), "conjugate", np.sign(y) * 0.1, y, dtype) == np.inf
+
+
+def test_smoothed_hinge_is_the_hinge_less_half_its_width_at_most():
+    hinge = ORACLES["Hinge"]
+    for y in WIDTH_LABELS:
+        for z in MARGINS:
+            exact = float(hinge.value(np.float64(z), np.sign(y)))
+            smooth = quantity(SmoothedHinge(), "tangent_value", z, y, np.dtype(np.float64))
+            assert exact - abs(y) / 2 - 1e-12 <= smooth <= exact + 1e-12

@@ -1,0 +1,163 @@
+"""The solver is revised on the way: where coordinate ascent is slow, and where that was worse."""
+
+from functools import cache, partial
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix, random_array
+
+from snapml import LinearSVC, LogisticRegression
+from snapml.solvers import choice
+
+from .conftest import unconverged
+
+HANDED_OVER = "epochs of dual coordinate ascent, whose gap shrank too slowly"
+MOST_READS_OF_A_STEP = 4  # two directions, each tried whole and once shortened
+HANDED_BACK = "reads that ended in a quasi-Newton method too slow"
+
+
+@cache
+def sparse_rows():
+    """Return more columns than the quasi-Newton method is given at once, and classes."""
+    rng = np.random.default_rng(8)
+    X = csr_matrix(random_array((2000, 600), density=0.05, rng=rng, data_sampler=rng.normal))
+    t = X @ rng.normal(size=600) + 0.5 * rng.normal(size=2000)
+    return X, (t > 0).astype(np.int64)
+
+
+@cache
+def dense_rows():
+    """Return dense rows, most of them far longer than those that are looked at to choose."""
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(1200, 520))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X[np.arange(len(X)) % 4 != 0] *= 30  # every fourth row is looked at
+    t = X @ rng.normal(size=520) + 0.5 * rng.normal(size=1200)
+    return X, (t > 0).astype(np.int64)
+
+
+CASES = {
+    "logistic, sparse": (LogisticRegression, sparse_rows, 100.0),
+    "squared hinge, sparse": (LinearSVC, sparse_rows, 1.0),
+    "squared hinge, dense": (LinearSVC, dense_rows, 1.0),
+}
+
+
+def distance_bound(*models):
+    """Return how far the coefficients of two models of one problem can be apart."""
+    return sum(np.sqrt(2 * model.gap_) for model in models)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_slow_coordinate_ascent_hands_over_and_says_so(case):
+    make, rows, C = CASES[case]
+    model = make(C=C).fit(*rows())
+    assert model.solver_.startswith("quasi-Newton")
+    assert HANDED_OVER in model.solver_
+    assert model.gap_ <= model.tol * model.objective_
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_answer_after_a_hand_over_is_that_of_either_solver(case):
+    make, rows, C = CASES[case]
+    X, y = rows()
+    model = make(C=C).fit(X, y)
+    assert HANDED_OVER in model.solver_
+    for solver in ("sdca", "pqn"):
+        alone = make(C=C, solver=solver, max_iter=5000).fit(X, y)
+        assert np.linalg.norm(model.coef_ - alone.coef_) <= distance_bound(model, alone)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_history_counts_the_epochs_of_both_solvers(case):
+    make, rows, C = CASES[case]
+    model = make(C=C).fit(*rows())
+    n_ascent = int(model.solver_.split("after ")[1].split()[0])
+    epochs = [entry["epoch"] for entry in model.history_]
+    times = [entry["time_s"] for entry in model.history_]
+    assert epochs[:n_ascent] == list(range(1, n_ascent + 1))
+    assert epochs == sorted(epochs)
+    assert times == sorted(times)
+    assert n_ascent < epochs[-1] <= np.max(model.n_iter_)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_fit_goes_on_from_where_coordinate_ascent_ended(case, monkeypatch):
+    make, rows, C = CASES[case]
+    starts = []
+    solve = choice.quasi_newton.solve
+
+    def spy(engine, communicator, rule, *, start=None):
+        starts.append(start)
+        return solve(engine, communicator, rule, start=start)
+
+    monkeypatch.setattr(choice.quasi_newton, "solve", spy)
+    model = make(C=C).fit(*rows())
+    assert len(starts) == 1
+    (start,) = starts
+    n_ascent = int(model.solver_.split("after ")[1].split()[0])
+    with unconverged():
+        ascent = make(C=C, solver="sdca", max_iter=n_ascent, tol=model.tol).fit(*rows())
+    np.testing.assert_array_equal(start[0, :-1], ascent.coef_[0])
+
+
+@pytest.mark.parametrize("solver", ["auto", "sdca"])
+@pytest.mark.parametrize("make", [LogisticRegression, LinearSVC])
+def test_easy_data_are_left_to_coordinate_ascent(make, solver):
+    for rows in (sparse_rows, dense_rows):
+        model = make(C=1e-3, solver=solver).fit(*rows())
+        assert model.solver_.startswith("dual coordinate ascent")
+        assert "after" not in model.solver_
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_solver_that_was_asked_for_never_hands_over(case):
+    make, rows, C = CASES[case]
+    model = make(C=C, solver="sdca", max_iter=5000).fit(*rows())
+    assert model.solver_ == "dual coordinate ascent, 1 thread: as asked for"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_step_begins_after_max_iter_reads_of_both_solvers(case):
+    make, rows, C = CASES[case]
+    for max_iter in (3, 5, 30, 60):
+        with unconverged():
+            model = make(C=C, max_iter=max_iter, tol=1e-12).fit(*rows())
+        assert np.max(model.n_iter_) <= max_iter + MOST_READS_OF_A_STEP - 1
+
+
+# --- and back --------------------------------------------------------------------------------
+
+ALMOST_SEPARABLE = {
+    "sparse": sparse_rows,
+    "few columns": lambda: (sparse_rows()[0][:1000, :450], sparse_rows()[1][:1000]),
+    "dense": dense_rows,
+}
+
+
+@pytest.mark.parametrize("data", ALMOST_SEPARABLE)
+@pytest.mark.parametrize("C", [100.0, 1e4])
+def test_squared_hinge_of_almost_separable_classes_ends_with_coordinate_ascent(data, C):
+    """The quasi-Newton method alone ends at a relative gap of 1 after 2000 reads of the first."""
+    X, y = ALMOST_SEPARABLE[data]()
+    model = LinearSVC(C=C, max_iter=2000).fit(X, y)
+    assert HANDED_BACK in model.solver_
+    assert model.gap_ <= model.tol * model.objective_
+    alone = LinearSVC(C=C, solver="sdca", max_iter=5000).fit(X, y)
+    assert np.linalg.norm(model.coef_ - alone.coef_) <= distance_bound(model, alone)
+
+
+def test_quasi_newton_method_that_was_asked_for_is_not_left():
+    X, y = sparse_rows()
+    with unconverged():
+        model = LinearSVC(C=100.0, solver="pqn", max_iter=70).fit(X, y)
+    assert model.solver_.startswith("quasi-Newton")
+
+
+def test_model_after_a_hand_back_that_helped_nothing_is_the_better_one():
+    X, y = sparse_rows()
+    make = partial(LinearSVC, C=100.0)
+    with unconverged():
+        trial = make(solver="pqn", max_iter=60).fit(X[:, :450], y)
+        model = make(max_iter=62, tol=1e-14).fit(X[:, :450], y)
+    assert model.objective_ <= trial.objective_ * (1 + 1e-12)
