@@ -27,6 +27,7 @@ SANITIZERS = {
     "thread": (["-fsanitize=thread"], ["-DEMULATOR_TSAN"]),
 }
 FLAGS = ["-std=c++17", "-O1", "-g", "-fPIC", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"]
+FLAGS += ["-Wno-unknown-pragmas"]  # nvcc's "unroll"
 
 
 def sanitizer_of_process() -> str:
