@@ -9,6 +9,17 @@ from __future__ import annotations
 
 from snapml.kernels.cuda_device import CudaDevice
 from snapml.kernels.device import Argument, Device, Stream
+from snapml.kernels.matrices import CompressedRows, DenseRows, Targets
 from snapml.kernels.program import Kernel, Program
 
-__all__ = ["Argument", "CudaDevice", "Device", "Kernel", "Program", "Stream"]
+__all__ = [
+    "Argument",
+    "CompressedRows",
+    "CudaDevice",
+    "DenseRows",
+    "Device",
+    "Kernel",
+    "Program",
+    "Stream",
+    "Targets",
+]

@@ -1,0 +1,216 @@
+"""Launches of dense_pass.cu and sparse_pass.cu: margins, loss and gradient in one read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from snapml.kernels.columns import ColumnPieces, column_products
+from snapml.kernels.device import Device
+from snapml.kernels.launch_shape import WARP, filling_grid, types_of
+from snapml.kernels.matrices import CompressedRows, DenseRows, Targets, check_array
+from snapml.kernels.program import Kernel, Program
+from snapml.kernels.reduce import parts_sum
+
+__all__ = ["DensePassShape", "dense_pass", "dense_program", "sparse_pass", "sparse_program"]
+
+_THREADS = 256
+_MAX_THREADS = 512  # kMaxThreads of dense_pass.cu
+# Columns of a row and rows of a tile in one thread: wide rows take more of one row.
+_TILES = ((8, 2), (16, 1))
+
+
+def outputs_type(core_name: str) -> str:
+    """Return the struct of outputs.cuh for a loss of losses.hpp or softmax.hpp."""
+    return "SoftmaxOutputs" if core_name == "Softmax" else f"SeparateOutputs<{core_name}>"
+
+
+def dense_program(core_name: str, real: np.dtype, wide: np.dtype, tile: tuple[int, int]) -> Program:
+    """Return dense_pass.cu for a loss, types of entries and sums, and a tile."""
+    macros = {
+        **types_of(real, wide),
+        "SNAPML_OUTPUTS": outputs_type(core_name),
+        "SNAPML_COLUMNS": str(tile[0]),
+        "SNAPML_TILE_ROWS": str(tile[1]),
+    }
+    return Program("dense_pass", tuple(macros.items()))
+
+
+def sparse_program(core_name: str, real: np.dtype, wide: np.dtype, index: np.dtype) -> Program:
+    """Return sparse_pass.cu for a loss, and types of entries, sums and indices."""
+    macros = {**types_of(real, wide, index), "SNAPML_OUTPUTS": outputs_type(core_name)}
+    return Program("sparse_pass", tuple(macros.items()))
+
+
+@dataclass(frozen=True)
+class DensePassShape:
+    """How a dense pass divides its rows among threads.
+
+    Attributes
+    ----------
+    tile : tuple of 2 int
+        Columns of a row, and rows, in one thread.
+    team_lanes : int
+        Threads that share a row.
+    n_threads : int
+        Threads of a block: whole teams, whole warps.
+    shared_bytes : int
+        Shared memory of a block.
+    """
+
+    tile: tuple[int, int]
+    team_lanes: int
+    n_threads: int
+    shared_bytes: int
+
+    @property
+    def block_rows(self) -> int:
+        """Rows that a block reads at once."""
+        return self.n_threads // self.team_lanes * self.tile[1]
+
+    @classmethod
+    def make(cls, n_cols: int, n_outputs: int) -> DensePassShape | None:
+        """Return the shape for a row of this length, or None where a row needs too many threads."""
+        for tile in _TILES:
+            lanes = -(-max(1, n_cols) // tile[0])
+            # Teams of shuffling lanes are powers of two; larger ones are whole warps.
+            lanes = 1 << (lanes - 1).bit_length() if lanes <= WARP else -(-lanes // WARP) * WARP
+            if lanes <= _MAX_THREADS:
+                n_teams = max(1, _THREADS // lanes)
+                n_warps = -(-lanes // WARP)
+                rows = n_teams * tile[1]
+                doubles = n_teams * n_outputs * (n_cols + 1)  # as in struct Shared
+                doubles += rows * n_outputs * n_warps + rows * (n_outputs | 1)
+                doubles = max(doubles, n_teams * n_outputs * (n_cols + 1) + n_teams * lanes // WARP)
+                return cls(tile, lanes, n_teams * lanes, 8 * doubles)
+        return None
+
+
+def dense_pass(
+    device: Device,
+    matrix: DenseRows,
+    core_name: str,
+    targets: Targets,
+    coef: Any,
+    bias_column: float,
+    margins: Any,
+) -> Any:
+    """Read dense rows once: margins, loss and gradient. Equal calls give equal bits.
+
+    Parameters
+    ----------
+    device : Device
+        Where everything is.
+    matrix : DenseRows
+        The rows.
+    core_name : str
+        Name of the loss in the core headers.
+    targets : Targets
+        Labels and weights.
+    coef : array of shape (n_outputs, n_cols + 1), float32 or float64
+        Coefficients, the intercept's last. Its type is that of the products within a row and
+        within a few neighbouring rows; everything else is float64.
+    bias_column : float
+        Value of the intercept's constant column; 0 without an intercept.
+    margins : array of shape (n_outputs, n_rows), float64
+        Receives the margins.
+
+    Returns
+    -------
+    array of n_outputs * (n_cols + 1) + 1 elements, float64
+        The gradient, row by row, and the loss.
+
+    Raises
+    ------
+    ValueError
+        If a row and its outputs do not fit a block: `margins` of rows.py and a matrix product read
+        the rows twice instead.
+    """
+    n_rows, n_cols = matrix.shape
+    shape = DensePassShape.make(n_cols, targets.n_outputs)
+    if shape is None or shape.shared_bytes > device.shared_bytes_per_block:
+        needs = "too many threads" if shape is None else f"{shape.shared_bytes} bytes"
+        raise ValueError(
+            f"a pass over {n_cols} columns with {targets.n_outputs} outputs needs {needs} of a "
+            f"block, which has {_MAX_THREADS} threads and {device.shared_bytes_per_block} bytes"
+        )
+    _check_point(matrix, targets, coef, margins)
+    program = dense_program(core_name, matrix.dtype, np.dtype(coef.dtype), shape.tile)
+    kernel = Kernel(program, "dense_pass")
+    n_blocks = -(-n_rows // shape.block_rows)
+    grid = filling_grid(device, kernel, n_blocks, shape.n_threads, shape.shared_bytes)
+    parts = device.xp.empty((grid[0], targets.n_outputs * (n_cols + 1) + 1), np.float64)
+    labels = targets.arguments(n_rows, matrix.dtype, is_softmax=core_name == "Softmax")
+    sizes = (np.int64(targets.n_outputs), np.float64(bias_column), np.int64(shape.team_lanes))
+    args = (matrix.values, np.int64(n_rows), np.int64(n_cols), *labels, coef, *sizes)
+    device.launch(kernel, grid, (shape.n_threads,), (*args, margins, parts), shape.shared_bytes)
+    out = device.xp.empty(parts.shape[1], np.float64)
+    parts_sum(device, parts, out)
+    return out
+
+
+def sparse_pass(
+    device: Device,
+    matrix: CompressedRows,
+    core_name: str,
+    targets: Targets,
+    coef: Any,
+    bias_column: float,
+    margins: Any,
+    *,
+    columns: ColumnPieces | None = None,
+) -> Any:
+    """Read compressed rows once: margins, loss and gradient.
+
+    Parameters
+    ----------
+    device, matrix, core_name, targets, coef, bias_column, margins
+        As in `dense_pass`.
+    columns : ColumnPieces or None, default=None
+        The same matrix by columns. With it equal calls give equal bits, for a second read of the
+        matrix; without it the gradient is added up by atomics, in whatever order they come.
+
+    Returns
+    -------
+    array of n_outputs * (n_cols + 1) + 1 elements, float64
+        The gradient, row by row, and the loss.
+    """
+    n_rows, n_cols = matrix.shape
+    n_outputs, xp = targets.n_outputs, device.xp
+    _check_point(matrix, targets, coef, margins)
+    types = (matrix.dtype, np.dtype(coef.dtype), np.dtype(matrix.indptr.dtype))
+    name = "compressed_pass" if columns is None else "compressed_slopes"
+    kernel = Kernel(sparse_program(core_name, *types), name)
+    n_warps = _THREADS // WARP
+    shared_bytes = 8 * n_warps * 2 * n_outputs  # as in struct WarpSums
+    if shared_bytes > device.shared_bytes_per_block:
+        raise ValueError(
+            f"a pass with {n_outputs} outputs needs {shared_bytes} bytes of shared memory a block, "
+            f"the device has {device.shared_bytes_per_block}"
+        )
+    grid = filling_grid(device, kernel, -(-n_rows // n_warps), _THREADS, shared_bytes)
+    parts = xp.empty((grid[0], n_outputs + 1), np.float64)
+    out = xp.zeros(n_outputs * (n_cols + 1) + 1, np.float64)
+    sums = out if columns is None else xp.empty((n_outputs, n_rows), coef.dtype)
+    labels = targets.arguments(n_rows, matrix.dtype, is_softmax=core_name == "Softmax")
+    point = (coef, np.int64(n_outputs), np.float64(bias_column), margins)
+    args = (*matrix.arguments, *labels, *point, sums, parts)
+    device.launch(kernel, grid, (_THREADS,), args, shared_bytes)
+    gradient = out[:-1].reshape(n_outputs, n_cols + 1)
+    if columns is not None:
+        column_products(device, columns, sums, gradient)
+    total = xp.empty(n_outputs + 1, np.float64)
+    parts_sum(device, parts, total)
+    gradient[:, n_cols] = total[:-1]
+    out[-1] = total[-1]
+    return out
+
+
+def _check_point(
+    matrix: DenseRows | CompressedRows, targets: Targets, coef: Any, margins: Any
+) -> None:
+    n_rows, n_cols = matrix.shape
+    check_array("coef", coef, (np.float32, np.float64), (targets.n_outputs, n_cols + 1))
+    check_array("margins", margins, (np.float64,), (targets.n_outputs, n_rows))

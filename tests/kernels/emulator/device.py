@@ -1,0 +1,132 @@
+"""NumPy in CuPy's place, and launches on the emulator."""
+
+import contextlib
+import ctypes
+import re
+
+import numpy as np
+
+from .build import build, sanitizer_of_process
+
+
+class EmulationError(RuntimeError):
+    """A kernel did what a GPU would answer with a hang, or with wrong numbers."""
+
+
+class _Shape(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint) for name in "xyz"]
+
+
+class Launch(ctypes.Structure):
+    """The struct of that name in cuda_on_cpu.hpp."""
+
+    _fields_ = [
+        ("grid", _Shape),
+        ("block", _Shape),
+        ("shared_bytes", ctypes.c_uint64),
+        ("seed", ctypes.c_uint64),
+        ("n_workers", ctypes.c_int),
+    ]
+
+
+class _Stream(contextlib.nullcontext):
+    def synchronize(self):
+        """Return: all work is done when it is queued."""
+
+
+class EmulatedDevice:
+    """A device of `n_multiprocessors` that hold `blocks_each` blocks (protocol `Device`).
+
+    Parameters
+    ----------
+    n_multiprocessors, blocks_each : int
+        What the launches see, and choose their grids by.
+    shared_bytes_per_block : int
+        Launches that ask for more fail.
+    seed : int, default=0
+        Order in which the threads of a block run: 0 is that of their numbers, else random.
+    n_workers : int, default=2
+        Blocks that run at once.
+    """
+
+    xp = np
+
+    def __init__(
+        self,
+        n_multiprocessors=2,
+        blocks_each=2,
+        shared_bytes_per_block=96 * 1024,
+        seed=0,
+        n_workers=2,
+    ):
+        self.n_multiprocessors = n_multiprocessors
+        self.blocks_each = blocks_each
+        self.shared_bytes_per_block = shared_bytes_per_block
+        self.seed = seed
+        self.n_workers = 1 if sanitizer_of_process() == "address" else n_workers
+
+    description = "emulated device"
+
+    def use(self):
+        return contextlib.nullcontext()
+
+    def launch(self, kernel, grid, block, args, shared_bytes=0):
+        assert all(n >= 1 for n in (*grid, *block)), f"empty launch: {grid} blocks of {block}"
+        assert np.prod(block) <= 1024, f"no device has blocks of {block} threads"
+        assert shared_bytes <= self.shared_bytes_per_block, f"{shared_bytes} bytes of shared memory"
+        library = ctypes.CDLL(str(build(kernel.program, sanitizer_of_process())))
+        signature = getattr(library, f"signature_{kernel.name}")
+        signature.restype = ctypes.c_char_p
+        values = _marshalled(args, signature().decode(), kernel.name)
+        pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
+        shapes = (_Shape(*n, *(1,) * (3 - len(n))) for n in (grid, block))
+        launch = Launch(*shapes, shared_bytes, self.seed, self.n_workers)
+        emulate = getattr(library, f"emulate_{kernel.name}")
+        emulate.restype = ctypes.c_char_p
+        message = emulate(ctypes.byref(launch), pointers)
+        if message is not None:
+            raise EmulationError(f"{kernel.name}: {message.decode()}")
+
+    def resident_blocks(self, kernel, n_threads, shared_bytes):
+        return self.blocks_each
+
+    def stream(self):
+        return _Stream()
+
+    def synchronize(self):
+        pass
+
+    def to_device(self, array):
+        return np.array(array, order="C")
+
+    def to_host(self, array):
+        return np.array(array)
+
+    def pinned_empty(self, shape, dtype):
+        return np.empty(shape, dtype)
+
+    def free_bytes(self):
+        return 2**34
+
+
+def _marshalled(args, signature, name):
+    """Return the arguments as arrays that hold their bytes; a wrong type is an error here."""
+    letters = re.findall("p?[a-z][0-9]", signature)
+    assert len(args) == len(letters), f"{name} takes {len(letters)} arguments, got {len(args)}"
+    values = []
+    for position, (arg, expected) in enumerate(zip(args, letters, strict=True)):
+        what = f"argument {position} of {name}"
+        if expected.startswith("p"):
+            if arg is None:
+                values.append(np.zeros(1, np.uintp))
+                continue
+            assert isinstance(arg, np.ndarray), f"{what}: expected an array, got {arg!r}"
+            assert arg.flags.c_contiguous, f"{what}: strides {arg.strides}"
+            found = "p" + arg.dtype.kind + str(arg.dtype.itemsize)
+            values.append(np.array([arg.ctypes.data], np.uintp))
+        else:
+            assert isinstance(arg, np.generic), f"{what}: expected a NumPy scalar, got {arg!r}"
+            found = arg.dtype.kind + str(arg.dtype.itemsize)
+            values.append(np.array([arg]))
+        assert found == expected, f"{what}: expected {expected}, got {found}"
+    return values
