@@ -74,6 +74,15 @@ def fused_pass(
     margins: np.ndarray[Any, Any],
     gradients: np.ndarray[Any, Any],
 ) -> tuple[float, float]: ...
+def hessian_product(
+    pool: ThreadPool,
+    rows: Rows,
+    loss: str,
+    targets: Targets,
+    margins: np.ndarray[Any, Any],
+    direction: np.ndarray[Any, Any],
+    products: np.ndarray[Any, Any],
+) -> None: ...
 def line_point(
     pool: ThreadPool,
     loss: str,

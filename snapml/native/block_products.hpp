@@ -14,6 +14,7 @@ namespace snapml::native {
 
 // Eight float64 numbers in a register, or in as many as the processor needs for them.
 using Eight = double __attribute__((vector_size(64)));
+inline constexpr int kEight = 8;
 
 [[gnu::always_inline]] inline void load_eight(const double* from, Eight& to) {
   std::memcpy(&to, from, sizeof to);
@@ -172,6 +173,45 @@ void block_add(const RowReader<CompressedView<Real, Index>>& reader, int count, 
                const double* r, double* g) {
   for (int j = 0; j < count; ++j) {
     if (r[j] != 0) row_add_wide(reader.row(j), r[j], g);
+  }
+}
+
+template <class Real, class Index>
+[[gnu::always_inline]] inline double entry(const CompressedRow<Real, Index>& row, int64 i) {
+  return static_cast<double>(row.values == nullptr ? row.constant : row.values[i]);
+}
+
+// Of a sparse row with vectors that lie side by side, `width` (a multiple of kEight) numbers a
+// column: z = sum_j x_j w_j.
+template <class Real, class Index>
+SNAPML_CLONES void interleaved_dots(const CompressedRow<Real, Index>& row, const double* w,
+                                    int64 width, double* z) {
+  for (int64 from = 0; from < width; from += kEight) {
+    Eight even{}, odd{}, v;
+    int64 i = 0;
+    for (; i + 2 <= row.n_stored; i += 2) {
+      load_eight(w + row.indices[i] * width + from, v), even += entry(row, i) * v;
+      load_eight(w + row.indices[i + 1] * width + from, v), odd += entry(row, i + 1) * v;
+    }
+    if (i < row.n_stored)
+      load_eight(w + row.indices[i] * width + from, v), even += entry(row, i) * v;
+    even += odd;
+    std::memcpy(z + from, &even, sizeof even);
+  }
+}
+
+// g_j += x_j r for vectors that lie side by side.
+template <class Real, class Index>
+SNAPML_CLONES void interleaved_add(const CompressedRow<Real, Index>& row, const double* r,
+                                   int64 width, double* g) {
+  for (int64 from = 0; from < width; from += kEight) {
+    Eight slope, v;
+    load_eight(r + from, slope);
+    for (int64 i = 0; i < row.n_stored; ++i) {
+      double* const at = g + row.indices[i] * width + from;
+      load_eight(at, v), v += entry(row, i) * slope;
+      std::memcpy(at, &v, sizeof v);
+    }
   }
 }
 

@@ -1,15 +1,11 @@
 // One read of the matrix for everything a primal method needs at a point: margins, loss, gradient.
 //
-// A block of rows is multiplied with the coefficients, its losses are evaluated side by side, and
-// the block, still in cache, is added up into the gradient. Sums are float64 throughout, in an
-// order fixed by the number of workers.
+// The losses of a block of rows are evaluated side by side.
 #pragma once
 
 #include <vector>
 
-#include "block_products.hpp"
-#include "objective.hpp"
-#include "parallel.hpp"
+#include "block_pass.hpp"
 #include "snapml/losses.hpp"
 #include "snapml/softmax.hpp"
 
@@ -28,24 +24,10 @@ struct PrimalTargets {
   int64 n_rows;
   double bias_column;  // value of the intercept's column, 0 without an intercept
 
+  OutputShape shape(int64 n_cols) const { return {n_outputs, n_cols, bias_column}; }
   double weight_of(int64 i, int output) const {
     if (row_weights == nullptr) return weight;
     return static_cast<double>(row_weights[weights_differ ? output * n_rows + i : i]);
-  }
-};
-
-// A number for every row of a block. Sums over blocks are kept lane by lane as well: adding up the
-// lanes of every block would be a chain of dependent additions.
-struct Lanes {
-  double lane[kBlockRows] = {};
-
-  double sum() const {
-    double part[kBlockRows];
-    for (int j = 0; j < kBlockRows; ++j) part[j] = lane[j];
-    for (int width = kBlockRows / 2; width > 0; width /= 2) {
-      for (int j = 0; j < width; ++j) part[j] += part[j + width];
-    }
-    return part[0];
   }
 };
 
@@ -83,7 +65,15 @@ SNAPML_CLONES void load_targets(const PrimalTargets<Real>& targets, int output, 
   }
 }
 
-// Losses of separate outputs: z (K x kBlockRows) becomes the slopes.
+// Directions u of a block's margins z times the losses' curvatures there.
+template <class Loss>
+SNAPML_CLONES void block_curvatures(const double* __restrict__ z, const double* __restrict__ y,
+                                    const double* __restrict__ c, double* __restrict__ u) {
+  for (int j = 0; j < kBlockRows; ++j) u[j] *= c[j] == 0 ? 0.0 : c[j] * Loss::curvature(z[j], y[j]);
+}
+
+// Losses of separate outputs, a block (K x kBlockRows) at a time: margins z become slopes, and
+// directions u their products with the curvatures at z.
 template <class Loss>
 struct SeparateOutputs {
   template <class Real>
@@ -95,13 +85,26 @@ struct SeparateOutputs {
       block_tangents<Loss>(z + k * kBlockRows, y, c, loss.lane);
     }
   }
+  template <class Real>
+  static void curvature_products(const PrimalTargets<Real>& targets, int64 first, int count,
+                                 const double* z, double* u) {
+    double y[kBlockRows], c[kBlockRows];
+    for (int k = 0; k < targets.n_outputs; ++k) {
+      load_targets(targets, k, first, count, y, c);
+      block_curvatures<Loss>(z + k * kBlockRows, y, c, u + k * kBlockRows);
+    }
+  }
 };
 
 SNAPML_CLONES inline void block_softmax(double* z, int n_classes, double* log_sum) {
   Softmax<double, kBlockRows>::probabilities(z, n_classes, log_sum);
 }
 
-// The softmax loss: one label for all outputs.
+SNAPML_CLONES inline void block_softmax_curvatures(const double* p, int n_classes, double* u) {
+  Softmax<double, kBlockRows>::curvature_product(p, n_classes, u);
+}
+
+// The softmax loss: one label for all outputs. z is scratch for the curvatures.
 struct SoftmaxOutputs {
   template <class Real>
   static void tangents(const PrimalTargets<Real>& targets, int64 first, int count, double* z,
@@ -116,6 +119,17 @@ struct SoftmaxOutputs {
       if (j < count) z[static_cast<int64>(targets.labels[first + j]) * kBlockRows + j] -= 1;
       for (int k = 0; k < targets.n_outputs; ++k) z[k * kBlockRows + j] *= c;
       if (c != 0) loss.lane[j] += c * (log_sum[j] - chosen[j]);
+    }
+  }
+  template <class Real>
+  static void curvature_products(const PrimalTargets<Real>& targets, int64 first, int count,
+                                 double* z, double* u) {
+    double log_sum[kBlockRows];
+    block_softmax(z, targets.n_outputs, log_sum);
+    block_softmax_curvatures(z, targets.n_outputs, u);
+    for (int j = 0; j < kBlockRows; ++j) {
+      const double c = j < count ? targets.weight_of(first + j, 0) : 0.0;
+      for (int k = 0; k < targets.n_outputs; ++k) u[k * kBlockRows + j] *= c;
     }
   }
 };
@@ -143,55 +157,37 @@ double block_stiffness(const PrimalTargets<typename View::Real>& targets,
   return sum;
 }
 
+// What a fused pass does with the margins of a block: keeps them, and makes them slopes.
+template <class Outputs, class View>
+struct LossTangents {
+  const PrimalTargets<typename View::Real>* targets;
+  bool wants_stiffness;
+  double* margins;
+  Lanes loss;
+  double stiffness = 0;
+
+  void operator()(const RowReader<View>& reader, int64 first, int count, double* z) {
+    for (int k = 0; k < targets->n_outputs; ++k) {
+      double* const kept = margins + k * targets->n_rows + first;
+      for (int j = 0; j < count; ++j) kept[j] = z[k * kBlockRows + j];
+    }
+    Outputs::tangents(*targets, first, count, z, loss);
+    if (wants_stiffness) stiffness += block_stiffness(*targets, reader, first, count);
+  }
+};
+
 // Fills margins (K x n_rows) and one gradient of the loss (K x (n_cols + 1)) per worker, adds these
 // up into the first, and returns the sums.
 template <class Outputs, class View>
 PassSums fused_pass(const View& view, const PrimalTargets<typename View::Real>& targets,
                     const double* coef, bool wants_stiffness, double* margins, double* gradients,
                     ThreadPool& pool, Interrupt& interrupt) {
-  const int64 stride = view.n_cols + 1;
-  const int n_outputs = targets.n_outputs;
-  std::vector<PassSums> parts(static_cast<std::size_t>(pool.size()));
-  pool.run([&](int worker) {
-    double* const gradient = gradients + worker * n_outputs * stride;
-    for (int64 j = 0; j < n_outputs * stride; ++j) gradient[j] = 0;
-    std::vector<double> block(static_cast<std::size_t>(n_outputs * kBlockRows));
-    RowReader<View> reader(view);
-    const Range rows = share(view.n_rows, pool.size(), worker);
-    PassSums sums;
-    Lanes loss;
-    std::vector<Lanes> bias_slopes(static_cast<std::size_t>(n_outputs));
-    for (int64 first = rows.begin; first < rows.end; first += kBlockRows) {
-      if (first / kBlockRows % 16 == 0) interrupt.poll(worker);
-      if (interrupt.requested()) return;
-      const int count = static_cast<int>(minimum<int64>(kBlockRows, rows.end - first));
-      reader.load(first, count);
-      for (int k = 0; k < n_outputs; ++k) {
-        double* const z = block.data() + k * kBlockRows;
-        const double bias = targets.bias_column * coef[k * stride + view.n_cols];
-        for (int j = 0; j < kBlockRows; ++j) z[j] = bias;
-        block_dots(reader, count, view.n_cols, coef + k * stride, z);
-        for (int j = 0; j < count; ++j) margins[k * view.n_rows + first + j] = z[j];
-      }
-      Outputs::tangents(targets, first, count, block.data(), loss);
-      if (wants_stiffness) sums.stiffness += block_stiffness(targets, reader, first, count);
-      for (int k = 0; k < n_outputs; ++k) {
-        double* const r = block.data() + k * kBlockRows;
-        block_add(reader, count, view.n_cols, r, gradient + k * stride);
-        Lanes& slopes = bias_slopes[static_cast<std::size_t>(k)];
-        for (int j = 0; j < kBlockRows; ++j) slopes.lane[j] += r[j];
-      }
-    }
-    sums.loss = loss.sum();
-    for (int k = 0; k < n_outputs; ++k) {
-      gradient[k * stride + view.n_cols] =
-          targets.bias_column * bias_slopes[static_cast<std::size_t>(k)].sum();
-    }
-    parts[static_cast<std::size_t>(worker)] = sums;
-  });
-  add_up_rows(gradients, n_outputs * stride, pool);
+  using Transform = LossTangents<Outputs, View>;
+  std::vector<Transform> parts(static_cast<std::size_t>(pool.size()),
+                               Transform{&targets, wants_stiffness, margins, {}});
+  block_pass(view, targets.shape(view.n_cols), coef, parts, gradients, pool, interrupt);
   PassSums total;
-  for (const PassSums& part : parts) total += part;
+  for (const Transform& part : parts) total += PassSums{part.loss.sum(), part.stiffness};
   return total;
 }
 

@@ -10,6 +10,7 @@
 #include "arguments.hpp"
 #include "dispatch.hpp"
 #include "fused_pass.hpp"
+#include "hessian_product.hpp"
 #include "rows.hpp"
 #include "without_gil.hpp"
 
@@ -95,6 +96,28 @@ std::tuple<double, double> fused_pass_of(ThreadPool& pool, const Rows& rows,
       rows.view);
 }
 
+void hessian_product_of(ThreadPool& pool, const Rows& rows, const std::string& loss,
+                        const TargetArrays& arrays, const ReadOnlyArray& margins,
+                        const ReadOnlyArray& direction, const AnyArray& products) {
+  std::visit(
+      [&](const auto& view) {
+        using Real = typename std::decay_t<decltype(view)>::Real;
+        const PrimalTargets<Real> targets = primal_targets<Real>(arrays, view.n_rows);
+        const int64 size = targets.shape(view.n_cols).size();
+        const double* z =
+            vector_argument<double>(margins, "margins", targets.n_outputs * view.n_rows);
+        const double* d = vector_argument<double>(direction, "direction", size);
+        double* out = vector_argument<double>(products, "products", pool.size() * size);
+        with_outputs(arrays, loss, [&](auto outputs) {
+          return without_gil([&](Interrupt& interrupt) {
+            hessian_product<decltype(outputs)>(view, targets, z, d, out, pool, interrupt);
+            return true;
+          });
+        });
+      },
+      rows.view);
+}
+
 // Calls call(targets) in the type of the labels.
 template <class Call>
 auto with_targets(const TargetArrays& arrays, Call call) {
@@ -151,6 +174,8 @@ void bind_primal(nb::module_& m) {
   m.def("fused_pass", &fused_pass_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("targets"), nb::arg("coef"), nb::arg("wants_stiffness"), nb::arg("margins"),
         nb::arg("gradients"));
+  m.def("hessian_product", &hessian_product_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
+        nb::arg("targets"), nb::arg("margins"), nb::arg("direction"), nb::arg("products"));
   m.def("line_point", &line_point_of, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),
         nb::arg("margins"), nb::arg("trial"), nb::arg("step"));
   m.def("curvatures", &curvatures_into, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),

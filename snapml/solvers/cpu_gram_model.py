@@ -18,7 +18,14 @@ _SWEEPS_PER_NEWTON = 12
 _FEW_COLUMNS = 150  # whose system costs next to nothing to solve
 
 
-def minimise_on_gram(gram: np.ndarray, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
+def minimise_on_gram(
+    gram: np.ndarray,
+    model: Model,
+    coef: np.ndarray,
+    target: float,
+    *,
+    most_settled: int = _FEW_COLUMNS,
+) -> np.ndarray:
     """Alternate coordinate descent with Newton steps on the support until the model's gap is met.
 
     Descent finds the support; on a fixed one it crawls where columns are nearly collinear, and
@@ -46,7 +53,8 @@ def minimise_on_gram(gram: np.ndarray, model: Model, coef: np.ndarray, target: f
         if gap <= target:
             break
         _newton_step(gram, model, found, gradient)
-    _settle(gram, penalty, found, gradient)
+    if 0 < np.count_nonzero(found) <= most_settled:
+        _settle(gram, penalty, found, gradient)
     return found
 
 
@@ -72,10 +80,8 @@ def _newton_step(gram: np.ndarray, model: Model, found: np.ndarray, gradient: np
 
 
 def _settle(gram: np.ndarray, penalty: Penalty, found: np.ndarray, gradient: np.ndarray) -> None:
-    """Solve for a small support's coefficients, whose last digits no gain of the model shows."""
+    """Solve for the support's coefficients, whose last digits no gain of the model shows."""
     support = np.flatnonzero(found)
-    if not 0 < len(support) <= _FEW_COLUMNS:
-        return
     slope = _slope(penalty, found[support], gradient[support])
     step = _newton_direction(gram, support, penalty, slope)
     trial = found[support] + step

@@ -115,6 +115,31 @@ class CpuPrimalEngine:
         """Make the margins of the last pass those of the present point."""
         self._margins, self._trial = self._trial, self._margins
 
+    def hessian_product(self, direction: np.ndarray) -> np.ndarray:
+        """Read the matrix once: the loss's Hessian at the present point times a direction.
+
+        Parameters
+        ----------
+        direction : ndarray of shape (n_outputs, n_features + 1), float64
+            In the coefficients.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_features + 1), float64
+            ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
+        """
+        products = np.empty((self.n_threads, self.n_outputs, self.n_features + 1))
+        _native.hessian_product(
+            self._pool,
+            self._rows,
+            self.problem.loss.core_name,
+            self._targets,
+            self._margins,
+            np.ascontiguousarray(direction, dtype=np.float64),
+            products,
+        )
+        return products[0]
+
     def line_point(self, step: float) -> tuple[float, float]:
         """Return loss and slope between the present point and the last pass's.
 

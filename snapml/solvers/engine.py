@@ -112,6 +112,9 @@ class PrimalEngine(Protocol):
     def line_point(self, step: float) -> tuple[float, float]:
         """Return loss and slope between the present point and that of the last pass."""
 
+    def hessian_product(self, direction: np.ndarray) -> np.ndarray:
+        """Return the loss's Hessian at the present point times `direction`, by one read."""
+
     def curvatures(self, rows: np.ndarray | None = None) -> np.ndarray:
         """Return c_i l''(z_i) at the present point, or the softmax's probabilities."""
 

@@ -1,8 +1,9 @@
-"""L1 and elastic net for the softmax: working sets of one class after the other.
+"""L1 and elastic net for the softmax: Newton steps on all classes together, or on one by one.
 
-With the other classes' margins fixed, the softmax of one class is the logistic loss of its margin
-less the logarithm of the sum of their exponentials. So a cycle over the classes is one working-set
-problem each, and ends with a read of the data that certifies all of them together.
+Where few coefficients matter, the quadratic model of all classes is minimised on them at once, and
+the read that tries the step certifies it. Where there are too many, classes take turns: with the
+other classes' margins fixed, the softmax of one class is the logistic loss of its margin less the
+logarithm of the sum of their exponentials, a working-set problem of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from snapml.solvers.cpu_columns import CpuColumns, penalty_value
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.primal_certificate import constrained_lower_bound
 from snapml.solvers.result import FitResult
+from snapml.solvers.softmax_model import Coordinates, SoftmaxModel
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 from snapml.solvers.working_set_descent import State, descend
@@ -30,6 +32,17 @@ __all__ = ["solve"]
 _SHARE = 0.03  # of the gap, divided among the classes, that each may leave
 
 _CYCLES = 3  # over the classes between two certificates
+
+# Coefficients of a joint step, and products that its Gram matrix may take.
+_MOST_JOINT, _MOST_PRODUCTS = 2000, 1e10
+_FIRST_COORDINATES = 200
+_INNER_SHARE, _LEAST_SHARE = 0.1, 1e-6  # of the gap that a joint step may leave
+_MOST_TRIES = 4
+_ARMIJO = 1e-4
+_ROUNDING, _FINE = 2.0**-46, 1e-7  # shares of the objective: lost in its sums, or nearly so
+# Share of equal probabilities mixed into the curvature's: of the first short step, and the least.
+_FIRST_DAMPING, _LEAST_DAMPING = 1e-4, 1e-8
+_PATIENCE = 20  # reads without a smaller gap
 
 
 def solve(
@@ -63,38 +76,36 @@ def solve(
     FitResult
         The model with its certificate.
     """
-    whole = _Whole(problem, dataset, communicator, n_threads, start)
-    progress = Progress(rule)
-    classes = [_Class(whole, k, n_threads) for k in range(whole.n_classes)]
-    has_converged, share, gap_before = False, _SHARE, math.inf
     # Matrix products stay on the thread of the fit's own that asks for them.
-    with limit_blas_threads(1):
+    with limit_blas_threads(1), np.errstate(over="ignore", invalid="ignore"):
+        whole = _Whole(problem, dataset, communicator, n_threads, start)
+        progress, stalled = Progress(rule, first_epoch=0), 0
+        joint, apart = _JointSteps(whole), _Cycles(whole, n_threads)
+        whole.read()
         while True:
-            whole.read()
             progress.see_epoch(whole.gap)
             progress.see_certificate(whole.gap, whole.objective)
-            has_converged = progress.is_met
-            if has_converged or len(progress.history) >= rule.max_iter:
+            if progress.is_met or whole.n_reads > rule.max_iter or stalled >= _PATIENCE:
                 break
-            # A class without coefficients sees its violations squared, the whole gap as they are.
-            share = _SHARE if whole.gap < 0.5 * gap_before else max(1e-12, 0.2 * share)
-            gap_before = whole.gap
-            for one in _CYCLES * classes:
-                one.improve(share * whole.gap / whole.n_classes)
-    whole.round_off()
+            before = whole.gap
+            if not joint.improve(0.3 * rule.tol * whole.objective):
+                apart.improve()
+            stalled = 0 if whole.gap < 0.9 * before else stalled + 1
+        n_reads = whole.n_reads
+        whole.round_off()
     intercept = whole.coef[:, -1] * problem.intercept_scaling
     return FitResult(
         coef=whole.coef[:, :-1].astype(dataset.matrix.dtype),
         intercept=intercept if problem.intercept is Intercept.PENALISED else whole.coef[:, -1],
         duals=None,
         offset=0.0,
-        n_iter=len(progress.history),
-        has_converged=has_converged,
+        n_iter=n_reads - 1,
+        has_converged=progress.is_met,
         gap=whole.gap,
         objective=whole.objective,
         history=progress.history,
         mean_stiffness=0.0,
-        description=f"working-set descent on one class after the other, {whole.engine.description}",
+        description=f"working-set descent, {whole.engine.description}",
     )
 
 
@@ -116,37 +127,76 @@ class _Whole:
         self.engine.check_finite()
         shape = (self.n_classes, self.engine.n_features + 1)
         self.coef = np.zeros(shape) if start is None else start.astype(np.float64)
-        self.margins = np.empty(0)
+        self.gradient = np.empty(0)
         self.gap = self.objective = math.inf
+        self.n_reads = 0
         self._lower_bound = -math.inf
 
     def read(self) -> None:
-        """Read the data once: margins, objective and a lower bound."""
-        self._recentre()
-        engine, total = self.engine, self.communicator.allreduce_sum
-        loss, gradient, _ = engine.fused_pass(self.coef)
-        engine.accept()
-        loss, gradient = float(total(np.array([loss]))[0]), total(gradient)
-        is_penalised = self.problem.intercept is Intercept.PENALISED
-        penalised = self.coef if is_penalised else self.coef[:, :-1]
-        self.objective = loss + penalty_value(self.problem.penalty, penalised.ravel())
-        bound = constrained_lower_bound(engine, self.communicator, self.coef, loss, gradient)
+        """Read the data once: margins, objective, gradient and a lower bound."""
+        self.coef = self._recentred(self.coef)
+        loss, gradient = self._pass(self.coef)
+        self._accept(self.coef, loss, gradient)
+
+    def advance(self, found: np.ndarray) -> float:
+        """Move towards `found` as far as lowers the objective enough; return how far, at most 1."""
+        step = self._recentred(found) - self.coef
+        slope = float(np.vdot(self.gradient, step))
+        rest = self._penalty(self.coef)
+        noise = _ROUNDING * abs(self.objective)
+        length = 1.0
+        loss, gradient = self._pass(self.coef + step)
+        for _ in range(30):
+            trial = self.coef + length * step
+            change = self._penalty(trial) - rest
+            objective, promise = loss + rest + change, length * slope + change
+            is_lower = objective <= self.objective + max(_ARMIJO * promise, -noise) + noise
+            if length == 1.0 and -promise <= _FINE * abs(self.objective):
+                # Too little for a difference of objectives; the slope at the end still shows it.
+                is_lower |= float(np.vdot(gradient, step)) + change <= -0.5 * promise
+            if is_lower:
+                if length < 1.0:
+                    loss, gradient = self._pass(trial)
+                self._accept(trial, loss, gradient)
+                return length
+            length *= 0.5
+            loss = float(self.total(np.array(self.engine.line_point(length)))[0])
+        return 0.0
+
+    def total(self, array: np.ndarray) -> np.ndarray:
+        """Return the sum over the shards."""
+        return self.communicator.allreduce_sum(array)
+
+    def _pass(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
+        self.n_reads += 1
+        loss, gradient, _ = self.engine.fused_pass(coef)
+        return float(self.total(np.array([loss]))[0]), self.total(gradient)
+
+    def _accept(self, coef: np.ndarray, loss: float, gradient: np.ndarray) -> None:
+        self.engine.accept()
+        self.coef, self.gradient = coef, gradient
+        self.objective = loss + self._penalty(coef)
+        bound = constrained_lower_bound(self.engine, self.communicator, coef, loss, gradient)
         self._lower_bound = max(self._lower_bound, bound)
         self.gap = certified_gap(self.objective, self._lower_bound)
-        self.margins = engine.margins.copy()
 
-    def _recentre(self) -> None:
+    def _penalty(self, coef: np.ndarray) -> float:
+        is_penalised = self.problem.intercept is Intercept.PENALISED
+        return penalty_value(self.problem.penalty, (coef if is_penalised else coef[:, :-1]).ravel())
+
+    def _recentred(self, coef: np.ndarray) -> np.ndarray:
         """Move all classes' coefficients of a feature by what makes the penalty least.
 
-        The loss does not see that, and descent on one class at a time would take long to find it.
+        The loss does not see that, and descent on single coefficients would take long to find it.
         """
-        kind = self.problem.intercept
+        kind, penalty = self.problem.intercept, self.problem.penalty
         if kind is Intercept.PENALISED:
-            self.coef -= _cheapest_shifts(self.coef, self.problem.penalty)
-            return
-        self.coef[:, :-1] -= _cheapest_shifts(self.coef[:, :-1], self.problem.penalty)
+            return coef - _cheapest_shifts(coef, penalty)
+        coef = coef.copy()
+        coef[:, :-1] -= _cheapest_shifts(coef[:, :-1], penalty)
         if kind is Intercept.FREE:
-            self.coef[:, -1] -= self.coef[:, -1].mean()
+            coef[:, -1] -= coef[:, -1].mean()
+        return coef
 
     def round_off(self) -> None:
         """Certify the model that the data's type can hold: it is the one that is returned."""
@@ -172,6 +222,84 @@ def _cheapest_shifts(coef: np.ndarray, penalty: Penalty) -> np.ndarray:
     return np.median(np.vstack([coef, pieces]), axis=0)
 
 
+class _JointSteps:
+    """Newton steps on the coefficients that matter, of all classes at once."""
+
+    def __init__(self, whole: _Whole) -> None:
+        n_rows = float(whole.total(np.array([float(whole.engine.n_rows)]))[0])
+        self._most = int(min(_MOST_JOINT, math.sqrt(_MOST_PRODUCTS / max(1.0, n_rows))))
+        self._whole = whole
+        self._damping, self._share, self._gap_before = _FIRST_DAMPING, _INNER_SHARE, math.inf
+
+    def improve(self, target: float) -> bool:
+        """Take one step; return False where that gains nothing, or too many coefficients matter."""
+        whole = self._whole
+        chosen = self._choose()
+        if chosen is None:
+            return False
+        # Far from feasible a dual point says little of what a step leaves.
+        if not whole.gap < 0.5 * self._gap_before:
+            self._share = max(_LEAST_SHARE, 0.1 * self._share)
+        self._gap_before = whole.gap
+        for _ in range(_MOST_TRIES):
+            model = SoftmaxModel(
+                whole.engine, whole.communicator, chosen, whole.gradient, self._damping
+            )
+            left = self._share * max(target, whole.gap)
+            length = whole.advance(model.minimise(whole.coef, whole.problem.penalty, left))
+            if length == 1.0:
+                self._damping = 0.1 * self._damping if self._damping > _LEAST_DAMPING else 0.0
+                return True
+            self._damping = min(0.5, max(_FIRST_DAMPING, self._damping) / max(length, 0.1))
+            if length > 0.0:
+                return True
+        return False
+
+    def _choose(self) -> Coordinates | None:
+        """Return all coefficients, or the support and the worst violators, where few enough."""
+        whole = self._whole
+        kind, penalty = whole.problem.intercept, whole.problem.penalty
+        is_penalised = np.ones(whole.coef.shape, dtype=bool)
+        is_penalised[:, -1] = kind is Intercept.PENALISED
+        if is_penalised.sum() <= self._most:
+            return Coordinates(is_penalised)
+        is_support = is_penalised & (whole.coef != 0.0)
+        count = max(_FIRST_COORDINATES, 2 * int(is_support.sum()))
+        if count > self._most:
+            return None
+        slopes = -whole.gradient if penalty.is_positive else np.abs(whole.gradient)
+        excess = np.where(is_penalised & ~is_support, slopes - penalty.l1, -np.inf)
+        n_new = count - int(is_support.sum())
+        worst = np.argpartition(-excess, n_new, axis=None)[:n_new]
+        is_chosen = is_support.ravel()
+        is_chosen[worst[excess.ravel()[worst] > 0.0]] = True
+        return Coordinates(is_chosen.reshape(whole.coef.shape))
+
+
+class _Cycles:
+    """Working sets of one class after the other, with the other classes' margins fixed."""
+
+    def __init__(self, whole: _Whole, n_threads: int | None) -> None:
+        self._whole, self._n_threads = whole, n_threads
+        self._classes: list[_Class] = []
+        self._share, self._gap_before = _SHARE, math.inf
+
+    def improve(self) -> None:
+        """Go through the classes, and read the data."""
+        whole = self._whole
+        if not self._classes:
+            numbers = range(whole.n_classes)
+            self._classes = [_Class(whole, k, self._n_threads) for k in numbers]
+        # A class without coefficients sees its violations squared, the whole gap as they are.
+        halved = whole.gap < 0.5 * self._gap_before
+        self._share = _SHARE if halved else max(1e-12, 0.2 * self._share)
+        self._gap_before = whole.gap
+        margins = whole.engine.margins.copy()
+        for one in _CYCLES * self._classes:
+            one.improve(margins, self._share * whole.gap / whole.n_classes)
+        whole.read()
+
+
 class _Class:
     """One class against the rest."""
 
@@ -183,16 +311,16 @@ class _Class:
         self._whole, self._number = whole, number
         self._state = State(self._engine, whole.communicator, None)
 
-    def improve(self, target: float) -> None:
-        """Descend on this class until its own gap is about `target`."""
+    def improve(self, margins: np.ndarray, target: float) -> None:
+        """Descend on this class until its own gap is about `target`; its margins move along."""
         whole, k, state = self._whole, self._number, self._state
-        offset = -logsumexp(np.delete(whole.margins, k, axis=0), axis=0)
+        offset = -logsumexp(np.delete(margins, k, axis=0), axis=0)
         is_penalised = whole.problem.intercept is Intercept.PENALISED
         coef = whole.coef[k] if is_penalised else whole.coef[k, :-1]
         shift = 0.0 if is_penalised else float(whole.coef[k, -1])
-        state.restart(coef, whole.margins[k] - shift + offset, shift, offset)
+        state.restart(coef, margins[k] - shift + offset, shift, offset)
         descend(state, target)
         whole.coef[k, : len(state.coef)] = state.coef
         if whole.problem.intercept is Intercept.FREE:
             whole.coef[k, -1] = state.shift
-        whole.margins[k] = state.margins - offset + state.shift
+        margins[k] = state.margins - offset + state.shift

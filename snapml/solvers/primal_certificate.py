@@ -131,24 +131,46 @@ def _balance(
     """
     step = max(1, engine.n_rows // _MOST_LOOKED_AT)
     rows = np.arange(0, engine.n_rows, step)
-    room = _room(engine, rows)
-    best = np.argsort(-room.sum(axis=0), kind="stable")[:n_moved]
-    rows, room = rows[best], room[:, best]
+    curvatures = engine.curvatures(rows)
+    if isinstance(engine.problem.loss, Softmax):
+        room = engine.row_weights(rows) * curvatures * (1.0 - curvatures)
+    else:
+        room = curvatures  # c l'' is at most the distance to the bounds for all losses here
     total = communicator.allreduce_sum(room.sum(axis=1))
     if not (total > 0.0).all():
         return -math.inf, np.zeros((engine.n_outputs, engine.n_features))
-    shift = -mass[:, None] * room / total[:, None]
+    best = np.argsort(-(room / total[:, None]).sum(axis=0), kind="stable")[:n_moved]
+    rows, room = rows[best], room[:, best]
+    if isinstance(engine.problem.loss, Softmax):
+        shift = _softmax_shift(engine, communicator, rows, mass)
+    else:
+        total = communicator.allreduce_sum(room.sum(axis=1))
+        shift = -mass[:, None] * room / np.where(total > 0.0, total, np.nan)[:, None]
+    sums = communicator.allreduce_sum(np.append(shift.sum(axis=1), engine.total_weight))
+    rounding = np.finfo(np.float64).eps * sums[-1]
+    if not (np.abs(sums[:-1] + mass) <= 1e-6 * np.abs(mass).max() + rounding).all():
+        return -math.inf, np.zeros((engine.n_outputs, engine.n_features))
     change = float(communicator.allreduce_sum(np.array([_terms_change(engine, rows, shift)]))[0])
     return change, communicator.allreduce_sum(engine.weighted_rows(rows, shift))
 
 
-def _room(engine: PrimalEngine, rows: np.ndarray) -> np.ndarray:
-    """Return how far the dual variables of some rows are from their bounds, roughly."""
-    curvatures = engine.curvatures(rows)
-    if not isinstance(engine.problem.loss, Softmax):
-        return curvatures  # c l'' is at most that for all losses here
-    least = (curvatures * (1.0 - curvatures)).min(axis=0)
-    return np.broadcast_to(engine.row_weights(rows) * least, curvatures.shape)
+def _softmax_shift(
+    engine: PrimalEngine, communicator: Communicator, rows: np.ndarray, mass: np.ndarray
+) -> np.ndarray:
+    """Return how the rows' dual variables move with intercepts whose change makes up for `mass`.
+
+    No probability leaves the simplex while that change is below 1, however close to its corners
+    the rows are.
+    """
+    p = engine.curvatures(rows)
+    weighted = engine.row_weights(rows) * p
+    block = communicator.allreduce_sum(np.diag(weighted.sum(axis=1)) - weighted @ p.T)
+    # All intercepts moved alike change nothing: any curvature in that direction will do.
+    block += np.trace(block) / len(block) ** 2
+    mass = mass - mass.mean()  # of every row's dual variables the sum is zero
+    root = 1.0 / np.sqrt(np.maximum(block.diagonal(), np.finfo(np.float64).tiny))
+    step = root * (np.linalg.pinv(block * np.outer(root, root), hermitian=True) @ (root * -mass))
+    return np.asarray(weighted * (step[:, None] - step @ p))
 
 
 def _terms_change(engine: PrimalEngine, rows: np.ndarray, shift: np.ndarray) -> float:

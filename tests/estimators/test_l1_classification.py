@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
-from sklearn.datasets import load_iris, make_classification
+from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.linear_model import LogisticRegression as Reference
 from sklearn.svm import LinearSVC as ReferenceSVC
 
@@ -65,3 +65,12 @@ def test_warm_starts_along_C_end_where_cold_ones_do(n_classes):
         warm.set_params(C=C).fit(X, y)
         cold = LogisticRegression(C=C, **settings).fit(X, y)
         assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-8)
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("load", [load_iris, load_wine], ids=["iris", "wine"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0, 1e4])
+def test_softmax_of_raw_columns_is_certified_within_the_default_reads(load, C):
+    model = LogisticRegression(C=C, l1_ratio=1.0, tol=1e-8).fit(*load(return_X_y=True))
+    assert model.gap_ <= 1e-8 * model.objective_
+    assert model.n_iter_.max() <= 40

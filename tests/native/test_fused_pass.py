@@ -54,7 +54,7 @@ class Pass:
         self.loss = loss
         self.n_outputs = n_outputs
         self.pool = _native.ThreadPool(n_threads)
-        rows, _ = make_native_rows(X.astype(dtype), layout, self.pool)
+        self.rows, _ = make_native_rows(X.astype(dtype), layout, self.pool)
         labels = np.ascontiguousarray(self.y, dtype=dtype)
         given = None if given is None else np.ascontiguousarray(given, dtype=dtype)
         self.targets = _native.Targets.make(
@@ -65,7 +65,14 @@ class Pass:
         self.margins = np.full((n_outputs, n_rows), np.nan)
         gradients = np.full((n_threads, n_outputs, n_features + 1), np.nan)
         self.value, self.stiffness = _native.fused_pass(
-            self.pool, rows, loss.core_name, self.targets, self.coef, True, self.margins, gradients
+            self.pool,
+            self.rows,
+            loss.core_name,
+            self.targets,
+            self.coef,
+            True,
+            self.margins,
+            gradients,
         )
         self.gradient = gradients[0]
         self.norms = (X**2).sum(axis=1)
@@ -78,6 +85,13 @@ class Pass:
             return self.c[0] @ softmax_loss(z, self.y.astype(int)), self.c * slopes
         oracle = ORACLES[self.loss.core_name]
         return np.sum(self.c * oracle.value(z, self.y)), self.c * oracle.gradient(z, self.y)
+
+    def curvature_products(self, u):
+        """Return the losses' Hessian in the margins, times directions u of these."""
+        if self.is_softmax:
+            p = softmax_probabilities(self.margins)
+            return self.c * p * (u - (p * u).sum(axis=0))
+        return self.c * ORACLES[self.loss.core_name].curvature(self.margins, self.y) * u
 
     def check(self):
         z = self.coef @ self.A.T
@@ -95,6 +109,29 @@ class Pass:
 )
 def test_pass_equals_the_plain_sums(loss, n_outputs, dtype, layout, n_threads):
     Pass(loss, dtype, layout, n_threads=n_threads, n_outputs=n_outputs).check()
+
+
+@pytest.mark.parametrize("n_outputs", [2, 7, 8, 9, 16, 17])
+@pytest.mark.parametrize("layout", [layout for layout in USER_LAYOUTS if layout not in DENSE])
+def test_outputs_side_by_side_are_all_counted_once(n_outputs, dtype, layout):
+    Pass(Softmax(n_outputs), dtype, layout, n_outputs=n_outputs).check()
+    Pass(Logistic(), dtype, layout, n_threads=2, n_outputs=n_outputs).check()
+
+
+@pytest.mark.parametrize("layout", USER_LAYOUTS)
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize(
+    ("loss", "n_outputs"), [(Logistic(), 1), (Logistic(), 3), (Softmax(9), 9)], ids=str
+)
+def test_hessian_product_equals_the_plain_sums(loss, n_outputs, dtype, layout, n_threads):
+    at = Pass(loss, dtype, layout, n_threads=n_threads, n_outputs=n_outputs)
+    direction = np.random.default_rng(0).normal(size=at.coef.shape)
+    products = np.full((n_threads, *direction.shape), np.nan)
+    _native.hessian_product(
+        at.pool, at.rows, loss.core_name, at.targets, at.margins, direction, products
+    )
+    exact = at.curvature_products(direction @ at.A.T) @ at.A
+    np.testing.assert_allclose(products[0], exact, **TOLERANCE)
 
 
 @pytest.mark.parametrize("weights", ["none", "each row", "each row and output"])

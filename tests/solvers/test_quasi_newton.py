@@ -86,6 +86,23 @@ def test_lower_bound_is_never_above_the_optimum(loss, intercept, seed, size):
     assert lower_bound(engine, SERIAL, coef, value, gradient) <= optimum + rounding
 
 
+def test_bound_stays_finite_where_every_row_is_nearly_certain():
+    X, y = np.tile(np.eye(4), (20, 1)), np.tile(np.arange(4.0), 20)
+    problem = Problem(Softmax(4), Intercept.FREE)
+    engine = CpuPrimalEngine(problem, Dataset(DenseMatrix(X), y, None, 1e5), n_threads=1)
+    # Each class is mistaken for the next one, a little, and for the others next to never.
+    coef = np.zeros((4, 5))
+    coef[:, :4] = 30.0 * np.eye(4) + 15.0 * np.roll(np.eye(4), 1, axis=0)
+    coef[0, 4] = 0.3
+    loss, gradient, _ = engine.fused_pass(coef)
+    engine.accept()
+    assert np.abs(gradient[:, -1]).max() > 0.1
+    bound = lower_bound(engine, SerialCommunicator(), coef, loss, gradient)
+    optimum = softmax_optimum(X, y.astype(int), 1e5, has_intercept=True)
+    assert np.isfinite(bound)
+    assert bound <= optimum
+
+
 @pytest.mark.parametrize("kind", [Intercept.NONE, Intercept.FREE], ids=lambda kind: kind.value)
 def test_softmax_is_within_its_certified_gap(kind):
     rng = np.random.default_rng(0)

@@ -1,7 +1,8 @@
 // The multinomial loss l(z, k) = log(sum_j exp(z_j)) - z_k of K margins and a class k.
 //
 // Works on kLanes rows side by side, z[j * kLanes + row]: loops over the rows become vector
-// instructions. Its slope in z_j is p_j - [j = k] with p = softmax(z).
+// instructions. Its slope in z_j is p_j - [j = k] with p = softmax(z), its curvature
+// diag(p) - p p^T.
 #pragma once
 
 #include "snapml/math.hpp"
@@ -34,6 +35,19 @@ struct Softmax {
     }
     for (int j = 0; j < n_classes; ++j) {
       for (int i = 0; i < kLanes; ++i) z[j * kLanes + i] *= sum[i];
+    }
+  }
+
+  // Replaces directions u by the curvature's products p_j (u_j - p.u).
+  static SNAPML_HD void curvature_product(const Real* p, int n_classes, Real* u) {
+    Real mean[kLanes] = {};
+    for (int j = 0; j < n_classes; ++j) {
+      for (int i = 0; i < kLanes; ++i) mean[i] += p[j * kLanes + i] * u[j * kLanes + i];
+    }
+    for (int j = 0; j < n_classes; ++j) {
+      for (int i = 0; i < kLanes; ++i) {
+        u[j * kLanes + i] = p[j * kLanes + i] * (u[j * kLanes + i] - mean[i]);
+      }
     }
   }
 
