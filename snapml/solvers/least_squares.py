@@ -229,7 +229,9 @@ def _by_svd(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: fl
     # Without a penalty small singular values are cut off; with one, it damps them already.
     kept = np.where(alphas > 0, (singular > noise)[:, np.newaxis], is_kept[:, np.newaxis])
     curvature = (singular**2)[:, np.newaxis] + alphas
-    factors = np.where(kept, singular[:, np.newaxis], 0.0) / np.where(curvature > 0, curvature, 1.0)
+    # Squares that vanish leave infinite factors, which the caller refuses.
+    with np.errstate(divide="ignore"):
+        factors = np.where(kept, singular[:, np.newaxis] / np.where(kept, curvature, 1.0), 0.0)
     coef = right.T @ (factors * projected)
 
     def decrement(gradient: np.ndarray, target: int) -> float:
