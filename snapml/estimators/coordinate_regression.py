@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,7 @@ from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_rows import NonFiniteError
+from snapml.solvers.least_squares import solve_least_squares
 from snapml.solvers.result import FitResult, overflow_error, start_from
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_set_descent import solve
@@ -180,6 +182,9 @@ def solve_path(
     """
     intercept = Intercept.FREE if has_intercept else Intercept.NONE
     problem = Problem(Squared(), intercept)
+    if all(penalty == _NONNEGATIVE for penalty in penalties):
+        result = _solve_nonnegative(dataset, rule, has_intercept, n_threads)
+        return [result] * len(penalties)
     if all(penalty.is_smooth for penalty in penalties):
         return _solve_smooth(problem, dataset, penalties, rule, communicator, n_threads)
     engine = CpuColumns(problem, dataset, n_threads=n_threads)
@@ -205,6 +210,50 @@ def _solve_smooth(
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
     settings = choice.Settings(n_threads=n_threads)
     return [choice.fit(one, dataset, communicator, rule, settings) for one in problems]
+
+
+_NONNEGATIVE = Penalty(0.0, 0.0, is_positive=True)
+
+
+def _solve_nonnegative(
+    dataset: Dataset, rule: StoppingRule, has_intercept: bool, n_threads: int | None
+) -> FitResult:
+    """Solve least squares with w >= 0 and no penalty, as `LinearRegression` does."""
+    weights = dataset.row_weights
+    if weights is None:
+        weights = np.full(dataset.matrix.shape[0], dataset.weight, dtype=dataset.matrix.dtype)
+    began = time.perf_counter()
+    result = solve_least_squares(
+        dataset.matrix,
+        dataset.labels.reshape(-1, 1),
+        weights,
+        has_intercept,
+        is_positive=True,
+        n_threads=n_threads,
+    )
+    gap, objective = float(result.gap[0]), float(result.objective[0])
+    if not (np.isfinite(result.coef).all() and math.isfinite(objective)):
+        raise overflow_error(dataset.labels.dtype)
+    entry = {"epoch": 1, "running_gap": gap, "gap": gap, "objective": objective}
+    is_met = rule.is_met(gap, objective) or gap <= rule.resolution * _squares(dataset, weights)
+    return FitResult(
+        coef=result.coef[0],
+        intercept=float(result.intercept[0]),
+        duals=None,
+        offset=0.0,
+        n_iter=1,
+        has_converged=is_met,
+        gap=gap,
+        objective=objective,
+        history=[{**entry, "time_s": time.perf_counter() - began}],
+        mean_stiffness=0.0,
+        description=result.description,
+    )
+
+
+def _squares(dataset: Dataset, weights: np.ndarray) -> float:
+    """Return the objective without coefficients, of whose rounding no gap is free."""
+    return 0.5 * float(weights.astype(np.float64) @ dataset.labels.astype(np.float64) ** 2)
 
 
 class ElasticNet(RegressorMixin, LinearEstimator):
@@ -342,8 +391,6 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         ------
         ValueError
             If parameters or data are not as described; the message says what came.
-        NotImplementedError
-            For ``alpha=0`` with ``positive=True``.
         """
         penalty = self._penalty()
         rule = self._stopping_rule(self.max_iter)
@@ -411,11 +458,6 @@ class ElasticNet(RegressorMixin, LinearEstimator):
             raise ValueError(f"l1_ratio: expected a number from 0 to 1, got {self.l1_ratio!r}")
         if self.selection not in ("cyclic", "random"):
             raise ValueError(f"selection: expected 'cyclic' or 'random', got {self.selection!r}")
-        if alpha == 0.0 and self.positive:
-            raise NotImplementedError(
-                "alpha=0 with positive=True: this version needs a penalty; "
-                "LinearRegression(positive=True) solves it"
-            )
         if alpha == 0.0:
             warnings.warn(
                 "alpha=0 is least squares without a penalty; LinearRegression is meant for it",
