@@ -27,7 +27,7 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_rows import NonFiniteError
 from snapml.solvers.least_squares import solve_least_squares
-from snapml.solvers.result import FitResult, overflow_error, start_from
+from snapml.solvers.result import FitResult, StartModel, overflow_error
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_set_descent import solve
 
@@ -147,7 +147,7 @@ def solve_path(
     *,
     has_intercept: bool,
     n_threads: int | None,
-    start: FitResult | None = None,
+    start: FitResult | StartModel | None = None,
 ) -> list[FitResult]:
     """Solve one problem after the other, each from the last one's model.
 
@@ -165,7 +165,7 @@ def solve_path(
         Whether b is fitted.
     n_threads : int or None
         Threads to use.
-    start : FitResult or None, default=None
+    start : FitResult, StartModel or None, default=None
         Model to start from.
 
     Returns
@@ -469,7 +469,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
     def _resolved(self, rule: StoppingRule, matrix: Matrix) -> StoppingRule:
         return replace(rule, resolution=8.0 * float(np.finfo(matrix.dtype).eps))
 
-    def _last_fit(self, target: int, n_targets: int) -> FitResult | None:
+    def _last_fit(self, target: int, n_targets: int) -> StartModel | None:
         """Return the model of the last fit as a start, None where there is none."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
@@ -477,7 +477,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         if coef.shape != (n_targets, self.n_features_in_) or not np.isfinite(coef).all():
             return None
         intercept = float(np.atleast_1d(self.intercept_)[target]) if self.fit_intercept else 0.0
-        return start_from(coef[target], intercept)
+        return StartModel(coef[target], intercept)
 
     def _store(self, results: list[FitResult], matrix: Matrix) -> None:
         """Keep the model and what is certain about it."""
