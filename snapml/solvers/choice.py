@@ -24,7 +24,7 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_engine import CpuEngine
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.result import FitResult, start_from
+from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.row_space import RowSpace
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
@@ -319,7 +319,7 @@ def _working_sets(
     begin = None
     if start.coef is not None:
         bias_column = problem.intercept_scaling
-        begin = start_from(start.coef[0, :-1], bias_column * start.coef[0, -1])
+        begin = StartModel(start.coef[0, :-1], bias_column * start.coef[0, -1])
     return working_set_descent.solve(engine, communicator, rule, begin)
 
 

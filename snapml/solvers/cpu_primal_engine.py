@@ -7,7 +7,7 @@ import numpy as np
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Intercept, Problem, Softmax
-from snapml.solvers.cpu_rows import NonFiniteError, as_array, native_rows
+from snapml.solvers.cpu_rows import as_array, inspect, native_rows
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuPrimalEngine"]
@@ -217,9 +217,7 @@ class CpuPrimalEngine:
     @property
     def total_weight(self) -> float:
         """Sum of the rows' weights."""
-        if self.dataset.row_weights is None:
-            return self.dataset.weight * self.n_rows
-        return float(self.dataset.row_weights.sum(dtype=np.float64))
+        return self.dataset.total_weight
 
     def row_weights(self, rows: np.ndarray) -> np.ndarray:
         """Return c_i of some rows, float64, broadcastable to (n_outputs, n_taken)."""
@@ -272,8 +270,7 @@ class CpuPrimalEngine:
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
-        if not _native.inspect_rows(self._pool, self._rows, None)[0]:
-            raise NonFiniteError("expected finite entries, got NaN or infinity")
+        inspect(self._rows, self._pool)
 
     def _make_targets(self, dataset: Dataset) -> _native.Targets:
         weights = dataset.row_weights

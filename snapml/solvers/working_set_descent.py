@@ -19,7 +19,7 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns, penalty_conjugate, penalty_value
 from snapml.solvers.cpu_quadratic import WorkingSet, working_set
 from snapml.solvers.quadratic_model import Model, feasible_scale
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
@@ -45,7 +45,7 @@ def solve(
     engine: CpuColumns,
     communicator: Communicator,
     rule: StoppingRule,
-    start: FitResult | None = None,
+    start: FitResult | StartModel | None = None,
 ) -> FitResult:
     """Minimise until the certified gap meets the rule or its reads of the data are used up.
 
@@ -57,7 +57,7 @@ def solve(
         The other shards.
     rule : StoppingRule
         Tolerance and most reads of the data.
-    start : FitResult or None, default=None
+    start : FitResult, StartModel or None, default=None
         Another fit to start from: its ``coef`` and ``intercept``.
 
     Returns
@@ -71,7 +71,10 @@ def solve(
 
 
 def _solve(
-    engine: CpuColumns, communicator: Communicator, rule: StoppingRule, start: FitResult | None
+    engine: CpuColumns,
+    communicator: Communicator,
+    rule: StoppingRule,
+    start: FitResult | StartModel | None,
 ) -> FitResult:
     state = State(engine, communicator, start)
     progress = Progress(rule, first_epoch=0)
@@ -132,7 +135,7 @@ class State:
     """The model, its margins, the loss's derivatives there, and the best bound so far."""
 
     def __init__(
-        self, engine: CpuColumns, communicator: Communicator, start: FitResult | None
+        self, engine: CpuColumns, communicator: Communicator, start: FitResult | StartModel | None
     ) -> None:
         self.engine = engine
         self.communicator = communicator
