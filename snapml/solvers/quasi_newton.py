@@ -13,12 +13,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from snapml.problems import Intercept, SmoothedHinge, Squared
+from snapml.problems import Intercept, SmoothedHinge, Softmax, Squared
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_rows import check_range
-from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
+from snapml.solvers.curvature import (
+    HOT_COLUMNS,
+    Curvature,
+    DenseCurvature,
+    HotCurvature,
+    make_curvature,
+)
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.newton_steps import NewtonSteps
 from snapml.solvers.primal_certificate import lower_bound
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.stopping import Progress, StoppingRule
@@ -87,6 +94,8 @@ def solve(
     progress = Progress(rule, first_epoch=0)
     with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
         coef = np.zeros((engine.n_outputs, engine.n_features + 1)) if start is None else start
+        if _suits_products(engine):
+            return _solve_by_products(engine, communicator, progress, coef)
         total = int(communicator.allreduce_sum(np.array([float(engine.n_rows)]))[0])
         wanted = _sample_rows(engine, total) if uses_sample else total
         is_sampled = wanted < total
@@ -107,6 +116,20 @@ def solve(
         n_iter=model.n_reads(descent),
         has_converged=progress.is_met,
         description=f"quasi-Newton, {model.description}, {engine.description}",
+    )
+
+
+def _solve_by_products(
+    engine: PrimalEngine, communicator: Communicator, progress: Progress, coef: np.ndarray
+) -> FitResult:
+    """Take Newton steps by conjugate gradients, from `coef`."""
+    steps, descent = NewtonSteps(engine, communicator), _Descent(engine, communicator, coef)
+    best = _descend(descent, steps, progress)
+    return replace(
+        _result(descent, best, progress.history),
+        n_iter=steps.n_reads(descent),
+        has_converged=progress.is_met,
+        description=f"{steps.description}, {engine.description}",
     )
 
 
@@ -152,6 +175,16 @@ def evaluate(
         has_converged=source.has_converged and rule.is_met(result.gap, result.objective),
         description=f"{source.description}, in the span of the rows",
     )
+
+
+def _suits_products(engine: PrimalEngine) -> bool:
+    """Return whether products with the Hessian do better than a block of it, factored.
+
+    A block is one for each class, and leaves out what couples the classes and most columns.
+    """
+    is_wide = engine.is_sparse and engine.n_features > HOT_COLUMNS
+    is_penalised = engine.problem.penalty.l2 > 0.0
+    return isinstance(engine.problem.loss, Softmax) and is_wide and is_penalised
 
 
 def _sample_rows(engine: PrimalEngine, total: int) -> int:
@@ -349,6 +382,10 @@ class _Sampled:
         """See how much of the squared decrement the last step but one left."""
         self._has_slowed = decrement > _STALE * before and math.isfinite(before)
 
+    def step(self, descent: _Descent, before: float) -> float:
+        """Move once; return the squared Newton decrement, 0 where nothing leads down."""
+        return _step(descent, self, before)
+
     def update(self, coef: np.ndarray | None = None) -> None:
         """Make the curvature at a point.
 
@@ -393,7 +430,7 @@ class _Sampled:
         return descent.coef
 
 
-def _descend(descent: _Descent, model: _Sampled, progress: Progress) -> _Best:
+def _descend(descent: _Descent, model: _Sampled | NewtonSteps, progress: Progress) -> _Best:
     """Iterate on all rows until the rule is met, its reads are used up, or nothing moves."""
     best = _Best()
     descent.begin()
@@ -411,7 +448,7 @@ def _descend(descent: _Descent, model: _Sampled, progress: Progress) -> _Best:
             break
         if descent.has_no_minimum:
             break
-        before, decrement = decrement, _step(descent, model, decrement)
+        before, decrement = decrement, model.step(descent, decrement)
         if decrement == 0.0 or (decrement >= before and decrement <= _SMALLEST * best.value):
             break
     return best
