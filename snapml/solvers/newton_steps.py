@@ -21,9 +21,9 @@ __all__ = ["NewtonSteps"]
 
 # Share of the gradient that a step may leave, in the preconditioner's norm: this or, near the
 # minimum, the root of the share that is left of the first gradient.
-_RESIDUAL = 0.25
+_RESIDUAL = 0.5
 _MOST_PRODUCTS = 50  # a step
-_GROWTH = 4.0  # of the trust region's radius over the length of the last step
+_GROWTH = 2.0  # of the trust region's radius over the length of the last step
 
 
 class Point(Protocol):
