@@ -18,14 +18,21 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_rows import as_array
 from snapml.solvers.engine import PrimalEngine
 
-__all__ = ["Curvature", "DenseCurvature", "HotCurvature", "make_curvature"]
+__all__ = [
+    "HOT_COLUMNS",
+    "Curvature",
+    "DenseCurvature",
+    "DiagonalCurvature",
+    "HotCurvature",
+    "make_curvature",
+]
 
 # Up to here the Hessians of all pairs of classes are formed, beyond only those of each class.
 _MOST_JOINT_COLUMNS = 1200
 # Up to here a Gram matrix in float64 costs less than what it saves.
 _MOST_WIDE_COLUMNS = 256
 # The hot block of wide data, and how many columns make dense data wide.
-_HOT_COLUMNS = 512
+HOT_COLUMNS = 512
 _MOST_DENSE_COLUMNS = 4096
 # Rows are scaled in pieces of this many entries, which stay in cache.
 _CHUNK_ENTRIES = 100_000
@@ -55,7 +62,7 @@ def make_curvature(
     Curvature
         For gradients of the engine's problem.
     """
-    most_columns = _HOT_COLUMNS if engine.is_sparse else _MOST_DENSE_COLUMNS
+    most_columns = HOT_COLUMNS if engine.is_sparse else _MOST_DENSE_COLUMNS
     if engine.n_features > most_columns:
         return HotCurvature(engine, communicator)
     return DenseCurvature(engine, communicator)
@@ -280,7 +287,7 @@ class HotCurvature:
         squares.data **= 2
         diagonals = communicator.allreduce_sum(np.asarray((squares.T @ curvatures.T).T))
         total = diagonals.sum(axis=0)
-        self._hot = np.sort(np.argpartition(-total, _HOT_COLUMNS)[:_HOT_COLUMNS])
+        self._hot = np.sort(np.argpartition(-total, HOT_COLUMNS)[:HOT_COLUMNS])
         hot = self._rows[:, self._hot]
         self._diagonals = 2.0 * diagonals + l2  # rare columns' curvature varies most
         floor = self._diagonals.max() * 1e-12
@@ -328,6 +335,45 @@ class HotCurvature:
         block[:-1, -1] = block[-1, :-1]
         block[-1, -1] = self._bias_column * self._bias_column * weights.sum()
         return communicator.allreduce_sum(block)
+
+
+class DiagonalCurvature:
+    """The Hessian's diagonal alone: a preconditioner for very many columns."""
+
+    def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
+        squares = csr_matrix(as_array(engine.dataset), dtype=np.float64, copy=True)
+        squares.data **= 2
+        self._squares = squares.T.tocsr()  # runs along the columns that it adds up
+        self.update(engine, communicator)
+
+    def update(self, engine: PrimalEngine, communicator: Communicator) -> None:
+        """Form the diagonal at the engine's present point.
+
+        Parameters
+        ----------
+        engine : PrimalEngine
+            The engine the curvature was made from.
+        communicator : Communicator
+            Adds up over the shards.
+        """
+        weights = engine.curvatures()
+        if isinstance(engine.problem.loss, Softmax):
+            weights = engine.row_weights(np.arange(engine.n_rows)) * weights * (1.0 - weights)
+        diagonal = np.empty((engine.n_outputs, engine.n_features + 1))
+        diagonal[:, :-1] = (self._squares @ weights.T).T
+        diagonal[:, -1] = engine.bias_column**2 * weights.sum(axis=1)
+        diagonal = communicator.allreduce_sum(diagonal)
+        is_penalised = engine.problem.intercept is Intercept.PENALISED
+        diagonal[:, : None if is_penalised else -1] += engine.problem.penalty.l2
+        self._diagonal = np.where(diagonal > 0.0, diagonal, 1.0)  # no intercept: a column of zeros
+
+    def solve(self, gradient: np.ndarray) -> np.ndarray:
+        """Return the inverse diagonal times a gradient."""
+        return np.asarray(gradient / self._diagonal)
+
+    def product(self, step: np.ndarray) -> np.ndarray:
+        """Return the diagonal times a step."""
+        return np.asarray(step * self._diagonal)
 
 
 def _dense(rows: np.ndarray | csr_matrix) -> np.ndarray:
