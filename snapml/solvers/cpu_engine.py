@@ -11,7 +11,8 @@ from snapml import _native
 from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.cpu_rows import NonFiniteError, check_range, native_rows
+from snapml.solvers.cpu_rows import native_rows
+from snapml.solvers.range_checks import NonFiniteError, check_range
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuEngine", "check_rows"]
