@@ -25,8 +25,8 @@ from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
-from snapml.solvers.cpu_rows import NonFiniteError
 from snapml.solvers.least_squares import solve_least_squares
+from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, StartModel, overflow_error
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_set_descent import solve

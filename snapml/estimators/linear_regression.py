@@ -16,8 +16,8 @@ from snapml._validation import (
 )
 from snapml.data import CompressedMatrix, Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing
-from snapml.solvers.cpu_rows import NonFiniteError
 from snapml.solvers.least_squares import LeastSquaresResult, solve_least_squares
+from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import overflow_error
 
 __all__ = ["LinearRegression", "LinearRegressor", "least_squares_fit"]

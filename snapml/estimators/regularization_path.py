@@ -35,7 +35,8 @@ from snapml.estimators.coordinate_regression import (
 from snapml.problems import Intercept, Problem, Squared
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.cpu_columns import CpuColumns
-from snapml.solvers.cpu_rows import NonFiniteError, margins
+from snapml.solvers.cpu_rows import margins
+from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import StoppingRule
 

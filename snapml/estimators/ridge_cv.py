@@ -25,8 +25,8 @@ from snapml.data import Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
 from snapml.estimators.ridge import Ridge, RidgeClassifier, RidgeLabels
-from snapml.solvers.cpu_rows import NonFiniteError
 from snapml.solvers.leave_one_out import LeaveOneOut
+from snapml.solvers.range_checks import NonFiniteError
 
 __all__ = ["RidgeCV", "RidgeClassifierCV"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from snapml.problems.losses import Loss
+from snapml.problems.losses import Loss, Softmax
 
 __all__ = ["Intercept", "Penalty", "Problem"]
 
@@ -62,3 +62,16 @@ class Problem:
     intercept: Intercept = Intercept.NONE
     intercept_scaling: float = 1.0
     penalty: Penalty = Penalty()
+
+    @property
+    def bias_column(self) -> float:
+        """Value of the intercept's column where it is not chosen freely; 0 without an intercept."""
+        if self.intercept is Intercept.PENALISED:
+            return self.intercept_scaling
+        return 1.0 if self.intercept is Intercept.FREE else 0.0
+
+    def n_outputs(self, labels_shape: tuple[int, ...]) -> int:
+        """Return how many margins a row has: one for each row of the labels, or for each class."""
+        if isinstance(self.loss, Softmax):
+            return self.loss.n_classes
+        return labels_shape[0] if len(labels_shape) == 2 else 1

@@ -12,7 +12,8 @@ import numpy as np
 
 from snapml import _native
 from snapml.problems import Intercept
-from snapml.solvers.cpu_columns import CpuColumns, penalty_value
+from snapml.solvers.cpu_columns import CpuColumns
+from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.quadratic_model import Model, model_gap
 from snapml.solvers.result import overflow_error
 

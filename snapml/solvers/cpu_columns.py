@@ -8,11 +8,11 @@ import numpy as np
 
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
-from snapml.problems import Intercept, Penalty, Problem
+from snapml.problems import Intercept, Problem
 from snapml.solvers.cpu_rows import inspect, native_rows, without_duplicates
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["CpuColumns", "penalty_conjugate", "penalty_value"]
+__all__ = ["CpuColumns"]
 
 
 class CpuColumns:
@@ -246,42 +246,6 @@ class CpuColumns:
         columns = matrix.indices[stored]
         values = np.ones(len(columns)) if matrix.values is None else matrix.values[stored]
         return columns, values.astype(np.float64)
-
-
-def penalty_value(penalty: Penalty, coef: np.ndarray) -> float:
-    """Return R(coef).
-
-    Parameters
-    ----------
-    penalty : Penalty
-        The penalty R.
-    coef : ndarray, float64
-        Coefficients.
-
-    Returns
-    -------
-    float
-        Infinity where a coefficient is forbidden.
-    """
-    return float(_native.elastic_net_value(coef, penalty.l1, penalty.l2, penalty.is_positive))
-
-
-def penalty_conjugate(penalty: Penalty, vector: np.ndarray) -> float:
-    """Return R*(vector).
-
-    Parameters
-    ----------
-    penalty : Penalty
-        The penalty R.
-    vector : ndarray, float64
-        X^T beta.
-
-    Returns
-    -------
-    float
-        Infinity where vector is not feasible.
-    """
-    return float(_native.elastic_net_conjugate(vector, penalty.l1, penalty.l2, penalty.is_positive))
 
 
 def _checked_rows(matrix: Matrix, pool: _native.ThreadPool) -> tuple[Matrix, _native.Rows]:

@@ -10,7 +10,8 @@ from snapml import _native
 from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.cpu_rows import check_range, inspect, native_rows, without_duplicates
+from snapml.solvers.cpu_rows import inspect, native_rows, without_duplicates
+from snapml.solvers.range_checks import check_range
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuEngine", "check_rows"]

@@ -7,7 +7,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from snapml import _native
 from snapml.problems import Penalty
-from snapml.solvers.cpu_columns import penalty_value
+from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.quadratic_model import Model, model_gap
 from snapml.solvers.result import overflow_error
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset
-from snapml.problems import Intercept, Problem, Softmax
+from snapml.problems import Problem, Softmax
+from snapml.solvers.cpu_formulas import loss_quantity
 from snapml.solvers.cpu_rows import as_array, inspect, native_rows
+from snapml.solvers.row_sample import sampled_rows
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuPrimalEngine"]
@@ -36,6 +42,9 @@ class CpuPrimalEngine:
         If indices or offsets lead outside the matrix, or class numbers outside the classes.
     """
 
+    xp: Any = np
+    block_entries = 100_000  # they stay in cache
+
     def __init__(
         self,
         problem: Problem,
@@ -48,12 +57,10 @@ class CpuPrimalEngine:
         self.dataset = dataset
         self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
         self.n_rows, self.n_features = dataset.matrix.shape
-        is_softmax = isinstance(problem.loss, Softmax)
-        if is_softmax:
-            self.n_outputs = problem.loss.n_classes  # type: ignore[attr-defined]
-        else:
-            self.n_outputs = len(dataset.labels) if dataset.labels.ndim == 2 else 1
-        self.bias_column = _bias_column(problem)
+        self.dtype, self.n_stored = dataset.matrix.dtype, dataset.matrix.n_stored
+        self.n_outputs = problem.n_outputs(dataset.labels.shape)
+        self.is_single = self.n_outputs == 1 and dataset.labels.ndim == 1
+        self.bias_column = problem.bias_column
         self.seed = seed
         self.rows_per_row = 1.0
         self._pool = _native.ThreadPool(self.n_threads)
@@ -66,6 +73,10 @@ class CpuPrimalEngine:
     def description(self) -> str:
         """Number of threads."""
         return f"{self.n_threads} thread{'s' if self.n_threads > 1 else ''}"
+
+    @functools.cached_property
+    def _array(self) -> np.ndarray | csr_matrix:
+        return as_array(self.dataset)
 
     @property
     def margins(self) -> np.ndarray:
@@ -192,35 +203,20 @@ class CpuPrimalEngine:
         """Return l'(z_i) of separate outputs at the present point, for a few rows."""
         z = self._margins[:, rows]
         labels = np.broadcast_to(self.dataset.labels[..., rows], z.shape)
-        return self.loss_quantity("gradient", z, labels)
+        return loss_quantity(self.problem.loss, "gradient", z, labels)
 
-    def loss_quantity(self, quantity: str, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Evaluate a function of the core's loss for a few numbers.
-
-        Parameters
-        ----------
-        quantity : str
-            Name of the function in ``snapml/core/include/snapml/losses.hpp``.
-        x, labels : ndarray of one shape
-            Its arguments.
-
-        Returns
-        -------
-        ndarray
-            Of that shape, float64.
-        """
-        name = self.problem.loss.core_name
-        pairs = zip(x.ravel().tolist(), labels.ravel().tolist(), strict=True)
-        values = [_native.core_loss(name, quantity, a, y, True) for a, y in pairs]
-        return np.array(values).reshape(x.shape)
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return y_i of a few rows; the last axis is theirs."""
+        return self.dataset.labels[..., rows]
 
     @property
     def total_weight(self) -> float:
         """Sum of the rows' weights."""
         return self.dataset.total_weight
 
-    def row_weights(self, rows: np.ndarray) -> np.ndarray:
-        """Return c_i of some rows, float64, broadcastable to (n_outputs, n_taken)."""
+    def row_weights(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return c_i of some rows or of all, float64, broadcastable to (n_outputs, n_taken)."""
+        rows = np.arange(self.n_rows) if rows is None else rows
         if self.dataset.row_weights is None:
             return np.full(len(rows), self.dataset.weight)
         return np.asarray(self.dataset.row_weights[..., rows], dtype=np.float64)
@@ -243,6 +239,23 @@ class CpuPrimalEngine:
         taken = as_array(self.dataset.take(rows, 1.0))
         return np.asarray((taken.T.astype(np.float64) @ factors.T).T)
 
+    def dense_rows(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Return the rows of a slice or of an index array as a dense array."""
+        taken = self._array[rows]
+        return taken.toarray() if isinstance(taken, csr_matrix) else taken
+
+    def host_rows(self) -> np.ndarray | csr_matrix:
+        """Return all rows as an ndarray or SciPy's CSR matrix."""
+        return self._array
+
+    def to_rows(self, array: np.ndarray) -> np.ndarray:
+        """Return `array`: the rows are on the host."""
+        return array
+
+    def to_host(self, array: np.ndarray) -> np.ndarray:
+        """Return `array`: the rows are on the host."""
+        return array
+
     def sample(self, n_rows: int) -> CpuPrimalEngine:
         """Return an engine on a copy of randomly chosen rows that stand for all.
 
@@ -256,12 +269,7 @@ class CpuPrimalEngine:
         CpuPrimalEngine
             With the same problem; the rows' weights make up for those left out.
         """
-        n_blocks = -(-n_rows // _SAMPLE_BLOCK)
-        all_blocks = -(-self.n_rows // _SAMPLE_BLOCK)
-        rng = np.random.default_rng(self.seed)
-        blocks = np.sort(rng.choice(all_blocks, size=min(n_blocks, all_blocks), replace=False))
-        rows = (blocks[:, None] * _SAMPLE_BLOCK + np.arange(_SAMPLE_BLOCK)).ravel()
-        rows = rows[rows < self.n_rows]
+        rows = sampled_rows(self.n_rows, n_rows, self.seed)
         rows_per_row = self.n_rows / max(1, len(rows))
         dataset = self.dataset.take(rows, rows_per_row)
         sampled = CpuPrimalEngine(self.problem, dataset, n_threads=self.n_threads, seed=self.seed)
@@ -282,14 +290,3 @@ class CpuPrimalEngine:
             isinstance(self.problem.loss, Softmax),
             self.bias_column,
         )
-
-
-# Rows lie side by side in memory: a few neighbours together cost one random access.
-_SAMPLE_BLOCK = 8
-
-
-def _bias_column(problem: Problem) -> float:
-    """Return the value of the intercept's column, 0 without an intercept."""
-    if problem.intercept is Intercept.PENALISED:
-        return problem.intercept_scaling
-    return 1.0 if problem.intercept is Intercept.FREE else 0.0

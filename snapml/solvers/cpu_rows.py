@@ -10,47 +10,12 @@ from scipy.sparse import csr_matrix
 
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = [
-    "NonFiniteError",
-    "RowFacts",
-    "as_array",
-    "check_range",
-    "inspect",
-    "margins",
-    "native_rows",
-    "without_duplicates",
-]
+__all__ = ["RowFacts", "as_array", "inspect", "margins", "native_rows", "without_duplicates"]
 
 _logger = logging.getLogger("snapml")
-
-
-class NonFiniteError(ValueError):
-    """The matrix holds NaN or infinity."""
-
-
-def check_range(norm_sq_sum: float, dtype: np.dtype) -> None:
-    """Refuse rows so long, or so heavy, that a step would overflow.
-
-    Parameters
-    ----------
-    norm_sq_sum : float
-        Sum of the rows' squared norms, or of those times their weights.
-    dtype : numpy dtype
-        Of the data.
-
-    Raises
-    ------
-    ValueError
-        If the sum is too large for the dtype.
-    """
-    largest = float(np.finfo(dtype).max)
-    if not norm_sq_sum < largest / 1e3:  # room for the factors of a step
-        raise ValueError(
-            f"expected squared norms of the rows, alone and times C, that add up to much less than "
-            f"{largest:.2g} in {dtype}, got {norm_sq_sum:.2g}; scale the columns"
-        )
 
 
 def native_rows(matrix: Matrix, pool: _native.ThreadPool) -> _native.Rows:

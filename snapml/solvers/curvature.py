@@ -7,16 +7,16 @@ columns and its diagonal elsewhere (docs/algorithms.md, section 8).
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.sparse import csr_matrix
 
-from snapml.problems import Intercept, Problem, Softmax
+from snapml.problems import Intercept, Softmax
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_rows import as_array
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.factor import DeviceFactor, Factor, make_factor
+from snapml.solvers.scaled_rows import ScaledRows
 
 __all__ = [
     "HOT_COLUMNS",
@@ -29,13 +29,9 @@ __all__ = [
 
 # Up to here the Hessians of all pairs of classes are formed, beyond only those of each class.
 _MOST_JOINT_COLUMNS = 1200
-# Up to here a Gram matrix in float64 costs less than what it saves.
-_MOST_WIDE_COLUMNS = 256
 # The hot block of wide data, and how many columns make dense data wide.
 HOT_COLUMNS = 512
 _MOST_DENSE_COLUMNS = 4096
-# Rows are scaled in pieces of this many entries, which stay in cache.
-_CHUNK_ENTRIES = 100_000
 
 
 class Curvature(Protocol):
@@ -79,10 +75,8 @@ class DenseCurvature:
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
         self._problem = engine.problem
         self._bias_column = engine.bias_column
-        self._rows = as_array(engine.dataset)
-        self._mean, self._scale = _moments(self._rows, engine.problem, communicator)
-        is_wide = self._rows.dtype == np.float64 or engine.n_features <= _MOST_WIDE_COLUMNS
-        self._dtype = np.dtype(np.float64 if is_wide else np.float32)
+        self._rows = ScaledRows(engine, communicator)
+        self._mean, self._scale = self._rows.mean, self._rows.scale
         self._ridge = self._scaled_penalty(engine)
         own = np.array([1.0, engine.rows_per_row]) * engine.n_rows
         n_rows, n_meant = communicator.allreduce_sum(own)
@@ -104,14 +98,17 @@ class DenseCurvature:
             hessians = self._softmax_hessians(engine)
         else:
             hessians = self._separate_hessians(engine, communicator)
-        self._factors = []
+        self._factors: list[Factor | DeviceFactor] = []
         for hessian in hessians:
-            hessian = communicator.allreduce_sum(hessian)
+            if communicator.size > 1:
+                hessian = communicator.allreduce_sum(engine.to_host(hessian))
+                hessian = engine.to_rows(hessian)
             repeats = len(hessian) // len(self._ridge)
+            diagonal = hessian.reshape(-1)[:: len(hessian) + 1]
             # Few rows see too little curvature in some directions: steps there would be too long.
-            hessian[np.diag_indices_from(hessian)] *= 1.0 + self._shrinkage
-            hessian[np.diag_indices_from(hessian)] += np.tile(self._ridge, repeats)
-            self._factors.append(_Factor(hessian, self._problem.penalty.l2 > 0.0))
+            diagonal *= 1.0 + self._shrinkage
+            diagonal += engine.to_rows(np.tile(self._ridge, repeats))
+            self._factors.append(make_factor(engine, hessian, self._problem.penalty.l2 > 0.0))
 
     def solve(self, gradient: np.ndarray) -> np.ndarray:
         """Return the Hessian's inverse times a gradient.
@@ -173,89 +170,30 @@ class DenseCurvature:
             ridge[-1] = l2 if self._bias_column else 1.0  # no intercept: a column of zeros
         return ridge
 
-    def _gram(self, weights: np.ndarray) -> np.ndarray:
-        """Return A^T diag(weights) A in float64 for the scaled columns A and weights >= 0."""
-        size = len(self._mean) + 1
-        gram = np.zeros((size, size))
-        rows = np.flatnonzero(weights)
-        is_whole = len(rows) > 0.7 * len(weights)  # gathering rows costs a copy of them
-        count = len(weights) if is_whole else len(rows)
-        step = max(_CHUNK_ENTRIES // size, 2 * size)
-        buffer = np.empty((min(step, count), size), dtype=self._dtype)
-        for first in range(0, count, step):
-            part = slice(first, first + step) if is_whole else rows[first : first + step]
-            root = np.sqrt(weights[part]).astype(self._dtype)[:, None]
-            columns = buffer[: len(root)]
-            np.subtract(_dense(self._rows[part]), self._mean, out=columns[:, :-1], casting="unsafe")
-            columns[:, :-1] /= self._scale.astype(self._dtype)
-            columns[:, -1] = self._bias_column
-            columns *= root
-            gram += columns.T @ columns
-        return gram
-
-    def _separate_hessians(
-        self, engine: PrimalEngine, communicator: Communicator
-    ) -> list[np.ndarray]:
+    def _separate_hessians(self, engine: PrimalEngine, communicator: Communicator) -> list[Any]:
         """Return one Hessian an output, or one for all outputs where theirs are the same."""
         curvatures = engine.curvatures()
         n_different = np.array([float((curvatures != curvatures[0]).any())])
         if communicator.allreduce_sum(n_different)[0] == 0.0:
             curvatures = curvatures[:1]
-        return [self._gram(weights) for weights in curvatures]
+        return [self._rows.gram(weights) for weights in curvatures]
 
-    def _softmax_hessians(self, engine: PrimalEngine) -> list[np.ndarray]:
-        weights = engine.row_weights(np.arange(engine.n_rows))
+    def _softmax_hessians(self, engine: PrimalEngine) -> list[Any]:
+        weights = engine.row_weights()
         p = engine.curvatures()
         n_classes, size = len(p), len(self._mean) + 1
         if n_classes * size > _MOST_JOINT_COLUMNS:
-            return [self._gram(weights * q * (1.0 - q)) for q in p]
-        joint = np.empty((n_classes, size, n_classes, size))
+            return [self._rows.gram(weights * q * (1.0 - q)) for q in p]
+        joint = engine.xp.empty((n_classes, size, n_classes, size), np.float64)
         for k in range(n_classes):
-            joint[k, :, k] = self._gram(weights * p[k] * (1.0 - p[k]))
+            joint[k, :, k] = self._rows.gram(weights * p[k] * (1.0 - p[k]))
             for j in range(k):
-                joint[k, :, j] = -self._gram(weights * p[k] * p[j])
+                joint[k, :, j] = -self._rows.gram(weights * p[k] * p[j])
                 joint[j, :, k] = joint[k, :, j]
         # All intercepts moved alike change nothing: any curvature in that direction will do.
         bias = joint[:, -1, :, -1]
-        bias += np.trace(bias) / n_classes**2
+        bias += bias.trace() / n_classes**2
         return [joint.reshape(n_classes * size, n_classes * size)]
-
-
-class _Factor:
-    """A positive semidefinite matrix, factored; its null space, if any, is left alone."""
-
-    def __init__(self, matrix: np.ndarray, is_penalised: bool) -> None:
-        self.size = len(matrix)
-        self.null_space: np.ndarray | None = None
-        diagonal = np.sqrt(np.maximum(matrix.diagonal(), np.finfo(np.float64).tiny))
-        self._diagonal = np.where(matrix.diagonal() > 0.0, diagonal, 1.0)
-        scaled = matrix / self._diagonal[:, None] / self._diagonal
-        self._cholesky = None
-        try:
-            factor = cho_factor(scaled, lower=True, check_finite=False)
-            # The pivots tell how close to singular a matrix with unit diagonal is.
-            if is_penalised or factor[0].diagonal().min() > 1e-6:
-                self._cholesky = factor
-                return
-        except LinAlgError:
-            pass  # semidefinite to working precision: eigenvalues tell what is there
-        values, vectors = eigh(matrix, check_finite=False)
-        floor = values[-1] * self.size * np.finfo(np.float64).eps * 16.0
-        is_null = values <= floor
-        self._vectors = vectors[:, ~is_null]
-        self._values = values[~is_null]
-        self.null_space = vectors[:, is_null] if is_null.any() else None
-
-    def solve(self, vector: np.ndarray) -> np.ndarray:
-        """Return the (pseudo-)inverse times a vector or columns of vectors."""
-        if self._cholesky is None:
-            projected = self._vectors.T @ vector
-            values = self._values if vector.ndim == 1 else self._values[:, None]
-            return np.asarray(self._vectors @ (projected / values))
-        diagonal = self._diagonal if vector.ndim == 1 else self._diagonal[:, None]
-        return np.asarray(
-            cho_solve(self._cholesky, vector / diagonal, check_finite=False) / diagonal
-        )
 
 
 class HotCurvature:
@@ -264,8 +202,9 @@ class HotCurvature:
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
         self._problem = engine.problem
         self._bias_column = engine.bias_column
-        rows = as_array(engine.dataset)
-        self._rows = csr_matrix(rows.astype(np.float64))
+        # On the host whatever the device: a few thousand sparse rows, whose squares and block are
+        # quickly formed there, against kernels of their own.
+        self._rows = csr_matrix(engine.host_rows().astype(np.float64))
         self.update(engine, communicator)
 
     def update(self, engine: PrimalEngine, communicator: Communicator) -> None:
@@ -279,9 +218,9 @@ class HotCurvature:
             Adds up over the shards.
         """
         l2 = self._problem.penalty.l2
-        curvatures = engine.curvatures()
+        curvatures = engine.to_host(engine.curvatures())
         if isinstance(self._problem.loss, Softmax):
-            weights = engine.row_weights(np.arange(engine.n_rows))
+            weights = engine.to_host(engine.row_weights())
             curvatures = weights * curvatures * (1.0 - curvatures)
         squares = self._rows.copy()
         squares.data **= 2
@@ -301,7 +240,7 @@ class HotCurvature:
             else:
                 ridge[-1] = 0.0
             block[np.diag_indices_from(block)] += ridge
-            self._factors.append(_Factor(block, l2 > 0.0))
+            self._factors.append(Factor(block, l2 > 0.0))
 
     def solve(self, gradient: np.ndarray) -> np.ndarray:
         """Return the approximate Hessian's inverse times a gradient.
@@ -341,7 +280,7 @@ class DiagonalCurvature:
     """The Hessian's diagonal alone: a preconditioner for very many columns."""
 
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
-        squares = csr_matrix(as_array(engine.dataset), dtype=np.float64, copy=True)
+        squares = csr_matrix(engine.host_rows(), dtype=np.float64, copy=True)
         squares.data **= 2
         self._squares = squares.T.tocsr()  # runs along the columns that it adds up
         self.update(engine, communicator)
@@ -374,32 +313,3 @@ class DiagonalCurvature:
     def product(self, step: np.ndarray) -> np.ndarray:
         """Return the diagonal times a step."""
         return np.asarray(step * self._diagonal)
-
-
-def _dense(rows: np.ndarray | csr_matrix) -> np.ndarray:
-    return rows.toarray() if isinstance(rows, csr_matrix) else rows
-
-
-def _moments(
-    rows: np.ndarray | csr_matrix, problem: Problem, communicator: Communicator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return means (zero where columns must not be centred) and scales of the columns."""
-    n_rows, n_features = rows.shape
-    step = max(1, _CHUNK_ENTRIES // max(1, n_features))
-    chunks = [slice(first, first + step) for first in range(0, n_rows, step)]
-    totals, squares = np.zeros(n_features + 1), np.zeros(n_features)
-    with np.errstate(all="ignore"):  # what is not finite is found by the pass that follows
-        for chunk in chunks:
-            totals[:-1] += _dense(rows[chunk]).sum(axis=0, dtype=np.float64)
-        totals[-1] = n_rows
-        totals = communicator.allreduce_sum(totals)
-        count = max(1.0, float(totals[-1]))
-        is_centred = problem.intercept is Intercept.FREE
-        mean = totals[:-1] / count if is_centred else np.zeros(n_features)
-        for chunk in chunks:
-            centred = _dense(rows[chunk]) - mean
-            squares += np.einsum("ij,ij->j", centred, centred)
-        scale = np.sqrt(communicator.allreduce_sum(squares) / count)
-    # A constant column differs from its mean by the rounding of the mean alone.
-    is_constant = ~(scale > 1e-14 * np.abs(mean)) | ~np.isfinite(scale)
-    return mean, np.where(is_constant, 1.0, scale)

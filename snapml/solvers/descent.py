@@ -10,9 +10,9 @@ import numpy as np
 
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_rows import check_range
 from snapml.solvers.curvature import Curvature
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import overflow_error
 
 __all__ = ["Descent"]
@@ -48,16 +48,15 @@ class Descent:
         self.loss, self.loss_gradient, self.stiffness = self._pass(self.coef, True)
         self.value, self.gradient = self._with_penalty(self.coef, self.loss, self.loss_gradient)
         engine = self.engine
-        own = [engine.total_weight, float(engine.n_rows), float(engine.dataset.matrix.n_stored)]
+        own = [engine.total_weight, float(engine.n_rows), float(engine.n_stored)]
         total_weight, n_rows, n_stored = self.communicator.allreduce_sum(np.array(own)).tolist()
         self.total_weight, self.n_rows, self.n_stored = total_weight, int(n_rows), int(n_stored)
         is_finite = math.isfinite(self.value) and np.isfinite(self.gradient).all()
         if not (is_finite and math.isfinite(self.stiffness)):
             engine.check_finite()
-        dtype = engine.dataset.matrix.dtype
-        check_range(self.stiffness, dtype)
+        check_range(self.stiffness, engine.dtype)
         if not is_finite:
-            raise overflow_error(dtype)
+            raise overflow_error(engine.dtype)
         self.engine.accept()
 
     def direction(self, curvature: Curvature) -> np.ndarray:

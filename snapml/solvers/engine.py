@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from snapml.data import Dataset
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 
@@ -81,17 +80,27 @@ class PrimalEngine(Protocol):
     """
 
     problem: Problem
-    dataset: Dataset
+    dtype: np.dtype
     n_rows: int
     n_features: int
+    n_stored: int
     n_outputs: int
     n_threads: int
+
+    is_single: bool
+    """Whether labels and model are those of one output, without an axis for outputs."""
 
     bias_column: float
     """Value of the intercept's constant column; 0 without an intercept."""
 
     rows_per_row: float
     """How many rows each row of this engine stands for: above 1 in a sample."""
+
+    xp: Any
+    """The array module of what stays where the rows are: ``numpy``, or what has its functions."""
+
+    block_entries: int
+    """Entries of a dense copy of some rows that is large enough, and no burden on memory."""
 
     @property
     def description(self) -> str:
@@ -115,24 +124,39 @@ class PrimalEngine(Protocol):
     def hessian_product(self, direction: np.ndarray) -> np.ndarray:
         """Return the loss's Hessian at the present point times `direction`, by one read."""
 
-    def curvatures(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return c_i l''(z_i) at the present point, or the softmax's probabilities."""
+    def curvatures(self, rows: np.ndarray | None = None) -> Any:
+        """Return c_i l''(z_i) at the present point, or the softmax's probabilities.
+
+        Those of a few rows come to the host, those of all stay where the rows are.
+        """
 
     def gradients(self, rows: np.ndarray) -> np.ndarray:
         """Return l'(z_i) of a few rows at the present point."""
 
-    def loss_quantity(self, quantity: str, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Evaluate a function of the core's loss for a few numbers."""
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return y_i of a few rows; the last axis is theirs."""
 
     @property
     def total_weight(self) -> float:
         """Sum of c_i."""
 
-    def row_weights(self, rows: np.ndarray) -> np.ndarray:
-        """Return c_i of some rows."""
+    def row_weights(self, rows: np.ndarray | None = None) -> Any:
+        """Return c_i of a few rows on the host, or of all where the rows are."""
 
     def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Return the sums of a few rows times factors, one sum an output."""
+
+    def dense_rows(self, rows: Any) -> Any:
+        """Return the rows of a slice or of an index array of `xp` as a dense array of `xp`."""
+
+    def host_rows(self) -> Any:
+        """Return all rows on the host, as an ndarray or SciPy's CSR matrix."""
+
+    def to_rows(self, array: np.ndarray) -> Any:
+        """Return an array of the host where the rows are."""
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """Return an array of `xp` on the host."""
 
     def sample(self, n_rows: int) -> Any:
         """Return an engine on a copy of randomly chosen rows that stand for all."""

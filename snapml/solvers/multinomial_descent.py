@@ -18,7 +18,8 @@ from snapml.data import Dataset
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_columns import CpuColumns, penalty_value
+from snapml.solvers.cpu_columns import CpuColumns
+from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.primal_certificate import constrained_lower_bound
 from snapml.solvers.result import FitResult

@@ -13,7 +13,7 @@ import numpy as np
 
 from snapml.problems import Intercept, Softmax
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_columns import penalty_conjugate
+from snapml.solvers.cpu_formulas import loss_quantity, penalty_conjugate
 from snapml.solvers.engine import PrimalEngine
 
 __all__ = ["constrained_lower_bound", "lower_bound"]
@@ -178,13 +178,14 @@ def _terms_change(engine: PrimalEngine, rows: np.ndarray, shift: np.ndarray) -> 
     weights = np.broadcast_to(engine.row_weights(rows), shift.shape)
     is_moved = (shift != 0.0) & (weights > 0.0)
     relative = np.where(is_moved, shift / np.where(weights > 0.0, weights, 1.0), 0.0)
-    if isinstance(engine.problem.loss, Softmax):
+    loss = engine.problem.loss
+    if isinstance(loss, Softmax):
         p = engine.curvatures(rows)
-        after = engine.loss_quantity("conjugate_entry", p - relative, p)
-        before = engine.loss_quantity("conjugate_entry", p, p)
+        after = loss_quantity(loss, "conjugate_entry", p - relative, p)
+        before = loss_quantity(loss, "conjugate_entry", p, p)
     else:
         slopes = engine.gradients(rows)
-        labels = np.broadcast_to(engine.dataset.labels[..., rows], slopes.shape)
-        after = engine.loss_quantity("conjugate", slopes - relative, labels)
-        before = engine.loss_quantity("conjugate", slopes, labels)
+        labels = np.broadcast_to(engine.labels(rows), slopes.shape)
+        after = loss_quantity(loss, "conjugate", slopes - relative, labels)
+        before = loss_quantity(loss, "conjugate", slopes, labels)
     return float(np.sum(np.where(is_moved, weights * (before - after), 0.0)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from snapml.problems import Penalty
-from snapml.solvers.cpu_columns import penalty_conjugate, penalty_value
+from snapml.solvers.cpu_formulas import penalty_conjugate, penalty_value
 
 __all__ = ["Model", "feasible_scale", "model_gap"]
 

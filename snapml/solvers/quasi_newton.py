@@ -245,8 +245,7 @@ def _result(descent: Descent, best: _Best, history: list[dict[str, float]]) -> F
     is large it says nothing: the rounded model is then evaluated by one more read.
     """
     engine = descent.engine
-    dtype = engine.dataset.matrix.dtype
-    coef = best.coef.astype(dtype)
+    coef = best.coef.astype(engine.dtype)
     rounding = coef.astype(np.float64) - best.coef
     stiffness = descent.stiffness + engine.bias_column * engine.bias_column * descent.total_weight
     largest = _max_curvature(engine) * stiffness + engine.problem.penalty.l2
@@ -256,11 +255,10 @@ def _result(descent: Descent, best: _Best, history: list[dict[str, float]]) -> F
     if loss_of_rounding > _VISIBLE_ROUNDING * abs(best.value):
         exact = descent.value_at(coef) - best.value
         loss_of_rounding = exact if math.isfinite(exact) else loss_of_rounding
-    is_single = engine.n_outputs == 1 and engine.dataset.labels.ndim == 1
     intercept = engine.bias_column * coef[:, -1].astype(np.float64)
     return FitResult(
-        coef=coef[0, :-1] if is_single else coef[:, :-1],
-        intercept=float(intercept[0]) if is_single else intercept,
+        coef=coef[0, :-1] if engine.is_single else coef[:, :-1],
+        intercept=float(intercept[0]) if engine.is_single else intercept,
         duals=None,
         offset=0.0,
         n_iter=descent.n_passes,
@@ -275,6 +273,6 @@ def _result(descent: Descent, best: _Best, history: list[dict[str, float]]) -> F
 
 
 def _max_curvature(engine: PrimalEngine) -> float:
-    if isinstance(engine.problem.loss, SmoothedHinge):  # the labels carry the width
-        return 1.0 / float(np.abs(engine.dataset.labels).min())
+    if isinstance(engine.problem.loss, SmoothedHinge):  # all labels carry the width
+        return 1.0 / float(np.abs(engine.labels(np.arange(1))).min())
     return engine.problem.loss.max_curvature

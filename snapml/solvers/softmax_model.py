@@ -8,7 +8,6 @@ from scipy.sparse import csr_matrix
 from snapml.problems import Intercept, Penalty
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_gram_model import minimise_on_gram
-from snapml.solvers.cpu_rows import as_array
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.quadratic_model import Model
 
@@ -68,7 +67,7 @@ class SoftmaxModel:
         self._has_free = engine.problem.intercept is Intercept.FREE
         p = engine.curvatures()
         weights = np.broadcast_to(engine.row_weights(np.arange(n_rows)), n_rows)
-        chosen = p[engine.dataset.labels.astype(np.int64), np.arange(n_rows)]
+        chosen = p[engine.labels(np.arange(n_rows)).astype(np.int64), np.arange(n_rows)]
         chosen = np.maximum(chosen, np.finfo(np.float64).tiny)
         # sum_i c_i g_i^T H_i^+ g_i with g_i = p - e_y: what the model could gain at most.
         residual_sq = np.array([float(weights @ ((1.0 - chosen) / chosen))])
@@ -144,7 +143,7 @@ class _Rows:
     """A shard's rows with the probabilities that their curvatures are made from."""
 
     def __init__(self, engine: PrimalEngine, weights: np.ndarray, p: np.ndarray) -> None:
-        self._rows = as_array(engine.dataset)
+        self._rows = engine.host_rows()
         self._bias_column = engine.bias_column
         self._weights, self._p = weights, p
         # 1 - p_k without its cancellation: where all rows are nearly certain it is all there is.

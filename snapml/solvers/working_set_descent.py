@@ -16,7 +16,8 @@ import numpy as np
 from snapml.problems import Intercept
 from snapml.solvers.certificate import certified_gap, minimise_shift
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_columns import CpuColumns, penalty_conjugate, penalty_value
+from snapml.solvers.cpu_columns import CpuColumns
+from snapml.solvers.cpu_formulas import penalty_conjugate, penalty_value
 from snapml.solvers.cpu_quadratic import WorkingSet, working_set
 from snapml.solvers.quadratic_model import Model, feasible_scale
 from snapml.solvers.result import FitResult, StartModel

@@ -21,6 +21,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/cpu_primal_engine.py",
     "solvers/cpu_rows.py",
     "solvers/cpu_columns.py",
+    "solvers/cpu_formulas.py",
     "solvers/cpu_packed.py",
     "solvers/cpu_column_model.py",
     "solvers/cpu_gram_model.py",

@@ -1,0 +1,69 @@
+"""The core's formulas for a few numbers on the host, whatever device holds the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snapml import _native
+from snapml.problems import Loss, Penalty
+
+__all__ = ["loss_quantity", "penalty_conjugate", "penalty_value"]
+
+
+def loss_quantity(loss: Loss, quantity: str, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Evaluate a function of a loss for a few numbers.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    quantity : str
+        Name of the function in ``snapml/core/include/snapml/losses.hpp``.
+    x, labels : ndarray of one shape
+        Its arguments.
+
+    Returns
+    -------
+    ndarray
+        Of that shape, float64.
+    """
+    name = loss.core_name
+    pairs = zip(x.ravel().tolist(), labels.ravel().tolist(), strict=True)
+    values = [_native.core_loss(name, quantity, a, y, True) for a, y in pairs]
+    return np.array(values).reshape(x.shape)
+
+
+def penalty_value(penalty: Penalty, coef: np.ndarray) -> float:
+    """Return R(coef).
+
+    Parameters
+    ----------
+    penalty : Penalty
+        The penalty R.
+    coef : ndarray, float64
+        Coefficients.
+
+    Returns
+    -------
+    float
+        Infinity where a coefficient is forbidden.
+    """
+    return float(_native.elastic_net_value(coef, penalty.l1, penalty.l2, penalty.is_positive))
+
+
+def penalty_conjugate(penalty: Penalty, vector: np.ndarray) -> float:
+    """Return R*(vector).
+
+    Parameters
+    ----------
+    penalty : Penalty
+        The penalty R.
+    vector : ndarray, float64
+        X^T beta.
+
+    Returns
+    -------
+    float
+        Infinity where vector is not feasible.
+    """
+    return float(_native.elastic_net_conjugate(vector, penalty.l1, penalty.l2, penalty.is_positive))
