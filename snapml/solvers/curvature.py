@@ -20,6 +20,7 @@ from snapml.solvers.scaled_rows import ScaledRows
 
 __all__ = [
     "HOT_COLUMNS",
+    "MOST_JOINT_COLUMNS",
     "Curvature",
     "DenseCurvature",
     "DiagonalCurvature",
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 # Up to here the Hessians of all pairs of classes are formed, beyond only those of each class.
-_MOST_JOINT_COLUMNS = 1200
+MOST_JOINT_COLUMNS = 1200
 # The hot block of wide data, and how many columns make dense data wide.
 HOT_COLUMNS = 512
 _MOST_DENSE_COLUMNS = 4096
@@ -182,7 +183,7 @@ class DenseCurvature:
         weights = engine.row_weights()
         p = engine.curvatures()
         n_classes, size = len(p), len(self._mean) + 1
-        if n_classes * size > _MOST_JOINT_COLUMNS:
+        if n_classes * size > MOST_JOINT_COLUMNS:
             return [self._rows.gram(weights * q * (1.0 - q)) for q in p]
         joint = engine.xp.empty((n_classes, size, n_classes, size), np.float64)
         for k in range(n_classes):
@@ -280,9 +281,11 @@ class DiagonalCurvature:
     """The Hessian's diagonal alone: a preconditioner for very many columns."""
 
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
-        squares = csr_matrix(engine.host_rows(), dtype=np.float64, copy=True)
-        squares.data **= 2
-        self._squares = squares.T.tocsr()  # runs along the columns that it adds up
+        self._squares: csr_matrix | None = None
+        if engine.is_sparse:
+            squares = csr_matrix(engine.host_rows(), dtype=np.float64, copy=True)
+            squares.data **= 2
+            self._squares = squares.T.tocsr()  # runs along the columns that it adds up
         self.update(engine, communicator)
 
     def update(self, engine: PrimalEngine, communicator: Communicator) -> None:
@@ -297,10 +300,10 @@ class DiagonalCurvature:
         """
         weights = engine.curvatures()
         if isinstance(engine.problem.loss, Softmax):
-            weights = engine.row_weights(np.arange(engine.n_rows)) * weights * (1.0 - weights)
+            weights = engine.row_weights() * weights * (1.0 - weights)
         diagonal = np.empty((engine.n_outputs, engine.n_features + 1))
-        diagonal[:, :-1] = (self._squares @ weights.T).T
-        diagonal[:, -1] = engine.bias_column**2 * weights.sum(axis=1)
+        diagonal[:, :-1] = self._sums_of_squares(engine, weights)
+        diagonal[:, -1] = engine.to_host(engine.bias_column**2 * weights.sum(axis=1))
         diagonal = communicator.allreduce_sum(diagonal)
         is_penalised = engine.problem.intercept is Intercept.PENALISED
         diagonal[:, : None if is_penalised else -1] += engine.problem.penalty.l2
@@ -313,3 +316,14 @@ class DiagonalCurvature:
     def product(self, step: np.ndarray) -> np.ndarray:
         """Return the diagonal times a step."""
         return np.asarray(step * self._diagonal)
+
+    def _sums_of_squares(self, engine: PrimalEngine, weights: Any) -> np.ndarray:
+        """Return sum_i weights_ki x_ij^2 for every output k and column j."""
+        if self._squares is not None:
+            return np.asarray((self._squares @ engine.to_host(weights).T).T)
+        sums = engine.xp.zeros((engine.n_outputs, engine.n_features))
+        step = max(1, engine.block_entries // max(1, engine.n_features))
+        for first in range(0, engine.n_rows, step):
+            rows = engine.dense_rows(slice(first, first + step)).astype(np.float64)
+            sums += weights[:, first : first + step] @ (rows * rows)
+        return engine.to_host(sums)

@@ -49,10 +49,13 @@ class NewtonSteps:
         Shard of the data, at the descent's point before each step.
     communicator : Communicator
         The other shards.
+    most_reads : int
+        Reads of the data after the first that all steps together may take.
     """
 
-    def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
+    def __init__(self, engine: PrimalEngine, communicator: Communicator, most_reads: int) -> None:
         self._engine, self._communicator = engine, communicator
+        self._most_reads = most_reads
         self._radius, self._first_square = math.inf, 0.0
         self._n_products = 0
         self.curvature: DiagonalCurvature | None = None
@@ -86,7 +89,8 @@ class NewtonSteps:
             self.curvature = DiagonalCurvature(self._engine, self._communicator)
         else:
             self.curvature.update(self._engine, self._communicator)
-        direction = self._direction(point.gradient, self.curvature)
+        reads_left = self._most_reads - self.n_reads(point) - 1  # the step itself takes one
+        direction = self._direction(point.gradient, self.curvature, max(1, reads_left))
         start, decrement = point.coef, -float(np.vdot(direction, point.gradient))
         has_moved = point.advance(direction)
         point.forget()  # no step here is made from those before
@@ -97,7 +101,9 @@ class NewtonSteps:
         self._radius = _GROWTH * length
         return decrement
 
-    def _direction(self, gradient: np.ndarray, curvature: DiagonalCurvature) -> np.ndarray:
+    def _direction(
+        self, gradient: np.ndarray, curvature: DiagonalCurvature, most_products: int
+    ) -> np.ndarray:
         """Return an approximate minimum of the quadratic model inside the trust region."""
         direction, residual = np.zeros_like(gradient), -gradient
         scaled = curvature.solve(residual)
@@ -107,7 +113,7 @@ class NewtonSteps:
         enough = min(_RESIDUAL**2, left) * square
         # Products with the preconditioner, of the direction and of the search direction.
         length_sq, mixed, search_sq = 0.0, 0.0, square
-        for _ in range(_MOST_PRODUCTS):
+        for _ in range(min(_MOST_PRODUCTS, most_products)):
             if not square > enough:
                 break
             product = self._product(search)

@@ -15,7 +15,12 @@ import numpy as np
 from snapml.problems import SmoothedHinge, Softmax
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.curvature import HOT_COLUMNS, Curvature, DenseCurvature
+from snapml.solvers.curvature import (
+    HOT_COLUMNS,
+    MOST_JOINT_COLUMNS,
+    Curvature,
+    DenseCurvature,
+)
 from snapml.solvers.descent import Descent
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.newton_steps import NewtonSteps
@@ -100,7 +105,8 @@ def _solve_by_products(
     engine: PrimalEngine, communicator: Communicator, progress: Progress, coef: np.ndarray
 ) -> FitResult:
     """Take Newton steps by conjugate gradients, from `coef`."""
-    steps, descent = NewtonSteps(engine, communicator), Descent(engine, communicator, coef)
+    steps = NewtonSteps(engine, communicator, progress.rule.max_iter)
+    descent = Descent(engine, communicator, coef)
     best = _descend(descent, steps, progress)
     return replace(
         _result(descent, best, progress.history),
@@ -155,13 +161,17 @@ def evaluate(
 
 
 def _suits_products(engine: PrimalEngine) -> bool:
-    """Return whether products with the Hessian do better than a block of it, factored.
+    """Return whether products with the Hessian do better than what can be factored of it.
 
-    A block is one for each class, and leaves out what couples the classes and most columns.
+    Of sparse rows of many columns that is a block of a few, which leaves most out; of a softmax of
+    many coefficients one block a class, which leaves out what couples the classes.
     """
-    is_wide = engine.is_sparse and engine.n_features > HOT_COLUMNS
-    is_penalised = engine.problem.penalty.l2 > 0.0
-    return isinstance(engine.problem.loss, Softmax) and is_wide and is_penalised
+    loss = engine.problem.loss
+    if engine.problem.penalty.l2 <= 0.0 or loss.has_curvature_jumps:
+        return False
+    size = engine.n_outputs * (engine.n_features + 1)
+    is_uncoupled = isinstance(loss, Softmax) and size > MOST_JOINT_COLUMNS
+    return is_uncoupled or (engine.is_sparse and engine.n_features > HOT_COLUMNS)
 
 
 def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: Progress) -> _Best:

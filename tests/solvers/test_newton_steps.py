@@ -92,7 +92,7 @@ def test_exact_step_solves_the_newton_equations(monkeypatch):
     _, gradient, _ = engine.fused_pass(coef)
     engine.accept()
     point = OnePoint(coef, gradient)
-    steps = NewtonSteps(engine, SerialCommunicator())
+    steps = NewtonSteps(engine, SerialCommunicator(), 1000)
     decrement = steps.step(point, np.inf)
     curvature = np.full((N_CLASSES, N_CLASSES), -1 / 9) + np.eye(N_CLASSES) / 3
     hessian = np.kron(curvature, (X.T * c) @ X) + np.eye(N_CLASSES * N_FEATURES)
@@ -109,7 +109,7 @@ def test_step_ends_at_the_radius_in_the_norm_of_the_diagonal(radius):
     coef = np.zeros((N_CLASSES, N_FEATURES + 1))
     _, gradient, _ = engine.fused_pass(coef)
     engine.accept()
-    steps = NewtonSteps(engine, SerialCommunicator())
+    steps = NewtonSteps(engine, SerialCommunicator(), 1000)
     steps._radius = radius
     point = OnePoint(coef, gradient)
     steps.step(point, np.inf)
