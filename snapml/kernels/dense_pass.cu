@@ -20,7 +20,7 @@ constexpr int kColumns = SNAPML_COLUMNS;
 constexpr int kTileRows = SNAPML_TILE_ROWS;
 constexpr int kMaxThreads = 512;
 
-// Shared memory of a block, in doubles. dense_pass.py adds up the same sizes.
+// Shared memory of a block, in doubles. fused_pass.py adds up the same sizes.
 struct Shared {
   int n_outputs, n_warps, slope_stride;
   double* gradients;  // teams x K x (n_cols + 1)

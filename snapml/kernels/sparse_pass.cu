@@ -11,7 +11,7 @@
 
 namespace snapml::kernels {
 
-// Shared memory of a block, in doubles: K numbers of each warp twice. sparse_pass.py says the same.
+// Shared memory of a block, in doubles: K numbers of each warp twice. fused_pass.py says the same.
 struct WarpSums {
   double* slopes;       // of the warp's row
   double* bias_slopes;  // summed over the warp's rows
