@@ -14,7 +14,14 @@ from snapml.kernels.matrices import CompressedRows, DenseRows, Targets, check_ar
 from snapml.kernels.program import Kernel, Program
 from snapml.kernels.reduce import parts_sum
 
-__all__ = ["DensePassShape", "dense_pass", "dense_program", "sparse_pass", "sparse_program"]
+__all__ = [
+    "DensePassShape",
+    "dense_pass",
+    "dense_program",
+    "outputs_type",
+    "sparse_pass",
+    "sparse_program",
+]
 
 _THREADS = 256
 _MAX_THREADS = 512  # kMaxThreads of dense_pass.cu
@@ -86,6 +93,12 @@ class DensePassShape:
                 doubles = max(doubles, n_teams * n_outputs * (n_cols + 1) + n_teams * lanes // WARP)
                 return cls(tile, lanes, n_teams * lanes, 8 * doubles)
         return None
+
+    @classmethod
+    def fits(cls, device: Device, n_cols: int, n_outputs: int) -> bool:
+        """Return whether `dense_pass` takes rows of this length."""
+        shape = cls.make(n_cols, n_outputs)
+        return shape is not None and shape.shared_bytes <= device.shared_bytes_per_block
 
 
 def dense_pass(
