@@ -95,7 +95,7 @@ def test_slopes_and_curvatures_are_those_of_every_row(device, core_name, n_outpu
 
 def test_more_outputs_than_shared_memory_holds_are_refused_by_number(device):
     case = Case("Softmax", 385)
-    with pytest.raises(ValueError, match="385 outputs: .* need 3080 bytes"):
+    with pytest.raises(ValueError, match=r"385 outputs: .* need 3080 bytes"):
         case.losses(device).curvatures(case.z)
     Case("Softmax", 383).losses(device).curvatures(Case("Softmax", 383).z)
 

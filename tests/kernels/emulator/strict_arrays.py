@@ -130,12 +130,15 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"
     setattr(DeviceArray, f"__i{_plain}__", _in_place)
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(DeviceArray, f"__{_name}__", _binary(_name)[0])
+
+
+def _unary(name):
+    function = getattr(operator, name)
+    return lambda self: DeviceArray(function(self._data))
+
+
 for _name in ("neg", "invert", "abs"):
-    setattr(
-        DeviceArray,
-        f"__{_name}__",
-        lambda self, function=getattr(operator, _name): DeviceArray(function(self._data)),
-    )
+    setattr(DeviceArray, f"__{_name}__", _unary(_name))
 
 
 def _reduction(name, parameters):
