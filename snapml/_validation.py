@@ -24,6 +24,7 @@ from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 __all__ = [
     "as_matrix",
     "check_classes",
+    "check_device_ids",
     "check_finite_in",
     "check_fit_input",
     "check_labels",
@@ -281,6 +282,43 @@ def check_positive(name: str, value: Any, *, allow_zero: bool = False) -> float:
     bounds = "left" if allow_zero else "neither"
     check_scalar(value, name, numbers.Real, min_val=0, include_boundaries=bounds)
     return float(value)
+
+
+def check_device_ids(device_ids: Any) -> int | None:
+    """Return the number of the GPU to train on.
+
+    Parameters
+    ----------
+    device_ids : object
+        What the user gave.
+
+    Returns
+    -------
+    int or None
+        None for the CPU.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither None nor a list of distinct numbers of devices.
+    NotImplementedError
+        If it names several devices.
+    """
+    if device_ids is None:
+        return None
+    expected = f"device_ids={device_ids!r}: expected None or a list of distinct integers >= 0"
+    if not isinstance(device_ids, (list, tuple)):
+        raise TypeError(expected)
+    if any(isinstance(i, bool) or not isinstance(i, numbers.Integral) for i in device_ids):
+        raise TypeError(expected)
+    if not device_ids or min(device_ids) < 0 or len(set(device_ids)) < len(device_ids):
+        raise ValueError(expected)
+    if len(device_ids) > 1:
+        raise NotImplementedError(
+            f"device_ids={device_ids!r}: this version trains on one GPU; expected "
+            f"device_ids=[{device_ids[0]}]"
+        )
+    return int(device_ids[0])
 
 
 def check_finite_in(name: str, value: float, dtype: np.dtype) -> float:

@@ -247,7 +247,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
     deterministic : bool, default=True
         Has no effect: equal fits with equal `n_threads` give equal bits.
     device_ids : None
-        GPUs are not supported in this version.
+        This estimator trains on the CPU only in this version.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
 
@@ -492,7 +492,7 @@ class Lasso(ElasticNet):
     deterministic : bool, default=True
         Has no effect: equal fits with equal `n_threads` give equal bits.
     device_ids : None
-        GPUs are not supported in this version.
+        This estimator trains on the CPU only in this version.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
 

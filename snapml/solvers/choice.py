@@ -14,6 +14,7 @@ import numpy as np
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Problem, Softmax, Squared
 from snapml.solvers import (
+    device_choice,
     dual_coordinate_ascent,
     multinomial_descent,
     quasi_newton,
@@ -80,12 +81,15 @@ class Settings:
         Whether equal fits give equal bits.
     seed : int
         Of orders and samples.
+    device_id : int or None
+        GPU to train on; None means the CPU.
     """
 
     solver: str = "auto"
     n_threads: int | None = None
     deterministic: bool = True
     seed: int = 0
+    device_id: int | None = None
 
 
 def fit(
@@ -121,6 +125,19 @@ def fit(
     start = Start() if start is None else start
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset))
+    if settings.device_id is not None:
+        return device_choice.fit(
+            problem,
+            dataset,
+            communicator,
+            rule,
+            settings.device_id,
+            solver=settings.solver,
+            n_threads=settings.n_threads,
+            deterministic=settings.deterministic,
+            seed=settings.seed,
+            start=start.coef,
+        )
     if _is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
     solver, reason, patience = _choose(problem, dataset, settings, start)
