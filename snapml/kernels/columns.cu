@@ -18,8 +18,13 @@ extern "C" __global__ void piece_products(const int64* __restrict__ begins,
     const Row piece{indices + begins[p], values == nullptr ? nullptr : values + begins[p],
                     ends[p] - begins[p], static_cast<Real>(constant)};
     for (int64 k = 0; k < n_outputs; ++k) {
-      const Sum sum = warp_dot(piece, vectors + k * n_rows);
-      if (lane_of_thread() == 0) sums[k * n_pieces + p] = static_cast<double>(sum);
+      const Sum* const vector = vectors + k * n_rows;
+      double sum = 0;  // over rows, so not a warp_dot
+      for (int64 e = lane_of_thread(); e < piece.n_stored; e += kWarp) {
+        sum += static_cast<double>(entry_of(piece, e) * vector[piece.indices[e]]);
+      }
+      sum = warp_sum(sum);
+      if (lane_of_thread() == 0) sums[k * n_pieces + p] = sum;
     }
   }
 }

@@ -69,7 +69,7 @@ def column_products(device: Device, pieces: ColumnPieces, vectors: Any, out: Any
     pieces : ColumnPieces
         The columns.
     vectors : array of shape (n_vectors, n_rows), float32 or float64
-        Products within a piece are added in its type, pieces in float64.
+        Products are rounded to its type, and added in float64.
     out : array of shape (n_vectors, at least n_columns), float64
         Receives the products; further columns are left alone.
     """

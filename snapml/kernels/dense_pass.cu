@@ -14,12 +14,13 @@
 namespace snapml::kernels {
 
 // Both together fill registers: few enough of them that several blocks share a multiprocessor, one
-// of which loads while another one waits for its slopes.
+// of which loads while another one waits for its slopes. Loops whose length the launch decides are
+// not unrolled: nvcc would spend the registers on copies of the loss.
 constexpr int kColumns = SNAPML_COLUMNS;
 constexpr int kTileRows = SNAPML_TILE_ROWS;
 constexpr int kMaxThreads = 512;
 
-// Shared memory of a block, in doubles. dense_pass.py adds up the same sizes.
+// Shared memory of a block, in doubles. fused_pass.py adds up the same sizes.
 struct Shared {
   int n_outputs, n_warps, slope_stride;
   double* gradients;  // teams x K x (n_cols + 1)
@@ -85,8 +86,10 @@ __device__ __forceinline__ double finish_row(const Targets& targets, const Share
                                              int64 i, const Sum* __restrict__ coef, int n_cols,
                                              double bias_column, double* __restrict__ margins) {
   double* const z = shared.slopes + t * shared.slope_stride;
+#pragma unroll 1
   for (int k = 0; k < targets.n_outputs; ++k) {
     double sum = bias_column * static_cast<double>(coef[k * (n_cols + 1) + n_cols]);
+#pragma unroll 1
     for (int w = 0; w < shared.n_warps; ++w) sum += *shared.partial_of(t, k, w);
     z[k] = sum;
     margins[k * targets.n_rows + i] = sum;
@@ -94,7 +97,7 @@ __device__ __forceinline__ double finish_row(const Targets& targets, const Share
   return Outputs::slopes(targets, i, z);
 }
 
-extern "C" __global__ void __launch_bounds__(kMaxThreads)
+extern "C" __global__ void __launch_bounds__(kMaxThreads, 1)
     dense_pass(const Real* __restrict__ values, int64 n_rows, int64 n_columns,
                const Real* __restrict__ labels, const Real* __restrict__ row_weights,
                int64 weight_stride, double weight, const Sum* __restrict__ coef, int64 n_outputs,
@@ -118,6 +121,7 @@ extern "C" __global__ void __launch_bounds__(kMaxThreads)
     const int64 mine = first + team * kTileRows;
     Tile tile;
     tile.load(values + mine * n_cols, n_rows - mine, n_cols, lane, n_lanes);
+#pragma unroll 1
     for (int k = 0; k < outputs; ++k) {
       Sum z[kTileRows] = {};
       tile.dots(coef + k * stride, n_cols, lane, n_lanes, z);
@@ -129,12 +133,14 @@ extern "C" __global__ void __launch_bounds__(kMaxThreads)
       }
     }
     __syncthreads();
+#pragma unroll 1
     for (int t = thread; t < tile_rows; t += n_threads) {
       if (first + t < n_rows) {
         loss += finish_row(targets, shared, t, first + t, coef, n_cols, bias_column, margins);
       }
     }
     __syncthreads();
+#pragma unroll 1
     for (int k = 0; k < outputs; ++k) {
       Sum slopes[kTileRows];
 #pragma unroll

@@ -25,8 +25,8 @@ __all__ = [
 
 _THREADS = 256
 _MAX_THREADS = 512  # kMaxThreads of dense_pass.cu
-# Columns of a row and rows of a tile in one thread: wide rows take more of one row.
-_TILES = ((8, 2), (16, 1))
+# Columns of a row and rows of a tile in one thread: 16 numbers leave enough registers for the rest.
+TILE_COLUMNS, TILE_ROWS = 8, 2
 
 
 def outputs_type(core_name: str) -> str:
@@ -34,13 +34,13 @@ def outputs_type(core_name: str) -> str:
     return "SoftmaxOutputs" if core_name == "Softmax" else f"SeparateOutputs<{core_name}>"
 
 
-def dense_program(core_name: str, real: np.dtype, wide: np.dtype, tile: tuple[int, int]) -> Program:
-    """Return dense_pass.cu for a loss, types of entries and sums, and a tile."""
+def dense_program(core_name: str, real: np.dtype, wide: np.dtype) -> Program:
+    """Return dense_pass.cu for a loss, and types of entries and sums."""
     macros = {
         **types_of(real, wide),
         "SNAPML_OUTPUTS": outputs_type(core_name),
-        "SNAPML_COLUMNS": str(tile[0]),
-        "SNAPML_TILE_ROWS": str(tile[1]),
+        "SNAPML_COLUMNS": str(TILE_COLUMNS),
+        "SNAPML_TILE_ROWS": str(TILE_ROWS),
     }
     return Program("dense_pass", tuple(macros.items()))
 
@@ -57,8 +57,6 @@ class DensePassShape:
 
     Attributes
     ----------
-    tile : tuple of 2 int
-        Columns of a row, and rows, in one thread.
     team_lanes : int
         Threads that share a row.
     n_threads : int
@@ -67,7 +65,6 @@ class DensePassShape:
         Shared memory of a block.
     """
 
-    tile: tuple[int, int]
     team_lanes: int
     n_threads: int
     shared_bytes: int
@@ -75,24 +72,22 @@ class DensePassShape:
     @property
     def block_rows(self) -> int:
         """Rows that a block reads at once."""
-        return self.n_threads // self.team_lanes * self.tile[1]
+        return self.n_threads // self.team_lanes * TILE_ROWS
 
     @classmethod
     def make(cls, n_cols: int, n_outputs: int) -> DensePassShape | None:
         """Return the shape for a row of this length, or None where a row needs too many threads."""
-        for tile in _TILES:
-            lanes = -(-max(1, n_cols) // tile[0])
-            # Teams of shuffling lanes are powers of two; larger ones are whole warps.
-            lanes = 1 << (lanes - 1).bit_length() if lanes <= WARP else -(-lanes // WARP) * WARP
-            if lanes <= _MAX_THREADS:
-                n_teams = max(1, _THREADS // lanes)
-                n_warps = -(-lanes // WARP)
-                rows = n_teams * tile[1]
-                doubles = n_teams * n_outputs * (n_cols + 1)  # as in struct Shared
-                doubles += rows * n_outputs * n_warps + rows * (n_outputs | 1)
-                doubles = max(doubles, n_teams * n_outputs * (n_cols + 1) + n_teams * lanes // WARP)
-                return cls(tile, lanes, n_teams * lanes, 8 * doubles)
-        return None
+        lanes = -(-max(1, n_cols) // TILE_COLUMNS)
+        # Teams of shuffling lanes are powers of two; larger ones are whole warps.
+        lanes = 1 << (lanes - 1).bit_length() if lanes <= WARP else -(-lanes // WARP) * WARP
+        if lanes > _MAX_THREADS:
+            return None
+        n_teams, n_warps = max(1, _THREADS // lanes), -(-lanes // WARP)
+        n_rows = n_teams * TILE_ROWS
+        # As in struct Shared. `partial` also serves the last sum over the block's warps.
+        gradients = n_teams * n_outputs * (n_cols + 1)
+        partial, slopes = n_rows * n_outputs * n_warps, n_rows * (n_outputs | 1)
+        return cls(lanes, n_teams * lanes, 8 * (gradients + partial + slopes))
 
     @classmethod
     def fits(cls, device: Device, n_cols: int, n_outputs: int) -> bool:
@@ -150,7 +145,7 @@ def dense_pass(
             f"block, which has {_MAX_THREADS} threads and {device.shared_bytes_per_block} bytes"
         )
     _check_point(matrix, targets, coef, margins)
-    program = dense_program(core_name, matrix.dtype, np.dtype(coef.dtype), shape.tile)
+    program = dense_program(core_name, matrix.dtype, np.dtype(coef.dtype))
     kernel = Kernel(program, "dense_pass")
     n_blocks = -(-n_rows // shape.block_rows)
     grid = filling_grid(device, kernel, n_blocks, shape.n_threads, shape.shared_bytes)

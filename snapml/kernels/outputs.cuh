@@ -27,6 +27,7 @@ template <template <class> class Loss>
 struct SeparateOutputs {
   static __device__ __forceinline__ double slopes(const Targets& targets, int64 i, double* z) {
     double loss = 0;
+#pragma unroll 1
     for (int k = 0; k < targets.n_outputs; ++k) {
       const double y = static_cast<double>(targets.labels[k * targets.n_rows + i]);
       const double c = targets.weight_of(i, k);

@@ -25,7 +25,8 @@ __device__ __forceinline__ T warp_sum(T x) {
   return team_sum(x, kWarp);
 }
 
-// The sum over the block, in all of its threads. `scratch` holds a number for each warp.
+// The sum over the block, in all of its threads. `scratch` holds a number for each warp; what other
+// warps left there may still be read when a warp comes here, hence the first barrier.
 template <class T>
 __device__ __forceinline__ T block_sum(T x, T* scratch) {
   x = warp_sum(x);

@@ -11,7 +11,7 @@
 
 namespace snapml::kernels {
 
-// Shared memory of a block, in doubles: K numbers of each warp twice. sparse_pass.py says the same.
+// Shared memory of a block, in doubles: K numbers of each warp twice. fused_pass.py says the same.
 struct WarpSums {
   double* slopes;       // of the warp's row
   double* bias_slopes;  // summed over the warp's rows
@@ -42,6 +42,7 @@ __device__ __forceinline__ double row_slopes(const Row& row, const Targets& targ
                                              double bias_column, const WarpSums& sums,
                                              double* __restrict__ margins) {
   double loss = 0;
+#pragma unroll 1
   for (int k = 0; k < targets.n_outputs; ++k) {
     const Sum* const w = coef + k * stride;
     const double dot = static_cast<double>(warp_dot(row, w));
@@ -74,6 +75,7 @@ extern "C" __global__ void compressed_pass(
   for (int64 i = first_of_warp(); i < n_rows; i += warps_of_grid()) {
     const Row row = view.row(i);
     loss += row_slopes(row, targets, i, coef, stride, bias_column, sums, margins);
+#pragma unroll 1
     for (int k = 0; k < outputs; ++k) {
       const Sum slope = static_cast<Sum>(sums.slopes[k]);
       if (slope == Sum(0)) continue;  // beyond a hinge

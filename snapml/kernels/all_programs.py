@@ -1,0 +1,46 @@
+"""Everything that engines may ask for, so that tests compile all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from snapml.kernels import columns, fused_pass, losses, reduce, rows, transposed
+from snapml.kernels.program import Program
+
+__all__ = ["all_programs"]
+
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+_TYPES = ((_FLOAT32, _FLOAT32), (_FLOAT32, _FLOAT64), (_FLOAT64, _FLOAT64))
+_INDICES = (np.dtype(np.int32), np.dtype(np.int64))
+
+
+def all_programs(core_names: Iterable[str]) -> Iterator[Program]:
+    """Yield every program with every combination of types.
+
+    Parameters
+    ----------
+    core_names : iterable of str
+        Losses, by their names in the core headers.
+
+    Yields
+    ------
+    Program
+        Each once.
+    """
+    names = tuple(core_names)
+    yield reduce.PROGRAM
+    for real, wide in _TYPES:
+        for index in _INDICES:
+            yield rows.program(real, wide, index)
+            yield columns.program(real, wide, index)
+        for loss in names:
+            yield fused_pass.dense_program(loss, real, wide)
+            for index in _INDICES:
+                yield fused_pass.sparse_program(loss, real, wide, index)
+    for real in (_FLOAT32, _FLOAT64):
+        for index in _INDICES:
+            yield transposed.program(real, index)
+        for loss in names:
+            yield losses.program(loss, real)

@@ -1,0 +1,143 @@
+"""Every kernel compiles for every architecture, without a GPU, and keeps to its registers."""
+
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from snapml.kernels import Program, compiler
+from snapml.kernels.all_programs import all_programs
+from snapml.kernels.program import kernel_dir
+from snapml.problems import Loss
+
+from .nvrtc import find_nvrtc
+
+ARCHITECTURES = ["75", "80", "90", "100", "120"]
+LOSSES = [loss.core_name for loss in Loss.__subclasses__()]
+# One architecture gets every loss, the others one of each kind of outputs.
+PROGRAMS = {
+    architecture: list(all_programs(LOSSES if architecture == "90" else ["Logistic", "Softmax"]))
+    for architecture in ARCHITECTURES
+}
+# At these, blocks of 256 threads share a multiprocessor's 65536 registers: two or more of them.
+MOST_REGISTERS = {
+    "reduce": 64,
+    "rows": 64,
+    "columns": 72,
+    "sparse_pass": 80,
+    "dense_pass": 120,
+    "losses": 80,
+    "transposed": 80,
+}
+USED = re.compile(r"Used (\d+) registers")
+SPILLED = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+@pytest.fixture(scope="module")
+def nvrtc():
+    found = find_nvrtc()
+    if found is None:
+        pytest.skip("NVRTC is not installed: pip install nvidia-cuda-nvrtc")
+    return found
+
+
+def compile_all(nvrtc, programs, architecture):
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda p: compiler.compile_program(nvrtc, p, architecture), programs))
+
+
+@pytest.mark.parametrize("file", MOST_REGISTERS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_kernels_compile_without_spilling_registers(nvrtc, architecture, file):
+    programs = [program for program in PROGRAMS[architecture] if program.file == file]
+    for program, (cubin, log) in zip(
+        programs, compile_all(nvrtc, programs, architecture), strict=True
+    ):
+        assert cubin.startswith(b"\x7fELF")
+        kernels = re.findall(r"__global__\s+void[\s\w()]*?(\w+)\(", program.path.read_text())
+        used = [int(n) for n in USED.findall(log)]
+        spilled = [int(n) for pair in SPILLED.findall(log) for n in pair]
+        assert len(used) == len(kernels) >= 1, log
+        assert len(spilled) == 2 * len(used), log
+        assert max(used) <= MOST_REGISTERS[file], f"{program}\n{log}"
+        assert max(spilled) == 0, f"{program}\n{log}"
+
+
+def test_every_kernel_file_is_compiled():
+    files = {path.stem for path in kernel_dir().glob("*.cu")}
+    for programs in PROGRAMS.values():
+        assert {program.file for program in programs} == files
+    assert set(MOST_REGISTERS) == files
+
+
+def test_compiler_that_refuses_is_quoted(nvrtc):
+    program = Program("rows", (("SNAPML_REAL", "quaternion"),))
+    with pytest.raises(RuntimeError, match=r"rows.cu did not compile for sm_90(.|\n)*quaternion"):
+        compiler.compile_program(nvrtc, program, "90")
+
+
+class CountingCompiler:
+    """Stands in for NVRTC where only the cache is looked at."""
+
+    NVRTCError = RuntimeError
+
+    def __init__(self):
+        self.n_compiled = 0
+
+    def getVersion(self):
+        return 13, 0
+
+    def createProgram(self, *_):
+        return "handle"
+
+    def compileProgram(self, handle, options):
+        self.n_compiled += 1
+
+    def getCUBIN(self, handle):
+        return b"machine code"
+
+    def getProgramLog(self, handle):
+        return ""
+
+    def destroyProgram(self, handle):
+        pass
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SNAPML_CACHE_DIR", str(tmp_path))
+    compiler.cache_dir.cache_clear()
+    yield tmp_path
+    compiler.cache_dir.cache_clear()
+
+
+def test_program_is_compiled_once_for_each_digest(cache, monkeypatch):
+    counting = CountingCompiler()
+    program = Program("reduce")
+    first = compiler.cached_cubin(counting, program, "90")
+    assert first == compiler.cached_cubin(counting, program, "90")
+    assert first.read_bytes() == b"machine code"
+    assert counting.n_compiled == 1
+    compiler.cached_cubin(counting, program, "80")
+    compiler.cached_cubin(counting, Program("reduce", (("A", "1"),)), "90")
+    assert counting.n_compiled == 3
+
+
+@pytest.mark.parametrize(
+    "digest", ["snapml.core.source_digest", "snapml.kernels.program._kernel_digest"]
+)
+def test_changed_header_or_kernel_is_another_program(digest, monkeypatch):
+    before = Program("reduce").digest
+    monkeypatch.setattr(digest, lambda: "changed")
+    assert Program("reduce").digest != before
+
+
+def test_cache_that_cannot_be_written_is_replaced_for_the_process(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SNAPML_CACHE_DIR", str(tmp_path / "file"))
+    compiler.cache_dir.cache_clear()
+    place = compiler.cache_dir()
+    compiler.cache_dir.cache_clear()
+    assert place.is_dir()
+    assert tmp_path not in place.parents
