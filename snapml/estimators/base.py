@@ -28,9 +28,9 @@ from snapml._validation import (
 from snapml.data import Dataset, Matrix
 from snapml.problems import Problem
 from snapml.solvers import choice
-from snapml.solvers.choice import Settings, Start
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_rows import margins
+from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.stopping import StoppingRule

@@ -24,6 +24,7 @@ from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
+from snapml.solvers.fit_settings import Settings
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error, start_from
 from snapml.solvers.stopping import StoppingRule
@@ -203,7 +204,7 @@ def _solve_smooth(
 ) -> list[FitResult]:
     """Solve least squares with an L2 penalty or none, as `Ridge` does."""
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
-    settings = choice.Settings(n_threads=n_threads)
+    settings = Settings(n_threads=n_threads)
     return [choice.fit(one, dataset, communicator, rule, settings) for one in problems]
 
 

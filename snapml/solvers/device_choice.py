@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from snapml.data import Dataset
 from snapml.kernels import CudaDevice, Device
 from snapml.problems import Problem
 from snapml.solvers import quasi_newton
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
@@ -45,13 +44,8 @@ def fit(
     dataset: Dataset,
     communicator: Communicator,
     rule: StoppingRule,
-    device_id: int,
-    *,
-    solver: str,
-    n_threads: int | None,
-    deterministic: bool,
-    seed: int,
-    start: np.ndarray | None,
+    settings: Settings,
+    start: Start,
 ) -> FitResult:
     """Solve one problem on a GPU.
 
@@ -65,18 +59,10 @@ def fit(
         The other shards.
     rule : StoppingRule
         Tolerance and most reads of the data.
-    device_id : int
-        Number of the device.
-    solver : {'auto', 'pqn', 'sdca'}
-        'auto' is 'pqn'.
-    n_threads : int or None
-        Threads of the host for what remains there.
-    deterministic : bool
-        Whether equal fits give equal bits.
-    seed : int
-        Of samples.
-    start : ndarray of shape (n_outputs, n_features + 1), float64, or None
-        Coefficients to start from.
+    settings : Settings
+        Which device and solver, and how; 'auto' is 'pqn'.
+    start : Start
+        Where to begin; coefficients only.
 
     Returns
     -------
@@ -90,19 +76,22 @@ def fit(
     RuntimeError
         If there is no such device.
     """
-    _check_solvable(problem, solver)
-    device = make_device(device_id)
+    if settings.device_id is None:
+        raise ValueError("expected the number of a device, got None")
+    _check_solvable(problem, settings.solver)
+    device = make_device(settings.device_id)
     with device.use():
         engine = GpuPrimalEngine(
             problem,
             dataset,
             device,
-            n_threads=resolve_n_threads(n_threads, dataset.matrix.n_stored),
-            deterministic=deterministic,
-            seed=seed,
+            n_threads=resolve_n_threads(settings.n_threads, dataset.matrix.n_stored),
+            deterministic=settings.deterministic,
+            seed=settings.seed,
         )
-        result = quasi_newton.solve(engine, communicator, rule, start=start)
-    reason = "as asked for" if solver != "auto" else "all that runs on a GPU in this version"
+        result = quasi_newton.solve(engine, communicator, rule, start=start.coef)
+    is_only = settings.solver == "auto"
+    reason = "all that runs on a GPU in this version" if is_only else "as asked for"
     return replace(result, description=f"{result.description}: {reason}")
 
 

@@ -68,7 +68,7 @@ def test_line_point_is_loss_and_slope_between_the_margins(device, core_name, n_o
         np.testing.assert_allclose([value, slope], [loss, np.sum(slopes * change)], **TOLERANCE)
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 31, 600])
+@pytest.mark.parametrize("n_rows", [0, 1, 600])
 @pytest.mark.parametrize(("core_name", "n_outputs"), LOSSES)
 def test_slopes_and_curvatures_are_those_of_every_row(device, core_name, n_outputs, n_rows, dtype):
     case = Case(core_name, n_outputs, n_rows=n_rows, dtype=dtype)
@@ -106,7 +106,7 @@ def test_margins_of_another_shape_are_refused(device):
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, (700, 5)], ids=str)
-@pytest.mark.parametrize("n_vectors", [1, 4, 6])
+@pytest.mark.parametrize("n_vectors", [1, 6])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_products_of_the_transpose_are_the_plain_ones(device, layout, shape, n_vectors, dtype):
     matrix, X = make_matrix(layout, dtype, *shape)
