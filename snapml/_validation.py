@@ -284,8 +284,8 @@ def check_positive(name: str, value: Any, *, allow_zero: bool = False) -> float:
     return float(value)
 
 
-def check_device_ids(device_ids: Any) -> int | None:
-    """Return the number of the GPU to train on.
+def check_device_ids(device_ids: Any) -> tuple[int, ...]:
+    """Return the numbers of the GPUs to train on.
 
     Parameters
     ----------
@@ -294,18 +294,16 @@ def check_device_ids(device_ids: Any) -> int | None:
 
     Returns
     -------
-    int or None
-        None for the CPU.
+    tuple of int
+        Empty for the CPU.
 
     Raises
     ------
     TypeError, ValueError
         If it is neither None nor a list of distinct numbers of devices.
-    NotImplementedError
-        If it names several devices.
     """
     if device_ids is None:
-        return None
+        return ()
     expected = f"device_ids={device_ids!r}: expected None or a list of distinct integers >= 0"
     if not isinstance(device_ids, (list, tuple)):
         raise TypeError(expected)
@@ -313,12 +311,7 @@ def check_device_ids(device_ids: Any) -> int | None:
         raise TypeError(expected)
     if not device_ids or min(device_ids) < 0 or len(set(device_ids)) < len(device_ids):
         raise ValueError(expected)
-    if len(device_ids) > 1:
-        raise NotImplementedError(
-            f"device_ids={device_ids!r}: this version trains on one GPU; expected "
-            f"device_ids=[{device_ids[0]}]"
-        )
-    return int(device_ids[0])
+    return tuple(int(i) for i in device_ids)
 
 
 def check_finite_in(name: str, value: float, dtype: np.dtype) -> float:

@@ -76,14 +76,14 @@ class LinearEstimator(BaseEstimator):
 
     def _check_device(self) -> None:
         """Refuse device_ids in estimators that train on the CPU only."""
-        if check_device_ids(self.device_ids) is not None:
+        if check_device_ids(self.device_ids):
             raise NotImplementedError(
                 f"device_ids={self.device_ids!r}: {type(self).__name__} trains on the CPU only in "
                 "this version; expected device_ids=None"
             )
 
-    def _device_id(self) -> int | None:
-        """Return the checked number of the GPU to train on, None for the CPU."""
+    def _checked_devices(self) -> tuple[int, ...]:
+        """Return the checked numbers of the GPUs to train on, none for the CPU."""
         return check_device_ids(self.device_ids)
 
     def _seed(self) -> int:
@@ -105,8 +105,8 @@ class LinearEstimator(BaseEstimator):
         if not np.isfinite(dataset.labels).all():
             raise ValueError(f"y: expected numbers that are finite in {dataset.labels.dtype}")
         rule = replace(rule, resolution=8.0 * float(np.finfo(dataset.labels.dtype).eps))
-        device_id = self._device_id()
-        settings = Settings(solver, self.n_threads, self.deterministic, self._seed(), device_id)
+        devices = self._checked_devices()
+        settings = Settings(solver, self.n_threads, self.deterministic, self._seed(), devices)
         try:
             result = choice.fit(problem, dataset, self._communicator(), rule, settings, start)
         except NonFiniteError:

@@ -96,8 +96,8 @@ class LogisticRegressionCV(LogisticRegression):
         As in `LogisticRegression`.
     deterministic : bool, default=True
         As in `LogisticRegression`.
-    device_ids : list of one int or None, default=None
-        GPU to train on, as CUDA counts them; None is the CPU. Every fit copies its rows there.
+    device_ids : list of int or None, default=None
+        GPUs to train on, as CUDA counts them; None is the CPU. Every fit copies its rows there.
     multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
         As in `LogisticRegression`.
 

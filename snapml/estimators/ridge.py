@@ -63,7 +63,7 @@ class RidgeModel(LinearEstimator):
 
     def _is_direct(self, matrix: Matrix, alphas: np.ndarray) -> bool:
         """Say whether to solve linear equations: what iterations cannot do, and what is small."""
-        if self._device_id() is not None:
+        if self._checked_devices():
             self._check_for_device(alphas)
             return False
         if self.positive or alphas.min() == 0 or self.tol < _LEAST_ITERATIVE_TOL:
@@ -156,7 +156,7 @@ class RidgeModel(LinearEstimator):
 
     def _make_problem(self) -> Problem:
         """Map the parameters to the objective, refusing what cannot be solved yet."""
-        self._device_id()
+        self._checked_devices()
         if self.solver not in (*_SOLVERS, "lbfgs"):
             raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
         if self.solver == "lbfgs" and not self.positive:
@@ -206,8 +206,9 @@ class Ridge(RidgeModel, LinearRegressor):
     deterministic : bool, default=True
         Whether equal fits with equal `n_threads` give equal bits. If False, threads on sparse data
         update one vector without waiting for each other; the certificate holds all the same.
-    device_ids : list of one int or None, default=None
-        GPU to train on, as CUDA counts them; None is the CPU. X is copied there once.
+    device_ids : list of int or None, default=None
+        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
+        its rows to each.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
 
@@ -383,8 +384,9 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         Threads to use; None means all that the process may use, fewer on small data.
     deterministic : bool, default=True
         Whether equal fits with equal `n_threads` give equal bits.
-    device_ids : list of one int or None, default=None
-        GPU to train on, as CUDA counts them; None is the CPU. X is copied there once.
+    device_ids : list of int or None, default=None
+        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
+        its rows to each.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
 

@@ -68,8 +68,9 @@ class LinearSVC(LinearClassifier):
     deterministic : bool, default=True
         Whether equal fits with equal `n_threads` give equal bits. If False, threads on sparse data
         update one vector without waiting for each other; the certificate holds all the same.
-    device_ids : list of one int or None, default=None
-        GPU to train on, as CUDA counts them; None is the CPU. X is copied there once.
+    device_ids : list of int or None, default=None
+        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
+        its rows to each.
 
     Attributes
     ----------
@@ -220,7 +221,7 @@ class LinearSVC(LinearClassifier):
 
     def _make_problem(self) -> Problem:
         """Map the parameters to the objective, refusing what cannot be solved yet."""
-        self._device_id()
+        self._checked_devices()
         if self.solver not in _SOLVERS:
             raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
         if self.loss not in _LOSSES:

@@ -82,7 +82,7 @@ def fit(
     start = Start() if start is None else start
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset))
-    if settings.device_id is not None:
+    if settings.device_ids:
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
     if _is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from snapml.data import Dataset
 from snapml.kernels import CudaDevice, Device
@@ -13,6 +14,7 @@ from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.thread_shards import row_shards, solve_together
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["fit", "make_device"]
@@ -47,7 +49,7 @@ def fit(
     settings: Settings,
     start: Start,
 ) -> FitResult:
-    """Solve one problem on a GPU.
+    """Solve one problem on one GPU or several.
 
     Parameters
     ----------
@@ -60,7 +62,7 @@ def fit(
     rule : StoppingRule
         Tolerance and most reads of the data.
     settings : Settings
-        Which device and solver, and how; 'auto' is 'pqn'.
+        Which devices and solver, and how; 'auto' is 'pqn'.
     start : Start
         Where to begin; coefficients only.
 
@@ -76,10 +78,39 @@ def fit(
     RuntimeError
         If there is no such device.
     """
-    if settings.device_id is None:
-        raise ValueError("expected the number of a device, got None")
     _check_solvable(problem, settings.solver)
-    device = make_device(settings.device_id)
+    devices = [make_device(device_id) for device_id in settings.device_ids]
+    if len(devices) == 1:
+        result = _solve(problem, dataset, devices[0], settings, rule, start, communicator)
+    elif communicator.size > 1:
+        raise NotImplementedError(
+            f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
+            "device each"
+        )
+    else:
+        shards = row_shards(dataset, len(devices))
+        result = solve_together(
+            [
+                partial(_solve, problem, shard, device, settings, rule, start)
+                for shard, device in zip(shards, devices, strict=False)
+            ]
+        )
+        names = ", ".join(device.description for device in devices[1 : len(shards)])
+        result = replace(result, description=f"{result.description}, {names}")
+    is_only = settings.solver == "auto"
+    reason = "all that runs on a GPU in this version" if is_only else "as asked for"
+    return replace(result, description=f"{result.description}: {reason}")
+
+
+def _solve(
+    problem: Problem,
+    dataset: Dataset,
+    device: Device,
+    settings: Settings,
+    rule: StoppingRule,
+    start: Start,
+    communicator: Communicator,
+) -> FitResult:
     with device.use():
         engine = GpuPrimalEngine(
             problem,
@@ -89,10 +120,7 @@ def fit(
             deterministic=settings.deterministic,
             seed=settings.seed,
         )
-        result = quasi_newton.solve(engine, communicator, rule, start=start.coef)
-    is_only = settings.solver == "auto"
-    reason = "all that runs on a GPU in this version" if is_only else "as asked for"
-    return replace(result, description=f"{result.description}: {reason}")
+        return quasi_newton.solve(engine, communicator, rule, start=start.coef)
 
 
 def _check_solvable(problem: Problem, solver: str) -> None:

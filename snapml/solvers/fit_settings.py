@@ -42,12 +42,12 @@ class Settings:
         Whether equal fits give equal bits.
     seed : int
         Of orders and samples.
-    device_id : int or None
-        GPU to train on; None means the CPU.
+    device_ids : tuple of int
+        GPUs to train on, one shard of the rows on each; none means the CPU.
     """
 
     solver: str = "auto"
     n_threads: int | None = None
     deterministic: bool = True
     seed: int = 0
-    device_id: int | None = None
+    device_ids: tuple[int, ...] = ()

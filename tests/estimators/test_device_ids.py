@@ -124,6 +124,44 @@ def test_numbers_that_are_not_finite_are_refused_as_on_the_cpu(devices, is_spars
         LogisticRegression(**GPU).fit(X, y)
 
 
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", ["logistic", "multinomial", "one against the rest", "ridge"])
+def test_several_devices_share_the_rows(devices, name, is_sparse):
+    model, n_classes = MODELS[name]
+    X, y = example(np.float64, n_classes, is_sparse=is_sparse)
+    weights = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    cpu = clone(model).set_params(tol=1e-8).fit(X, y, weights)
+    gpu = clone(model).set_params(device_ids=[2, 0, 1], tol=1e-8).fit(X, y, weights)
+    assert devices == [2, 0, 1]
+    assert gpu.objective_ == pytest.approx(cpu.objective_, rel=1e-7)
+    np.testing.assert_allclose(gpu.coef_, cpu.coef_, rtol=1e-3, atol=1e-3)
+    assert "emulated device, emulated device, emulated device: all that" in gpu.solver_
+
+
+def test_more_devices_than_rows_leave_some_idle(devices):
+    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    model = LogisticRegression(device_ids=list(range(5))).fit(X, y)
+    assert model.solver_.count("emulated device") == 3
+    np.testing.assert_allclose(model.coef_, LogisticRegression().fit(X, y).coef_, rtol=1e-4)
+
+
+def test_error_of_one_device_ends_all_of_them(monkeypatch):
+    made = []
+
+    def make(device_id):
+        made.append(device_id)
+        return FailingDevice() if device_id == 1 else StrictDevice()
+
+    monkeypatch.setattr(device_choice, "make_device", make)
+    with pytest.raises(MemoryError):
+        LogisticRegression(device_ids=[0, 1, 2]).fit(*example())
+    assert made == [0, 1, 2]
+    X, y = example()
+    X[200] = np.inf  # on the last device; the others see it in the sums
+    with pytest.raises(ValueError, match="contains infinity"):
+        LogisticRegression(device_ids=[0, 2, 4]).fit(X, y)
+
+
 class FailingDevice(StrictDevice):
     """Runs out of memory at the third launch."""
 

@@ -1,5 +1,7 @@
 """The quasi-Newton solver on an emulated GPU finds what it finds on the CPU."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from kernels.emulator.strict_arrays import StrictDevice
@@ -10,10 +12,10 @@ from snapml.solvers import quasi_newton, sampled_curvature
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.curvature import DenseCurvature
 from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.thread_shards import row_shards, solve_together
 
 from .cases import Case
 from .primal_engines import on_cpu, on_emulated_gpu
-from .simulated import solve_shards
 
 SERIAL = SerialCommunicator()
 
@@ -115,16 +117,31 @@ def test_step_of_the_curvature_is_the_cpus_where_columns_repeat(is_penalised):
     np.testing.assert_allclose(steps[1], steps[0], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_shards_of_rows_are_the_rows(is_sparse):
+    dataset = Case(Logistic(), is_sparse=is_sparse, n_rows=10).dataset()
+    shards = row_shards(dataset, 3)
+    assert [shard.matrix.shape[0] for shard in shards] == [3, 3, 4]
+    whole = [on_cpu(Problem(Logistic()), part).host_rows() for part in (dataset, *shards)]
+    dense = [rows.toarray() if is_sparse else rows for rows in whole]
+    np.testing.assert_array_equal(np.vstack(dense[1:]), dense[0])
+    np.testing.assert_array_equal(np.hstack([s.labels for s in shards]), dataset.labels)
+    np.testing.assert_array_equal(np.hstack([s.row_weights for s in shards]), dataset.row_weights)
+
+
 def test_shards_on_two_devices_hold_one_model():
     case = Case(Logistic(), Intercept.FREE, n_rows=120)
-    rows = [slice(0, 50), slice(50, 120)]
-    engines = [
-        lambda part=part: on_emulated_gpu(case.problem, case.dataset(part), device=StrictDevice())
-        for part in rows
-    ]
-    results = solve_shards(engines, StoppingRule(1e-8, 100), quasi_newton.solve)
-    assert results[0].coef.tobytes() == results[1].coef.tobytes()
-    assert case.suboptimality(results[0]) <= results[0].gap
+    coefs = []
+
+    def solve(shard, communicator):
+        engine = on_emulated_gpu(case.problem, shard, device=StrictDevice())
+        result = quasi_newton.solve(engine, communicator, StoppingRule(1e-8, 100))
+        coefs.append(result.coef.tobytes())
+        return result
+
+    result = solve_together([partial(solve, shard) for shard in row_shards(case.dataset(), 2)])
+    assert coefs[0] == coefs[1]
+    assert case.suboptimality(result) <= result.gap
 
 
 def test_equal_fits_give_equal_bits_whatever_order_the_threads_run_in():
