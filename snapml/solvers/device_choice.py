@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from functools import partial
 
@@ -20,8 +21,9 @@ from snapml.solvers.threads import resolve_n_threads
 __all__ = ["fit", "make_device"]
 
 
+@functools.cache
 def make_device(device_id: int) -> Device:
-    """Return the device with a number.
+    """Return the device with a number, the same one each time: it keeps its kernels loaded.
 
     Parameters
     ----------
@@ -77,6 +79,8 @@ def fit(
         If this version has no way to solve the problem on a GPU.
     RuntimeError
         If there is no such device.
+    MemoryError
+        If the rows do not fit.
     """
     _check_solvable(problem, settings.solver)
     devices = [make_device(device_id) for device_id in settings.device_ids]

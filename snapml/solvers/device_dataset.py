@@ -63,9 +63,12 @@ class DeviceDataset:
         ------
         ValueError
             If indices or offsets lead outside the matrix, or class numbers outside the classes.
+        MemoryError
+            If the device has no room for rows, labels, weights and margins.
         """
         n_outputs = problem.n_outputs(dataset.labels.shape)
         labels = dataset.labels
+        _check_room(device, dataset, n_outputs)
         if isinstance(problem.loss, Softmax):
             _check_classes(labels, n_outputs)
         else:
@@ -233,6 +236,22 @@ class DeviceDataset:
         places = xp.arange(int(offsets[-1]), dtype=np.int64)
         row_of = xp.searchsorted(offsets, places, side="right") - 1
         return offsets, row_of, begins[row_of] + places - offsets[row_of]
+
+
+def _check_room(device: Device, dataset: Dataset, n_outputs: int) -> None:
+    """Refuse what cannot fit, before anything is copied."""
+    matrix: Any = dataset.matrix
+    is_dense = isinstance(matrix, DenseMatrix)
+    arrays: list[Any] = [] if is_dense else [matrix.indptr, matrix.indices]
+    arrays += [matrix.values, dataset.labels, dataset.row_weights]
+    n_bytes = sum(array.nbytes for array in arrays if array is not None)
+    n_bytes += 2 * 8 * n_outputs * matrix.shape[0]  # margins of two points
+    free = device.free_bytes()
+    if n_bytes > free:
+        raise MemoryError(
+            f"the data need {n_bytes / 1e9:.3g} GB of {device.description}, which has "
+            f"{free / 1e9:.3g} GB free; use more devices, float32, or device_ids=None"
+        )
 
 
 def _upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:
