@@ -24,6 +24,7 @@ from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 __all__ = [
     "as_matrix",
     "check_classes",
+    "check_device_ids",
     "check_finite_in",
     "check_fit_input",
     "check_labels",
@@ -281,6 +282,36 @@ def check_positive(name: str, value: Any, *, allow_zero: bool = False) -> float:
     bounds = "left" if allow_zero else "neither"
     check_scalar(value, name, numbers.Real, min_val=0, include_boundaries=bounds)
     return float(value)
+
+
+def check_device_ids(device_ids: Any) -> tuple[int, ...]:
+    """Return the numbers of the GPUs to train on.
+
+    Parameters
+    ----------
+    device_ids : object
+        What the user gave.
+
+    Returns
+    -------
+    tuple of int
+        Empty for the CPU.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither None nor a list of distinct numbers of devices.
+    """
+    if device_ids is None:
+        return ()
+    expected = f"device_ids={device_ids!r}: expected None or a list of distinct integers >= 0"
+    if not isinstance(device_ids, (list, tuple)):
+        raise TypeError(expected)
+    if any(isinstance(i, bool) or not isinstance(i, numbers.Integral) for i in device_ids):
+        raise TypeError(expected)
+    if not device_ids or min(device_ids) < 0 or len(set(device_ids)) < len(device_ids):
+        raise ValueError(expected)
+    return tuple(int(i) for i in device_ids)
 
 
 def check_finite_in(name: str, value: float, dtype: np.dtype) -> float:

@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state, check_scalar, compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from snapml._validation import (
+    check_device_ids,
     check_positive,
     check_predict_input,
     check_weighted_classes,
@@ -27,9 +28,9 @@ from snapml._validation import (
 from snapml.data import Dataset, Matrix
 from snapml.problems import Problem
 from snapml.solvers import choice
-from snapml.solvers.choice import Settings, Start
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_rows import margins
+from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.stopping import StoppingRule
@@ -74,11 +75,16 @@ class LinearEstimator(BaseEstimator):
         return StoppingRule(tol=tol, max_iter=int(max_iter), verbose=int(self.verbose))
 
     def _check_device(self) -> None:
-        if self.device_ids is not None:
+        """Refuse device_ids in estimators that train on the CPU only."""
+        if check_device_ids(self.device_ids):
             raise NotImplementedError(
-                f"device_ids={self.device_ids!r}: this version trains on the CPU only; "
-                "expected device_ids=None"
+                f"device_ids={self.device_ids!r}: {type(self).__name__} trains on the CPU only in "
+                "this version; expected device_ids=None"
             )
+
+    def _checked_devices(self) -> tuple[int, ...]:
+        """Return the checked numbers of the GPUs to train on, none for the CPU."""
+        return check_device_ids(self.device_ids)
 
     def _seed(self) -> int:
         """Return the seed of the row order: the same one in every fit where none is asked for."""
@@ -99,7 +105,8 @@ class LinearEstimator(BaseEstimator):
         if not np.isfinite(dataset.labels).all():
             raise ValueError(f"y: expected numbers that are finite in {dataset.labels.dtype}")
         rule = replace(rule, resolution=8.0 * float(np.finfo(dataset.labels.dtype).eps))
-        settings = Settings(solver, self.n_threads, self.deterministic, self._seed())
+        devices = self._checked_devices()
+        settings = Settings(solver, self.n_threads, self.deterministic, self._seed(), devices)
         try:
             result = choice.fit(problem, dataset, self._communicator(), rule, settings, start)
         except NonFiniteError:

@@ -25,6 +25,7 @@ from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
+from snapml.solvers.fit_settings import Settings
 from snapml.solvers.least_squares import solve_least_squares
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, StartModel, overflow_error
@@ -208,7 +209,7 @@ def _solve_smooth(
 ) -> list[FitResult]:
     """Solve least squares with an L2 penalty or none, as `Ridge` does."""
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
-    settings = choice.Settings(n_threads=n_threads)
+    settings = Settings(n_threads=n_threads)
     return [choice.fit(one, dataset, communicator, rule, settings) for one in problems]
 
 
@@ -296,7 +297,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
     deterministic : bool, default=True
         Has no effect: equal fits with equal `n_threads` give equal bits.
     device_ids : None
-        GPUs are not supported in this version.
+        This estimator trains on the CPU only in this version.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
 
@@ -534,7 +535,7 @@ class Lasso(ElasticNet):
     deterministic : bool, default=True
         Has no effect: equal fits with equal `n_threads` give equal bits.
     device_ids : None
-        GPUs are not supported in this version.
+        This estimator trains on the CPU only in this version.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
 

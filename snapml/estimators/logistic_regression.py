@@ -85,8 +85,9 @@ class LogisticRegression(LinearClassifier):
     deterministic : bool, default=True
         Whether equal fits with equal `n_threads` give equal bits. If False, threads on sparse data
         update one vector without waiting for each other; the certificate holds all the same.
-    device_ids : None
-        GPUs are not supported in this version.
+    device_ids : list of int or None, default=None
+        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
+        its rows to each.
     multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
         More than two classes: one softmax model ('auto' and 'multinomial', scikit-learn's), or
         one model for each class against the rest.
@@ -153,7 +154,7 @@ class LogisticRegression(LinearClassifier):
         n_jobs: Any = None,
         n_threads: int | None = None,
         deterministic: bool = True,
-        device_ids: None = None,
+        device_ids: list[int] | None = None,
         multi_class: str = "auto",
     ) -> None:
         self.penalty = penalty
@@ -264,7 +265,7 @@ class LogisticRegression(LinearClassifier):
 
     def _check_parameters(self) -> None:
         """Refuse parameters that are not as described."""
-        self._check_device()
+        self._checked_devices()
         if self.solver not in _SOLVERS:
             raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
         if self.multi_class not in _MULTI_CLASS:

@@ -96,8 +96,8 @@ class LogisticRegressionCV(LogisticRegression):
         As in `LogisticRegression`.
     deterministic : bool, default=True
         As in `LogisticRegression`.
-    device_ids : None
-        GPUs are not supported in this version.
+    device_ids : list of int or None, default=None
+        GPUs to train on, as CUDA counts them; None is the CPU. Every fit copies its rows there.
     multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
         As in `LogisticRegression`.
 
@@ -168,7 +168,7 @@ class LogisticRegressionCV(LogisticRegression):
         use_legacy_attributes: Any = "warn",
         n_threads: int | None = None,
         deterministic: bool = True,
-        device_ids: None = None,
+        device_ids: list[int] | None = None,
         multi_class: str = "auto",
     ) -> None:
         self.Cs = Cs

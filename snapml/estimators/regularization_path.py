@@ -316,7 +316,7 @@ class ElasticNetCV(ElasticNet):
     deterministic : bool, default=True
         Has no effect: equal fits with equal `n_threads` give equal bits.
     device_ids : None
-        GPUs are not supported in this version.
+        This estimator trains on the CPU only in this version.
 
     Attributes
     ----------

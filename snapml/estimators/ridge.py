@@ -63,10 +63,22 @@ class RidgeModel(LinearEstimator):
 
     def _is_direct(self, matrix: Matrix, alphas: np.ndarray) -> bool:
         """Say whether to solve linear equations: what iterations cannot do, and what is small."""
+        if self._checked_devices():
+            self._check_for_device(alphas)
+            return False
         if self.positive or alphas.min() == 0 or self.tol < _LEAST_ITERATIVE_TOL:
             return True
         is_small = matrix.n_stored <= _SMALL and is_direct(matrix.shape)
         return is_small and self.solver not in ("sdca", "pqn", "sag", "saga")
+
+    def _check_for_device(self, alphas: np.ndarray) -> None:
+        """Refuse what needs linear equations, which are solved on the CPU only."""
+        if self.positive or alphas.min() == 0:
+            raise NotImplementedError(
+                f"positive={self.positive!r}, alpha={self.alpha!r} with "
+                f"device_ids={self.device_ids!r}: this version has positive=False and alpha > 0 on "
+                "a GPU; use these, or device_ids=None"
+            )
 
     def _fit_directly(
         self,
@@ -144,7 +156,7 @@ class RidgeModel(LinearEstimator):
 
     def _make_problem(self) -> Problem:
         """Map the parameters to the objective, refusing what cannot be solved yet."""
-        self._check_device()
+        self._checked_devices()
         if self.solver not in (*_SOLVERS, "lbfgs"):
             raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
         if self.solver == "lbfgs" and not self.positive:
@@ -194,8 +206,9 @@ class Ridge(RidgeModel, LinearRegressor):
     deterministic : bool, default=True
         Whether equal fits with equal `n_threads` give equal bits. If False, threads on sparse data
         update one vector without waiting for each other; the certificate holds all the same.
-    device_ids : None
-        GPUs are not supported in this version.
+    device_ids : list of int or None, default=None
+        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
+        its rows to each.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
 
@@ -249,7 +262,7 @@ class Ridge(RidgeModel, LinearRegressor):
         random_state: Any = None,
         n_threads: int | None = None,
         deterministic: bool = True,
-        device_ids: None = None,
+        device_ids: list[int] | None = None,
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -371,8 +384,9 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         Threads to use; None means all that the process may use, fewer on small data.
     deterministic : bool, default=True
         Whether equal fits with equal `n_threads` give equal bits.
-    device_ids : None
-        GPUs are not supported in this version.
+    device_ids : list of int or None, default=None
+        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
+        its rows to each.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
 
@@ -415,7 +429,7 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         random_state: Any = None,
         n_threads: int | None = None,
         deterministic: bool = True,
-        device_ids: None = None,
+        device_ids: list[int] | None = None,
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha

@@ -68,8 +68,9 @@ class LinearSVC(LinearClassifier):
     deterministic : bool, default=True
         Whether equal fits with equal `n_threads` give equal bits. If False, threads on sparse data
         update one vector without waiting for each other; the certificate holds all the same.
-    device_ids : None
-        GPUs are not supported in this version.
+    device_ids : list of int or None, default=None
+        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
+        its rows to each.
 
     Attributes
     ----------
@@ -128,7 +129,7 @@ class LinearSVC(LinearClassifier):
         solver: str = "auto",
         n_threads: int | None = None,
         deterministic: bool = True,
-        device_ids: None = None,
+        device_ids: list[int] | None = None,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -220,7 +221,7 @@ class LinearSVC(LinearClassifier):
 
     def _make_problem(self) -> Problem:
         """Map the parameters to the objective, refusing what cannot be solved yet."""
-        self._check_device()
+        self._checked_devices()
         if self.solver not in _SOLVERS:
             raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
         if self.loss not in _LOSSES:

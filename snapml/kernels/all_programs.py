@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from snapml.kernels import columns, fused_pass, reduce, rows
+from snapml.kernels import columns, fused_pass, losses, reduce, rows, transposed
 from snapml.kernels.program import Program
 
 __all__ = ["all_programs"]
@@ -29,13 +29,18 @@ def all_programs(core_names: Iterable[str]) -> Iterator[Program]:
     Program
         Each once.
     """
-    losses = tuple(core_names)
+    names = tuple(core_names)
     yield reduce.PROGRAM
     for real, wide in _TYPES:
         for index in _INDICES:
             yield rows.program(real, wide, index)
             yield columns.program(real, wide, index)
-        for loss in losses:
+        for loss in names:
             yield fused_pass.dense_program(loss, real, wide)
             for index in _INDICES:
                 yield fused_pass.sparse_program(loss, real, wide, index)
+    for real in (_FLOAT32, _FLOAT64):
+        for index in _INDICES:
+            yield transposed.program(real, index)
+        for loss in names:
+            yield losses.program(loss, real)

@@ -18,6 +18,7 @@ __all__ = [
     "DensePassShape",
     "dense_pass",
     "dense_program",
+    "outputs_type",
     "sparse_pass",
     "sparse_program",
 ]
@@ -87,6 +88,12 @@ class DensePassShape:
         gradients = n_teams * n_outputs * (n_cols + 1)
         partial, slopes = n_rows * n_outputs * n_warps, n_rows * (n_outputs | 1)
         return cls(lanes, n_teams * lanes, 8 * (gradients + partial + slopes))
+
+    @classmethod
+    def fits(cls, device: Device, n_cols: int, n_outputs: int) -> bool:
+        """Return whether `dense_pass` takes rows of this length."""
+        shape = cls.make(n_cols, n_outputs)
+        return shape is not None and shape.shared_bytes <= device.shared_bytes_per_block
 
 
 def dense_pass(

@@ -37,6 +37,19 @@ struct SeparateOutputs {
     }
     return loss;
   }
+  // The margins become c_i l''.
+  static __device__ __forceinline__ void curvatures(const Targets& targets, int64 i, double* z) {
+    for (int k = 0; k < targets.n_outputs; ++k) {
+      const double y = static_cast<double>(targets.labels[k * targets.n_rows + i]);
+      z[k] = targets.weight_of(i, k) * Loss<double>::curvature(z[k], y);
+    }
+  }
+  // Directions u in the margins become c_i l'' u; the margins are lost.
+  static __device__ __forceinline__ void curvature_products(const Targets& targets, int64 i,
+                                                            double* z, double* u) {
+    curvatures(targets, i, z);
+    for (int k = 0; k < targets.n_outputs; ++k) u[k] *= z[k];
+  }
 };
 
 // One loss for all outputs; the label is a class number.
@@ -49,6 +62,18 @@ struct SoftmaxOutputs {
     z[chosen] -= 1;
     for (int k = 0; k < targets.n_outputs; ++k) z[k] *= c;
     return c == 0 ? 0.0 : c * (log_sum - at_chosen);
+  }
+  // The margins become the probabilities p, of which the curvature c_i (diag(p) - p p^T) is made.
+  static __device__ __forceinline__ void curvatures(const Targets& targets, int64, double* z) {
+    double log_sum;
+    Softmax<double, 1>::probabilities(z, targets.n_outputs, &log_sum);
+  }
+  static __device__ __forceinline__ void curvature_products(const Targets& targets, int64 i,
+                                                            double* z, double* u) {
+    curvatures(targets, i, z);
+    Softmax<double, 1>::curvature_product(z, targets.n_outputs, u);
+    const double c = targets.weight_of(i, 0);
+    for (int k = 0; k < targets.n_outputs; ++k) u[k] *= c;
   }
 };
 

@@ -7,7 +7,7 @@ reason, which ends up in the estimator's ``solver_``. docs/algorithms.md, sectio
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Problem, Softmax, Squared
 from snapml.solvers import (
+    device_choice,
     dual_coordinate_ascent,
     multinomial_descent,
     quasi_newton,
@@ -26,12 +27,13 @@ from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_engine import CpuEngine
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.cpu_rows import as_array
+from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.row_space import RowSpace
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
-__all__ = ["Settings", "Start", "fit"]
+__all__ = ["fit"]
 
 # Up to here a Hessian of sampled rows costs no more than a few reads of the data.
 _FEW_COLUMNS = 512
@@ -50,47 +52,6 @@ _DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
 _TALL, _STIFF = 0.67, 150.0
 # Reads of the data within which the quasi-Newton method must converge where the curvature jumps.
 _TRIAL_READS = 60
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where another fit on the same rows ended.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (n_outputs, n_features + 1), float64, or None
-        Coefficients, the last that of the intercept's column.
-    duals : ndarray of shape (n_rows,) or None
-        Dual states.
-    offset : float
-        Multiplier of an unpenalised intercept.
-    """
-
-    coef: np.ndarray | None = None
-    duals: np.ndarray | None = None
-    offset: float = 0.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to solve, beyond what.
-
-    Attributes
-    ----------
-    solver : {'auto', 'sdca', 'pqn'}
-        'auto' chooses.
-    n_threads : int or None
-        Threads to use; None means all available.
-    deterministic : bool
-        Whether equal fits give equal bits.
-    seed : int
-        Of orders and samples.
-    """
-
-    solver: str = "auto"
-    n_threads: int | None = None
-    deterministic: bool = True
-    seed: int = 0
 
 
 def fit(
@@ -126,6 +87,8 @@ def fit(
     start = Start() if start is None else start
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset))
+    if settings.device_ids:
+        return device_choice.fit(problem, dataset, communicator, rule, settings, start)
     if _is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
     solver, reason, patience = _choose(problem, dataset, settings, start)

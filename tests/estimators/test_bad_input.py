@@ -578,13 +578,35 @@ def test_bad_parameters_raise_in_fit_not_before(make, given, says):
     assert only_parameters(model)
 
 
-@pytest.mark.parametrize("device_ids", [[0], [], 0, "cuda"])
+@pytest.mark.parametrize(
+    ("device_ids", "error"),
+    [
+        ([], ValueError),
+        ([-1], ValueError),
+        ([0, 0], ValueError),
+        (0, TypeError),
+        ("cuda", TypeError),
+        (["0"], TypeError),
+        ([0.0], TypeError),
+        ([True], TypeError),
+        (True, TypeError),
+    ],
+)
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_device_that_is_not_there_is_named(estimator, device_ids):
+def test_device_ids_that_are_no_list_of_numbers_are_quoted(estimator, device_ids, error):
     model = ESTIMATORS[estimator](device_ids=device_ids)
-    pattern = re.escape(f"device_ids={device_ids!r}")
-    with pytest.raises((NotImplementedError, RuntimeError), match=pattern):
+    expected = re.escape(f"device_ids={device_ids!r}: expected None or a list")
+    with pytest.raises(error, match=expected):
         model.fit(*example())
+    assert only_parameters(model)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_device_that_is_not_there_is_named(estimator):
+    model = ESTIMATORS[estimator](device_ids=[np.int64(99)])
+    with pytest.raises((NotImplementedError, RuntimeError), match=r"device_ids=\[.*99.*\]"):
+        model.fit(*example())
+    assert only_parameters(model)
 
 
 @pytest.mark.parametrize("n_threads", [np.int64(2), np.int32(1), -1, -100, 10**9])

@@ -21,7 +21,15 @@ PROGRAMS = {
     for architecture in ARCHITECTURES
 }
 # At these, blocks of 256 threads share a multiprocessor's 65536 registers: two or more of them.
-MOST_REGISTERS = {"reduce": 64, "rows": 64, "columns": 72, "sparse_pass": 80, "dense_pass": 120}
+MOST_REGISTERS = {
+    "reduce": 64,
+    "rows": 64,
+    "columns": 72,
+    "sparse_pass": 80,
+    "dense_pass": 120,
+    "losses": 80,
+    "transposed": 80,
+}
 USED = re.compile(r"Used (\d+) registers")
 SPILLED = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 

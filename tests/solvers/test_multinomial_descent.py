@@ -12,8 +12,9 @@ from scipy.special import logsumexp
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Penalty, Problem, Softmax
 from snapml.solvers import multinomial_descent
-from snapml.solvers.choice import Settings, Start, fit
+from snapml.solvers.choice import fit
 from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.stopping import StoppingRule
 
 from .simulated import solve_shards

@@ -1,0 +1,1 @@
+"""The check for a machine with a CUDA device: parity, kernels over their floor, fits by peers."""

@@ -1,0 +1,89 @@
+"""Launches of transposed.cu: X^T s for vectors s over the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snapml.kernels.columns import ColumnPieces, column_products
+from snapml.kernels.device import Device
+from snapml.kernels.launch_shape import WARP, filling_grid, types_of
+from snapml.kernels.matrices import CompressedRows, DenseRows, check_array
+from snapml.kernels.program import Kernel, Program
+from snapml.kernels.reduce import parts_sum
+
+__all__ = ["program", "transposed_products"]
+
+_STRANDS = 8  # kStrands of transposed.cu
+_THREADS = 256
+# Rows of a strip, at least: shorter ones leave more to add up than they save.
+_STRIP_ROWS = 256
+_MOST_STRIPS = 65535  # what CUDA allows in the grid's second direction
+
+
+def program(real: np.dtype, index: np.dtype) -> Program:
+    """Return transposed.cu for entries and indices of these types; sums are float64."""
+    return Program("transposed", tuple(types_of(real, np.dtype(np.float64), index).items()))
+
+
+def transposed_products(
+    device: Device,
+    matrix: DenseRows | CompressedRows,
+    vectors: Any,
+    bias_column: float,
+    *,
+    columns: ColumnPieces | None = None,
+) -> Any:
+    """Return X^T s for several vectors s over the rows, summed in float64.
+
+    Parameters
+    ----------
+    device : Device
+        Where the rows are.
+    matrix : DenseRows or CompressedRows
+        The rows X.
+    vectors : array of shape (n_vectors, n_rows), float64
+        The vectors.
+    bias_column : float
+        Value of the intercept's constant column.
+    columns : ColumnPieces or None, default=None
+        A compressed matrix by columns: equal calls then give equal bits.
+
+    Returns
+    -------
+    array of shape (n_vectors, n_cols + 1), float64
+        The products, the intercept's column last.
+    """
+    n_rows, n_cols = matrix.shape
+    check_array("vectors", vectors, (np.float64,), (None, n_rows))
+    out = device.xp.zeros((vectors.shape[0], n_cols + 1), np.float64)
+    out[:, n_cols] = bias_column * vectors.sum(axis=1)
+    if n_cols == 0:
+        return out
+    if isinstance(matrix, DenseRows):
+        out[:, :n_cols] = _dense(device, matrix, vectors)
+    elif columns is not None:
+        column_products(device, columns, vectors, out)
+    else:
+        kernel = Kernel(program(matrix.dtype, np.dtype(matrix.indptr.dtype)), "compressed_products")
+        grid = filling_grid(device, kernel, -(-n_rows // (_THREADS // WARP)), _THREADS)
+        sizes = (np.int64(vectors.shape[0]), np.int64(n_cols + 1))
+        device.launch(kernel, grid, (_THREADS,), (*matrix.arguments, vectors, *sizes, out))
+    return out
+
+
+def _dense(device: Device, matrix: DenseRows, vectors: Any) -> Any:
+    n_rows, n_cols = matrix.shape
+    n_vectors = vectors.shape[0]
+    kernel = Kernel(program(matrix.dtype, np.dtype(np.int32)), "dense_products")
+    n_tiles = max(1, -(-n_cols // WARP))
+    n_strips = max(1, min(-(-n_rows // _STRIP_ROWS), _MOST_STRIPS))
+    (n_blocks,) = filling_grid(device, kernel, n_tiles * n_strips, WARP * _STRANDS)
+    n_strips = max(1, min(n_strips, n_blocks // n_tiles))
+    parts = device.xp.empty((n_strips, n_vectors * n_cols), np.float64)
+    sizes = (np.int64(n_rows), np.int64(n_cols), vectors, np.int64(n_vectors))
+    device.launch(kernel, (n_tiles, n_strips), (WARP, _STRANDS), (matrix.values, *sizes, parts))
+    out = device.xp.empty((n_vectors, n_cols), np.float64)
+    parts_sum(device, parts, out)
+    return out

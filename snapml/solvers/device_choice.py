@@ -1,0 +1,146 @@
+"""What is solved on a GPU, and how; what is not is refused, and never moved to the CPU."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from functools import partial
+
+from snapml.data import Dataset
+from snapml.kernels import CudaDevice, Device
+from snapml.problems import Problem
+from snapml.solvers import quasi_newton
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.thread_shards import row_shards, solve_together
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["fit", "make_device"]
+
+
+@functools.cache
+def make_device(device_id: int) -> Device:
+    """Return the device with a number, the same one each time: it keeps its kernels loaded.
+
+    Parameters
+    ----------
+    device_id : int
+        As CUDA counts the visible devices.
+
+    Returns
+    -------
+    Device
+        Ready for launches.
+
+    Raises
+    ------
+    RuntimeError
+        If CuPy is not installed, or no such device is visible.
+    """
+    return CudaDevice(device_id)
+
+
+def fit(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    """Solve one problem on one GPU or several.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    dataset : Dataset
+        Rows, labels and weights, on the host.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance and most reads of the data.
+    settings : Settings
+        Which devices and solver, and how; 'auto' is 'pqn'.
+    start : Start
+        Where to begin; coefficients only.
+
+    Returns
+    -------
+    FitResult
+        The model with its certificate.
+
+    Raises
+    ------
+    NotImplementedError
+        If this version has no way to solve the problem on a GPU.
+    RuntimeError
+        If there is no such device.
+    MemoryError
+        If the rows do not fit.
+    """
+    _check_solvable(problem, settings.solver)
+    devices = [make_device(device_id) for device_id in settings.device_ids]
+    if len(devices) == 1:
+        result = _solve(problem, dataset, devices[0], settings, rule, start, communicator)
+    elif communicator.size > 1:
+        raise NotImplementedError(
+            f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
+            "device each"
+        )
+    else:
+        shards = row_shards(dataset, len(devices))
+        result = solve_together(
+            [
+                partial(_solve, problem, shard, device, settings, rule, start)
+                for shard, device in zip(shards, devices, strict=False)
+            ]
+        )
+        names = ", ".join(device.description for device in devices[1 : len(shards)])
+        result = replace(result, description=f"{result.description}, {names}")
+    is_only = settings.solver == "auto"
+    reason = "all that runs on a GPU in this version" if is_only else "as asked for"
+    return replace(result, description=f"{result.description}: {reason}")
+
+
+def _solve(
+    problem: Problem,
+    dataset: Dataset,
+    device: Device,
+    settings: Settings,
+    rule: StoppingRule,
+    start: Start,
+    communicator: Communicator,
+) -> FitResult:
+    with device.use():
+        engine = GpuPrimalEngine(
+            problem,
+            dataset,
+            device,
+            n_threads=resolve_n_threads(settings.n_threads, dataset.matrix.n_stored),
+            deterministic=settings.deterministic,
+            seed=settings.seed,
+        )
+        return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _check_solvable(problem: Problem, solver: str) -> None:
+    """Refuse what the quasi-Newton method on one device does not solve."""
+    if solver not in ("auto", "pqn"):
+        raise NotImplementedError(
+            f"solver={solver!r} with device_ids: this version has solver='auto' or 'pqn' on a GPU; "
+            "use one of these, or device_ids=None"
+        )
+    if not problem.penalty.is_smooth:
+        raise NotImplementedError(
+            "an L1 penalty or positive coefficients with device_ids: this version has the L2 "
+            "penalty, or none, on a GPU; use that, or device_ids=None"
+        )
+    if not problem.loss.is_smooth:
+        raise NotImplementedError(
+            f"the {problem.loss.core_name.lower()} loss with device_ids: this version has smooth "
+            "losses on a GPU; use loss='squared_hinge', or device_ids=None"
+        )

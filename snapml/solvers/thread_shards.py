@@ -1,0 +1,135 @@
+"""Shards of one process, each on a thread of its own: one for every device."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.range_checks import NonFiniteError
+from snapml.solvers.result import FitResult
+
+__all__ = ["row_shards", "solve_together"]
+
+
+def row_shards(dataset: Dataset, n_shards: int) -> list[Dataset]:
+    """Return neighbouring rows in shards of about equal size, without copying them.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The rows.
+    n_shards : int
+        How many; fewer if there are fewer rows.
+
+    Returns
+    -------
+    list of Dataset
+        In the order of the rows.
+    """
+    n_rows = dataset.matrix.shape[0]
+    n_shards = max(1, min(n_shards, n_rows))
+    bounds = [n_rows * k // n_shards for k in range(n_shards + 1)]
+    shards = []
+    for first, last in pairwise(bounds):
+        rows = slice(first, last)
+        weights = None if dataset.row_weights is None else dataset.row_weights[..., rows]
+        matrix = _rows_of(dataset.matrix, first, last)
+        shards.append(Dataset(matrix, dataset.labels[..., rows], weights, dataset.weight))
+    return shards
+
+
+def solve_together(solves: Sequence[Callable[[Communicator], FitResult]]) -> FitResult:
+    """Run one solver a shard, on as many threads, and return what the first one returns.
+
+    Parameters
+    ----------
+    solves : sequence of callable
+        Each solves the same problem on its shard; all of them return the same model.
+
+    Returns
+    -------
+    FitResult
+        Of the first shard.
+
+    Raises
+    ------
+    BaseException
+        What a shard raised; the others end with it.
+    """
+    meeting = _Meeting(len(solves))
+    results: list[FitResult] = []
+    errors: list[BaseException] = []
+
+    def run(rank: int) -> None:
+        try:
+            result = solves[rank](_ThreadCommunicator(rank, meeting))
+            if rank == 0:
+                results.append(result)
+        except BaseException as error:
+            errors.append(error)
+            meeting.barrier.abort()  # nobody waits for this shard
+
+    others = [threading.Thread(target=run, args=(rank,)) for rank in range(1, len(solves))]
+    for thread in others:
+        thread.start()
+    run(0)  # on the caller's thread, which Ctrl-C reaches
+    for thread in others:
+        thread.join()
+    if errors:
+        raise min(errors, key=_consequence)
+    return results[0]
+
+
+class _Meeting:
+    """Where the shards lay down their addends."""
+
+    def __init__(self, size: int) -> None:
+        self.barrier = threading.Barrier(size)
+        self.addends = [np.empty(0)] * size
+
+
+class _ThreadCommunicator:
+    """One shard's end of a meeting (protocol `Communicator`)."""
+
+    def __init__(self, rank: int, meeting: _Meeting) -> None:
+        self.rank = rank
+        self.size = meeting.barrier.parties
+        self._meeting = meeting
+
+    def allreduce_sum(self, array: np.ndarray) -> np.ndarray:
+        """Return the sum in the order of ranks, so that every shard gets the same bits."""
+        addends = self._meeting.addends
+        addends[self.rank] = array
+        self._meeting.barrier.wait()
+        total = addends[0].copy()
+        for addend in addends[1:]:
+            total += addend
+        self._meeting.barrier.wait()  # nobody lays down the next addend before all have read
+        return total
+
+
+def _consequence(error: BaseException) -> int:
+    """Return how far an error is from its cause: other shards see NaN in sums, or broken waits."""
+    if isinstance(error, NonFiniteError):
+        return 0
+    return 2 if isinstance(error, threading.BrokenBarrierError) else 1
+
+
+def _rows_of(matrix: Matrix, first: int, last: int) -> Matrix:
+    if isinstance(matrix, DenseMatrix):
+        return DenseMatrix(matrix.values[first:last])
+    if not isinstance(matrix, CompressedMatrix):
+        raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
+    stored = slice(int(matrix.indptr[first]), int(matrix.indptr[last]))
+    return CompressedMatrix(
+        matrix.indptr[first : last + 1] - matrix.indptr[first],
+        matrix.indices[stored],
+        matrix.n_features,
+        None if matrix.values is None else matrix.values[stored],
+        matrix.dtype,
+    )

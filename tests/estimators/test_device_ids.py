@@ -1,0 +1,221 @@
+"""Estimators on an emulated GPU: the same models, named in solver_, and errors that help."""
+
+import numpy as np
+import pytest
+from kernels.emulator.strict_arrays import StrictDevice
+from reference.data import rounding
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+
+from snapml import LinearSVC, LogisticRegression, LogisticRegressionCV, Ridge, RidgeClassifier
+from snapml.solvers import device_choice
+
+GPU = dict(device_ids=[0])
+
+
+@pytest.fixture
+def devices(monkeypatch):
+    """Emulated devices in the place of CUDA's; returns the numbers that were asked for."""
+    asked = []
+
+    def make(device_id):
+        asked.append(device_id)
+        return StrictDevice()
+
+    monkeypatch.setattr(device_choice, "make_device", make)
+    return asked
+
+
+def example(dtype=np.float64, n_classes=2, *, is_sparse=False):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 7)) * (rng.random((240, 7)) < 0.5 if is_sparse else 1.0)
+    scores = X[:, :n_classes] + 0.3 * rng.normal(size=(240, n_classes))
+    X = X.astype(dtype)
+    return (csr_matrix(X) if is_sparse else X), scores.argmax(axis=1)
+
+
+MODELS = {
+    "logistic": (LogisticRegression(), 2),
+    "unpenalised": (LogisticRegression(C=np.inf), 2),
+    "liblinear": (LogisticRegression(solver="liblinear", tol=1e-6), 2),
+    "multinomial": (LogisticRegression(), 3),
+    "one against the rest": (LogisticRegression(multi_class="ovr"), 3),
+    "squared hinge": (LinearSVC(), 2),
+    "squared hinges": (LinearSVC(class_weight="balanced"), 3),
+    "ridge": (Ridge(tol=1e-6), 2),
+    "ridge classifier": (RidgeClassifier(tol=1e-6), 3),
+}
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", MODELS)
+def test_model_is_the_cpus(devices, name, is_sparse, dtype):
+    model, n_classes = MODELS[name]
+    X, y = example(dtype, n_classes, is_sparse=is_sparse)
+    cpu = clone(model).fit(X, y)
+    gpu = clone(model).set_params(device_ids=[3]).fit(X, y)
+    assert devices == [3]
+    tolerance = max(2 * model.tol, 100 * rounding(dtype))
+    assert gpu.objective_ == pytest.approx(cpu.objective_, rel=tolerance)
+    assert 0 <= gpu.gap_ <= tolerance * gpu.objective_
+    assert gpu.coef_.shape == cpu.coef_.shape
+    assert gpu.coef_.dtype == dtype
+    tolerance = max(10 * model.tol, 1000 * rounding(dtype))
+    np.testing.assert_allclose(gpu.predict(X), cpu.predict(X), rtol=tolerance, atol=tolerance)
+    assert "emulated device: all that runs on a GPU in this version" in gpu.solver_
+
+
+def test_model_is_good_by_its_own_certificate(devices):
+    X, y = example()
+    model = LogisticRegression(tol=1e-8, **GPU).fit(X, y)
+    z = (2 * y - 1) * model.decision_function(X)
+    objective = np.logaddexp(0, -z).sum() + 0.5 * np.sum(model.coef_**2)
+    assert model.objective_ == pytest.approx(objective, rel=1e-12)
+    exact = LogisticRegression(tol=1e-12).fit(X, y)
+    assert model.objective_ - exact.objective_ <= model.gap_ + 1e-12 * objective
+
+
+def test_solver_asked_for_is_named(devices):
+    X, y = example()
+    assert LogisticRegression(solver="pqn", **GPU).fit(X, y).solver_.endswith(": as asked for")
+
+
+def test_warm_start_goes_on_from_the_last_model(devices):
+    X, y = example()
+    model = LogisticRegression(warm_start=True, tol=1e-6, **GPU).fit(X, y)
+    n_iter = model.n_iter_[0]
+    assert model.fit(X, y).n_iter_[0] < n_iter
+
+
+def test_cross_validation_trains_every_model_there(devices):
+    X, y = example()
+    chosen = dict(l1_ratios=(0,), scoring="neg_log_loss", use_legacy_attributes=False)
+    model = LogisticRegressionCV(Cs=[0.1, 1.0], cv=2, **chosen, **GPU).fit(X, y)
+    assert len(devices) >= 5
+    reference = LogisticRegressionCV(Cs=[0.1, 1.0], cv=2, **chosen).fit(X, y)
+    np.testing.assert_allclose(model.coef_, reference.coef_, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (LogisticRegression(solver="sdca"), "'sdca' with device_ids.*'pqn'.*device_ids=None"),
+        (LogisticRegression(C=1.0, l1_ratio=1.0), "L1 penalty.*device_ids=None"),
+        (LinearSVC(loss="hinge"), "hinge loss.*squared_hinge.*device_ids=None"),
+        (LinearSVC(penalty="l1"), "L1 penalty.*device_ids=None"),
+        (Ridge(positive=True), "positive=True.*device_ids=None"),
+        (Ridge(alpha=0), "alpha=0.*device_ids=None"),
+    ],
+    ids=str,
+)
+def test_what_no_gpu_solves_is_refused_and_says_what_would_work(devices, model, says):
+    model = clone(model).set_params(**GPU)
+    with pytest.raises(NotImplementedError, match=says):
+        model.fit(*example())
+    assert devices == []
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_numbers_that_are_not_finite_are_refused_as_on_the_cpu(devices, is_sparse):
+    X, y = example(is_sparse=is_sparse)
+    (X.data if is_sparse else X[3])[2] = np.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        LogisticRegression(**GPU).fit(X, y)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", ["logistic", "multinomial", "one against the rest", "ridge"])
+def test_several_devices_share_the_rows(devices, name, is_sparse):
+    model, n_classes = MODELS[name]
+    X, y = example(np.float64, n_classes, is_sparse=is_sparse)
+    weights = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    cpu = clone(model).set_params(tol=1e-8).fit(X, y, weights)
+    gpu = clone(model).set_params(device_ids=[2, 0, 1], tol=1e-8).fit(X, y, weights)
+    assert devices == [2, 0, 1]
+    assert gpu.objective_ == pytest.approx(cpu.objective_, rel=1e-7)
+    np.testing.assert_allclose(gpu.coef_, cpu.coef_, rtol=1e-3, atol=1e-3)
+    assert "emulated device, emulated device, emulated device: all that" in gpu.solver_
+
+
+def test_more_devices_than_rows_leave_some_idle(devices):
+    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    model = LogisticRegression(device_ids=list(range(5))).fit(X, y)
+    assert model.solver_.count("emulated device") == 3
+    np.testing.assert_allclose(model.coef_, LogisticRegression().fit(X, y).coef_, rtol=1e-4)
+
+
+def test_error_of_one_device_ends_all_of_them(monkeypatch):
+    made = []
+
+    def make(device_id):
+        made.append(device_id)
+        return FailingDevice() if device_id == 1 else StrictDevice()
+
+    monkeypatch.setattr(device_choice, "make_device", make)
+    with pytest.raises(MemoryError):
+        LogisticRegression(device_ids=[0, 1, 2]).fit(*example())
+    assert made == [0, 1, 2]
+    X, y = example()
+    X[200] = np.inf  # on the last device; the others see it in the sums
+    with pytest.raises(ValueError, match="contains infinity"):
+        LogisticRegression(device_ids=[0, 2, 4]).fit(X, y)
+
+
+class FailingDevice(StrictDevice):
+    """Runs out of memory at the third launch."""
+
+    n_launches = 0
+
+    def launch(self, *args):
+        self.n_launches += 1
+        if self.n_launches > 2:
+            raise MemoryError("out of memory")
+        super().launch(*args)
+
+
+class SmallDevice(StrictDevice):
+    """Has room for next to nothing."""
+
+    def free_bytes(self):
+        return 10_000
+
+
+def test_data_too_large_for_the_device_are_refused_with_both_sizes(monkeypatch):
+    X, y = example()
+    monkeypatch.setattr(device_choice, "make_device", lambda _: SmallDevice())
+    model = LogisticRegression(**GPU)
+    says = "need 1.92e-05 GB of emulated device, which has 1e-05 GB free; .*device_ids=None"
+    with pytest.raises(MemoryError, match=says):
+        model.fit(X, y)
+    model.fit(X[:100], y[:100])
+
+
+def test_device_is_made_once(monkeypatch):
+    monkeypatch.setattr(device_choice, "CudaDevice", lambda _: StrictDevice())
+    device_choice.make_device.cache_clear()
+    try:
+        first = device_choice.make_device(7)
+        assert device_choice.make_device(7) is first
+        assert device_choice.make_device(8) is not first
+    finally:
+        device_choice.make_device.cache_clear()
+
+
+def test_failed_fit_leaves_the_estimator_as_it_was(monkeypatch):
+    X, y = example()
+    model = LogisticRegression().fit(X, y)
+    before = dict(vars(model), device_ids=[0])
+    model.set_params(**GPU)
+    monkeypatch.setattr(device_choice, "make_device", lambda _: FailingDevice())
+    with pytest.raises(MemoryError):
+        model.fit(X[:, ::-1].copy(), 1 - y)
+    assert vars(model) == before
+    monkeypatch.setattr(device_choice, "make_device", lambda _: StrictDevice())
+    assert "emulated" in model.fit(X, y).solver_
+
+
+def test_without_cupy_or_a_card_the_fit_says_so():
+    """Where a card is there, device 99 is not."""
+    with pytest.raises(RuntimeError, match=r"device_ids=\[99\].*device_ids=None"):
+        LogisticRegression(device_ids=[99]).fit(*example())

@@ -1,0 +1,272 @@
+"""Every verb of the primal engines against plain NumPy, on the CPU and on an emulated GPU."""
+
+import numpy as np
+import pytest
+from kernels.emulator.strict_arrays import StrictDevice
+from reference.data import make_labels, make_rows, make_weights, rounding
+from reference.losses import ORACLES
+from reference.softmax import softmax_loss, softmax_probabilities
+from scipy.sparse import csr_matrix, issparse
+
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared, SquaredHinge
+from snapml.solvers.range_checks import NonFiniteError
+
+from .primal_engines import ENGINES, on_cpu, on_emulated_gpu
+
+EXACT = dict(rtol=1e5 * rounding(np.float64), atol=1e5 * rounding(np.float64))
+LAYOUTS = ["dense", "Fortran", "sparse", "int64", "ones"]
+KINDS = [(Logistic(), 1), (Squared(), 3), (SquaredHinge(), 1), (Softmax(3), 3)]
+SPOTS = np.array([0, 7, 8, 40])
+
+
+class Case:
+    """A problem, an engine on it, and what NumPy needs to say the same."""
+
+    def __init__(self, make, loss, n_outputs, layout="dense", dtype="float64", weights="each row",
+                 shape=(60, 9), **options):  # fmt: skip
+        self.loss, self.n_outputs, self.layout = loss, n_outputs, layout
+        is_sparse = layout not in ("dense", "Fortran")
+        X = make_rows(*shape, density=0.4 if is_sparse else 1.0)
+        X = (X != 0).astype(float) if layout == "ones" else X
+        self.X = X.astype(dtype).astype(float)
+        rng = np.random.default_rng(1)
+        if isinstance(loss, Softmax):
+            self.y = rng.integers(0, n_outputs, len(X)).astype(float)
+        else:
+            kind = dict(is_classification=loss.is_classification)
+            self.y = np.array([make_labels(X, seed=k, **kind) for k in range(n_outputs)])
+        given = make_weights(len(X)) if weights == "each row" else None
+        if weights == "each row and output":
+            given = np.array([make_weights(len(X), seed=k) for k in range(n_outputs)])
+        given = None if given is None else given.astype(dtype)
+        self.c = np.broadcast_to(0.5 if given is None else given, (n_outputs, len(X))).astype(float)
+        labels = (self.y[0] if self.y.ndim == 2 and n_outputs == 1 else self.y).astype(dtype)
+        self.y = self.y.astype(dtype).astype(float)
+        dataset = Dataset(matrix_of(X.astype(dtype), layout), labels, given, 0.5)
+        problem = Problem(loss, Intercept.PENALISED, 0.5)
+        self.engine = make(problem, dataset, **options)
+        self.A = np.column_stack([self.X, np.full(len(X), 0.5)])
+        self.coef = rng.normal(size=(n_outputs, shape[1] + 1))
+        self.direction = rng.normal(size=self.coef.shape)
+
+    def at(self, coef):
+        """Return margins, loss and slopes by NumPy."""
+        z = coef @ self.A.T
+        if isinstance(self.loss, Softmax):
+            classes = self.y.astype(int)
+            slopes = softmax_probabilities(z)
+            slopes[classes, np.arange(len(classes))] -= 1
+            return z, self.c[0] @ softmax_loss(z, classes), self.c * slopes
+        oracle = ORACLES[self.loss.core_name]
+        return z, np.sum(self.c * oracle.value(z, self.y)), self.c * oracle.gradient(z, self.y)
+
+    def curvatures(self, z):
+        if isinstance(self.loss, Softmax):
+            return softmax_probabilities(z)
+        return self.c * ORACLES[self.loss.core_name].curvature(z, self.y)
+
+    def curvature_products(self, z, u):
+        if isinstance(self.loss, Softmax):
+            p = softmax_probabilities(z)
+            return self.c * p * (u - (p * u).sum(axis=0))
+        return self.curvatures(z) * u
+
+
+def matrix_of(X, layout):
+    if layout == "dense":
+        return DenseMatrix(X)
+    if layout == "Fortran":
+        return DenseMatrix(np.asfortranarray(X))
+    stored = csr_matrix(X)
+    index = np.int64 if layout == "int64" else np.int32
+    arrays = stored.indptr.astype(index), stored.indices.astype(index)
+    values = None if layout == "ones" else stored.data
+    return CompressedMatrix(*arrays, stored.shape[1], values, X.dtype)
+
+
+@pytest.fixture(params=ENGINES.values(), ids=ENGINES)
+def make(request):
+    return request.param
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request):
+    return request.param
+
+
+@pytest.mark.parametrize(("loss", "n_outputs"), KINDS, ids=str)
+def test_pass_gives_loss_gradient_and_stiffness(make, layout, loss, n_outputs, dtype):
+    case = Case(make, loss, n_outputs, layout, dtype)
+    value, gradient, stiffness = case.engine.fused_pass(case.coef, wants_stiffness=True)
+    _, exact, slopes = case.at(case.coef)
+    np.testing.assert_allclose(value, exact, **EXACT)
+    np.testing.assert_allclose(gradient, slopes @ case.A, **EXACT)
+    np.testing.assert_allclose(stiffness, np.sum(case.c @ (case.X**2).sum(axis=1)), **EXACT)
+    assert case.engine.fused_pass(case.coef)[2] == 0.0
+
+
+@pytest.mark.parametrize("weights", ["none", "each row", "each row and output"])
+@pytest.mark.parametrize(("loss", "n_outputs"), KINDS[:3], ids=str)
+def test_weights_of_every_kind_count(make, loss, n_outputs, weights):
+    case = Case(make, loss, n_outputs, weights=weights)
+    value, gradient, stiffness = case.engine.fused_pass(case.coef, wants_stiffness=True)
+    case.engine.accept()
+    z, exact, slopes = case.at(case.coef)
+    np.testing.assert_allclose(value, exact, **EXACT)
+    np.testing.assert_allclose(gradient, slopes @ case.A, **EXACT)
+    np.testing.assert_allclose(stiffness, np.sum(case.c @ (case.X**2).sum(axis=1)), **EXACT)
+    some = np.broadcast_to(case.engine.row_weights(SPOTS), (n_outputs, len(SPOTS)))
+    np.testing.assert_array_equal(some, case.c[:, SPOTS])
+    whole = case.engine.to_host(case.engine.row_weights())
+    np.testing.assert_array_equal(np.broadcast_to(whole, case.c.shape), case.c)
+    np.testing.assert_allclose(case.engine.curvatures(SPOTS), case.curvatures(z)[:, SPOTS], **EXACT)
+    if weights != "each row and output":
+        np.testing.assert_allclose(case.engine.total_weight, case.c[0].sum(), **EXACT)
+
+
+@pytest.mark.parametrize(("loss", "n_outputs"), KINDS, ids=str)
+def test_present_point_answers_without_the_trial(make, layout, loss, n_outputs, dtype):
+    case = Case(make, loss, n_outputs, layout, dtype)
+    engine = case.engine
+    engine.fused_pass(case.coef)
+    engine.accept()
+    engine.fused_pass(case.coef + case.direction)
+    z = case.coef @ case.A.T
+    change = case.direction @ case.A.T
+    for step in (0.0, 0.25, 1.0):
+        _, exact, slopes = case.at(case.coef + step * case.direction)
+        found = engine.line_point(step)
+        np.testing.assert_allclose(found, (exact, np.sum(slopes * change)), **EXACT)
+    np.testing.assert_allclose(engine.to_host(engine.curvatures()), case.curvatures(z), **EXACT)
+    np.testing.assert_allclose(engine.curvatures(SPOTS), case.curvatures(z)[:, SPOTS], **EXACT)
+    np.testing.assert_array_equal(
+        np.atleast_2d(engine.labels(SPOTS)), np.atleast_2d(case.y)[:, SPOTS]
+    )
+    if not isinstance(loss, Softmax):
+        exact = ORACLES[loss.core_name].gradient(z, case.y)[:, SPOTS]
+        np.testing.assert_allclose(engine.gradients(SPOTS), exact, **EXACT)
+
+
+@pytest.mark.parametrize(("loss", "n_outputs"), KINDS, ids=str)
+def test_hessian_product_is_that_of_the_rows(make, layout, loss, n_outputs, dtype):
+    case = Case(make, loss, n_outputs, layout, dtype)
+    case.engine.fused_pass(case.coef)
+    case.engine.accept()
+    z = case.coef @ case.A.T
+    exact = case.curvature_products(z, case.direction @ case.A.T) @ case.A
+    np.testing.assert_allclose(case.engine.hessian_product(case.direction), exact, **EXACT)
+
+
+def test_few_rows_come_as_they_are(make, layout, dtype):
+    case = Case(make, Squared(), 2, layout, dtype)
+    engine = case.engine
+    factors = np.arange(8.0).reshape(2, 4)
+    np.testing.assert_allclose(engine.weighted_rows(SPOTS, factors), factors @ case.X[SPOTS])
+    np.testing.assert_array_equal(engine.to_host(engine.dense_rows(slice(3, 99))), case.X[3:])
+    taken = engine.dense_rows(engine.to_rows(SPOTS))
+    np.testing.assert_array_equal(engine.to_host(taken), case.X[SPOTS])
+    rows = engine.host_rows()
+    np.testing.assert_array_equal(rows.toarray() if issparse(rows) else rows, case.X)
+
+
+@pytest.mark.parametrize("weights", ["none", "each row", "each row and output"])
+def test_sample_is_the_cpus_and_stands_for_all_rows(layout, weights):
+    cases = [
+        Case(m, Squared(), 2, layout, weights=weights, shape=(400, 6)) for m in ENGINES.values()
+    ]
+    samples = [case.engine.sample(100) for case in cases]
+    for case, sample in zip(cases, samples, strict=True):
+        assert sample.rows_per_row == pytest.approx(400 / 104)
+        assert sample.n_rows == 104
+        assert sample.n_stored == samples[0].n_stored
+        assert 0.8 < sample.total_weight / case.engine.total_weight < 1.25
+    first, second = (sample.fused_pass(cases[0].coef[:, -7:]) for sample in samples)
+    np.testing.assert_allclose(first[1], second[1], **EXACT)
+
+
+def test_numbers_that_are_not_finite_are_found(make, layout):
+    case = Case(make, Squared(), 1, layout)
+    case.engine.check_finite()
+    if layout != "ones":
+        X = case.X.copy()
+        X[3, np.flatnonzero(X[3])[0]] = np.nan
+        dataset = Dataset(matrix_of(X, layout), case.y[0], None, 1.0)
+        with pytest.raises(NonFiniteError):
+            make(Problem(Squared()), dataset).check_finite()
+
+
+def test_rows_too_long_for_a_block_are_read_twice(dtype):
+    small = StrictDevice(shared_bytes_per_block=4096)
+    for loss, n_outputs in KINDS:
+        case = Case(on_emulated_gpu, loss, n_outputs, dtype=dtype, shape=(60, 300), device=small)
+        value, gradient, _ = case.engine.fused_pass(case.coef)
+        case.engine.accept()
+        z, exact, slopes = case.at(case.coef)
+        np.testing.assert_allclose(value, exact, **EXACT)
+        np.testing.assert_allclose(gradient, slopes @ case.A, **EXACT)
+        np.testing.assert_allclose(
+            case.engine.curvatures(SPOTS), case.curvatures(z)[:, SPOTS], **EXACT
+        )
+
+
+@pytest.mark.parametrize(("loss", "n_outputs"), KINDS, ids=str)
+def test_atomics_agree_with_the_ordered_sums(loss, n_outputs):
+    ordered, free = (
+        Case(on_emulated_gpu, loss, n_outputs, "sparse", deterministic=flag)
+        for flag in (True, False)
+    )
+    for case in (ordered, free):
+        case.engine.fused_pass(case.coef)
+        case.engine.accept()
+    first, second = (case.engine.fused_pass(case.coef)[1] for case in (ordered, free))
+    np.testing.assert_allclose(first, second, **EXACT)
+    first, second = (case.engine.hessian_product(case.direction) for case in (ordered, free))
+    np.testing.assert_allclose(first, second, **EXACT)
+    np.testing.assert_array_equal(
+        ordered.engine.fused_pass(ordered.coef)[1], ordered.engine.fused_pass(ordered.coef)[1]
+    )
+
+
+def test_entries_stored_twice_are_added_up(make):
+    values = np.array([1.0, 2.0, 4.0, 8.0])
+    indptr, indices = np.array([0, 3, 4], np.int32), np.array([1, 0, 1, 2], np.int32)
+    matrix = CompressedMatrix(indptr, indices, 3, values)
+    engine = make(Problem(Squared()), Dataset(matrix, np.zeros(2), None, 1.0))
+    X = np.array([[2.0, 5.0, 0.0], [0.0, 0.0, 8.0]])
+    np.testing.assert_array_equal(engine.to_host(engine.dense_rows(slice(None))), X)
+    coef = np.array([[1.0, 2.0, 3.0, 0.0]])
+    _, gradient, _ = engine.fused_pass(coef)
+    np.testing.assert_allclose(gradient[0, :3], X.T @ (X @ coef[0, :3]))
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices", "says"),
+    [
+        ([0, 1, 2], [0, 3], r"column indices must lie in \[0, 3\), got 3"),
+        ([0, 1, 2], [-1, 0], r"column indices must lie in \[0, 3\), got -1"),
+        ([0, 2, 1], [0, 1], "indptr must not decrease"),
+        ([1, 1, 2], [0, 1], "indptr must start with 0, got 1"),
+        ([0, 1, 3], [0, 1], "indptr ends at 3, but only 2 indices are stored"),
+    ],
+)
+def test_indices_that_lead_outside_are_refused(make, indptr, indices, says):
+    arrays = np.array(indptr, np.int32), np.array(indices, np.int32)
+    dataset = Dataset(CompressedMatrix(*arrays, 3, np.ones(2)), np.ones(2), None, 1.0)
+    with pytest.raises(ValueError, match=says):
+        make(Problem(Squared()), dataset)
+
+
+@pytest.mark.parametrize("label", [-1.0, 3.0, np.nan])
+def test_class_numbers_outside_the_classes_are_refused(make, label):
+    dataset = Dataset(DenseMatrix(np.ones((2, 2))), np.array([0.0, label]), None, 1.0)
+    with pytest.raises(ValueError, match="labels: expected class numbers below 3"):
+        make(Problem(Softmax(3)), dataset)
+
+
+def test_engines_differ_in_nothing_that_solvers_ask_for():
+    first, second = (Case(m, Logistic(), 1, "sparse").engine for m in (on_cpu, on_emulated_gpu))
+    for name in ("dtype", "n_rows", "n_features", "n_stored", "n_outputs", "is_single",
+                 "bias_column", "rows_per_row", "is_sparse", "problem"):  # fmt: skip
+        assert getattr(first, name) == getattr(second, name), name
+    assert second.description == "emulated device"
