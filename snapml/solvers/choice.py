@@ -88,6 +88,8 @@ def fit(
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset))
     if settings.device_ids:
+        if dataset.labels.ndim == 2 and device_choice.is_dual(problem, settings):
+            return _fit_apart(problem, dataset, communicator, rule, settings, start)
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
     if _is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
@@ -186,7 +188,7 @@ def _choose(
             )
         return "wsd", "an L1 penalty or a constraint leaves few columns to work on", never
     if settings.solver == "sdca":
-        _check_for_ascent(problem)
+        dual_coordinate_ascent.check_solvable(problem)
     if settings.solver != "auto":
         return settings.solver, "as asked for", never
     if not problem.loss.is_smooth:
@@ -225,19 +227,6 @@ def _choose_for_sparse(
     if stiffness > _STIFF:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
     return "sdca", "sparse rows", _TALL_PATIENCE
-
-
-def _check_for_ascent(problem: Problem) -> None:
-    """Refuse what has no coordinate step, or no dual."""
-    if isinstance(problem.loss, Softmax):
-        raise ValueError(
-            "solver='sdca' cannot minimise the softmax loss of several classes: expected "
-            "solver='auto' or 'pqn', or multi_class='ovr'"
-        )
-    if problem.penalty.l2 <= 0.0:
-        raise ValueError(
-            "solver='sdca' needs a penalty: expected solver='auto' or 'pqn', or a finite C"
-        )
 
 
 def _choose_for_hinge(problem: Problem, dataset: Dataset) -> tuple[str, str, float]:

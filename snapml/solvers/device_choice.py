@@ -9,16 +9,17 @@ from functools import partial
 from snapml.data import Dataset
 from snapml.kernels import CudaDevice, Device
 from snapml.problems import Problem
-from snapml.solvers import quasi_newton
+from snapml.solvers import dual_coordinate_ascent, quasi_newton
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.gpu_engine import GpuEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.thread_shards import row_shards, solve_together
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["fit", "make_device"]
+__all__ = ["fit", "is_dual", "make_device"]
 
 
 @functools.cache
@@ -43,6 +44,11 @@ def make_device(device_id: int) -> Device:
     return CudaDevice(device_id)
 
 
+def is_dual(problem: Problem, settings: Settings) -> bool:
+    """Return whether coordinate ascent runs: where it is asked for, or the loss has a corner."""
+    return settings.solver == "sdca" or not problem.loss.is_smooth
+
+
 def fit(
     problem: Problem,
     dataset: Dataset,
@@ -64,9 +70,9 @@ def fit(
     rule : StoppingRule
         Tolerance and most reads of the data.
     settings : Settings
-        Which devices and solver, and how; 'auto' is 'pqn'.
+        Which devices and solver, and how; 'auto' is 'pqn', and 'sdca' for the hinge.
     start : Start
-        Where to begin; coefficients only.
+        Where to begin.
 
     Returns
     -------
@@ -82,7 +88,7 @@ def fit(
     MemoryError
         If the rows do not fit.
     """
-    _check_solvable(problem, settings.solver)
+    _check_solvable(problem, settings)
     devices = [make_device(device_id) for device_id in settings.device_ids]
     if len(devices) == 1:
         result = _solve(problem, dataset, devices[0], settings, rule, start, communicator)
@@ -102,7 +108,7 @@ def fit(
         names = ", ".join(device.description for device in devices[1 : len(shards)])
         result = replace(result, description=f"{result.description}, {names}")
     is_only = settings.solver == "auto"
-    reason = "all that runs on a GPU in this version" if is_only else "as asked for"
+    reason = "all that solves this on a GPU in this version" if is_only else "as asked for"
     return replace(result, description=f"{result.description}: {reason}")
 
 
@@ -115,6 +121,18 @@ def _solve(
     start: Start,
     communicator: Communicator,
 ) -> FitResult:
+    if is_dual(problem, settings):
+        dual_engine = GpuEngine(
+            problem,
+            dataset,
+            device,
+            deterministic=settings.deterministic,
+            seed=settings.seed,
+            duals=None if start.duals is None else start.duals.astype(dataset.labels.dtype),
+            offset=start.offset,
+        )
+        with device.use():
+            return dual_coordinate_ascent.solve(dual_engine, communicator, rule)
     with device.use():
         engine = GpuPrimalEngine(
             problem,
@@ -127,20 +145,24 @@ def _solve(
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)
 
 
-def _check_solvable(problem: Problem, solver: str) -> None:
-    """Refuse what the quasi-Newton method on one device does not solve."""
-    if solver not in ("auto", "pqn"):
-        raise NotImplementedError(
-            f"solver={solver!r} with device_ids: this version has solver='auto' or 'pqn' on a GPU; "
-            "use one of these, or device_ids=None"
-        )
+def _check_solvable(problem: Problem, settings: Settings) -> None:
+    """Refuse what nothing on a GPU solves."""
     if not problem.penalty.is_smooth:
         raise NotImplementedError(
             "an L1 penalty or positive coefficients with device_ids: this version has the L2 "
             "penalty, or none, on a GPU; use that, or device_ids=None"
         )
-    if not problem.loss.is_smooth:
+    if not is_dual(problem, settings):
+        return
+    dual_coordinate_ascent.check_solvable(problem)
+    if settings.solver == "pqn":
         raise NotImplementedError(
-            f"the {problem.loss.core_name.lower()} loss with device_ids: this version has smooth "
-            "losses on a GPU; use loss='squared_hinge', or device_ids=None"
+            f"the {problem.loss.core_name.lower()} loss with solver='pqn' and device_ids: this "
+            "version has coordinate ascent for it on a GPU; use solver='auto' or 'sdca', or "
+            "device_ids=None"
+        )
+    if len(settings.device_ids) > 1:
+        raise NotImplementedError(
+            f"coordinate ascent with device_ids={list(settings.device_ids)!r}: this version runs "
+            f"it on one GPU; use device_ids=[{settings.device_ids[0]}]"
         )

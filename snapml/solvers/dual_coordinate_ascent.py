@@ -10,14 +10,14 @@ import math
 
 import numpy as np
 
-from snapml.problems import Intercept
+from snapml.problems import Intercept, Problem, Softmax
 from snapml.solvers.certificate import Certificate, certified_gap, certify
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import Engine
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import Progress, StoppingRule
 
-__all__ = ["solve"]
+__all__ = ["check_solvable", "solve"]
 
 # Entries that a fit may visit in all before it counts as work: a few milliseconds.
 _FREE_VISITS = 1_000_000
@@ -75,6 +75,30 @@ def solve(
         mean_stiffness=engine.mean_stiffness,
         description=f"dual coordinate ascent, {engine.description}",
     )
+
+
+def check_solvable(problem: Problem) -> None:
+    """Refuse what has no coordinate step, or no dual.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+
+    Raises
+    ------
+    ValueError
+        With what would work instead.
+    """
+    if isinstance(problem.loss, Softmax):
+        raise ValueError(
+            "solver='sdca' cannot minimise the softmax loss of several classes: expected "
+            "solver='auto' or 'pqn', or multi_class='ovr'"
+        )
+    if problem.penalty.l2 <= 0.0:
+        raise ValueError(
+            "solver='sdca' needs a penalty: expected solver='auto' or 'pqn', or a finite C"
+        )
 
 
 class _BestModel:

@@ -42,6 +42,10 @@ MODELS = {
     "one against the rest": (LogisticRegression(multi_class="ovr"), 3),
     "squared hinge": (LinearSVC(), 2),
     "squared hinges": (LinearSVC(class_weight="balanced"), 3),
+    "hinge": (LinearSVC(loss="hinge"), 2),
+    "hinges": (LinearSVC(loss="hinge"), 3),
+    "logistic by coordinate ascent": (LogisticRegression(solver="sdca"), 2),
+    "ridge by coordinate ascent": (Ridge(solver="sdca", tol=1e-6), 2),
     "ridge": (Ridge(tol=1e-6), 2),
     "ridge classifier": (RidgeClassifier(tol=1e-6), 3),
 }
@@ -54,7 +58,7 @@ def test_model_is_the_cpus(devices, name, is_sparse, dtype):
     X, y = example(dtype, n_classes, is_sparse=is_sparse)
     cpu = clone(model).fit(X, y)
     gpu = clone(model).set_params(device_ids=[3]).fit(X, y)
-    assert devices == [3]
+    assert set(devices) == {3}
     tolerance = max(2 * model.tol, 100 * rounding(dtype))
     assert gpu.objective_ == pytest.approx(cpu.objective_, rel=tolerance)
     assert 0 <= gpu.gap_ <= tolerance * gpu.objective_
@@ -62,7 +66,7 @@ def test_model_is_the_cpus(devices, name, is_sparse, dtype):
     assert gpu.coef_.dtype == dtype
     tolerance = max(10 * model.tol, 1000 * rounding(dtype))
     np.testing.assert_allclose(gpu.predict(X), cpu.predict(X), rtol=tolerance, atol=tolerance)
-    assert "emulated device: all that runs on a GPU in this version" in gpu.solver_
+    assert "emulated device" in gpu.solver_
 
 
 def test_model_is_good_by_its_own_certificate(devices):
@@ -99,9 +103,8 @@ def test_cross_validation_trains_every_model_there(devices):
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        (LogisticRegression(solver="sdca"), "'sdca' with device_ids.*'pqn'.*device_ids=None"),
         (LogisticRegression(C=1.0, l1_ratio=1.0), "L1 penalty.*device_ids=None"),
-        (LinearSVC(loss="hinge"), "hinge loss.*squared_hinge.*device_ids=None"),
+        (LinearSVC(loss="hinge", solver="pqn"), "hinge loss.*'sdca'.*device_ids=None"),
         (LinearSVC(penalty="l1"), "L1 penalty.*device_ids=None"),
         (Ridge(positive=True), "positive=True.*device_ids=None"),
         (Ridge(alpha=0), "alpha=0.*device_ids=None"),
