@@ -8,7 +8,7 @@ from kernels.emulator.strict_arrays import StrictDevice
 
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax, Squared, SquaredHinge
-from snapml.solvers import quasi_newton, sampled_curvature
+from snapml.solvers import curvature, quasi_newton, sampled_curvature
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.curvature import DenseCurvature
 from snapml.solvers.stopping import StoppingRule
@@ -44,10 +44,11 @@ def test_objective_is_the_cpus_and_the_certificate_holds(loss, intercept, is_spa
 
 
 @pytest.mark.parametrize("kind", [Intercept.NONE, Intercept.FREE], ids=lambda kind: kind.value)
-@pytest.mark.parametrize("n_features", [4, 450], ids=["all classes at once", "class by class"])
-def test_softmax_is_the_cpus(kind, n_features):
+@pytest.mark.parametrize("most_joint", [1200, 0], ids=["all classes at once", "class by class"])
+def test_softmax_is_the_cpus(kind, most_joint, monkeypatch):
+    monkeypatch.setattr(curvature, "_MOST_JOINT_COLUMNS", most_joint)
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, n_features))
+    X = rng.normal(size=(300, 6))
     y = (X[:, :4] @ rng.normal(size=(4, 3)) + rng.normal(size=(300, 3))).argmax(axis=1)
     dataset = Dataset(DenseMatrix(X), y.astype(float), None, 0.1)
     cpu, gpu = both(Problem(Softmax(3), kind), dataset, StoppingRule(1e-9, 100))
