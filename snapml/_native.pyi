@@ -286,6 +286,7 @@ def column_descent(
     is_positive: bool,
     max_sweeps: int,
     enough: float,
+    among: np.ndarray[Any, Any] | None,
 ) -> tuple[int, bool]: ...
 def gram_descent(
     gram: np.ndarray[Any, Any],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -93,6 +94,13 @@ class Dataset:
     labels: np.ndarray
     row_weights: np.ndarray | None
     weight: float
+
+    @functools.cached_property
+    def total_weight(self) -> float:
+        """Sum of the row weights, over all outputs where they have their own; in float64."""
+        if self.row_weights is None:
+            return self.weight * self.matrix.shape[0]
+        return float(self.row_weights.sum(dtype=np.float64))
 
     def take(self, rows: np.ndarray, factor: float) -> Dataset:
         """Return a copy of some rows, their weights multiplied.

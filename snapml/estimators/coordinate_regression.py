@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -25,8 +26,9 @@ from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.fit_settings import Settings
+from snapml.solvers.least_squares import solve_least_squares
 from snapml.solvers.range_checks import NonFiniteError
-from snapml.solvers.result import FitResult, overflow_error, start_from
+from snapml.solvers.result import FitResult, StartModel, overflow_error
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_set_descent import solve
 
@@ -146,7 +148,7 @@ def solve_path(
     *,
     has_intercept: bool,
     n_threads: int | None,
-    start: FitResult | None = None,
+    start: FitResult | StartModel | None = None,
 ) -> list[FitResult]:
     """Solve one problem after the other, each from the last one's model.
 
@@ -164,7 +166,7 @@ def solve_path(
         Whether b is fitted.
     n_threads : int or None
         Threads to use.
-    start : FitResult or None, default=None
+    start : FitResult, StartModel or None, default=None
         Model to start from.
 
     Returns
@@ -181,6 +183,9 @@ def solve_path(
     """
     intercept = Intercept.FREE if has_intercept else Intercept.NONE
     problem = Problem(Squared(), intercept)
+    if all(penalty == _NONNEGATIVE for penalty in penalties):
+        result = _solve_nonnegative(dataset, rule, has_intercept, n_threads)
+        return [result] * len(penalties)
     if all(penalty.is_smooth for penalty in penalties):
         return _solve_smooth(problem, dataset, penalties, rule, communicator, n_threads)
     engine = CpuColumns(problem, dataset, n_threads=n_threads)
@@ -206,6 +211,50 @@ def _solve_smooth(
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
     settings = Settings(n_threads=n_threads)
     return [choice.fit(one, dataset, communicator, rule, settings) for one in problems]
+
+
+_NONNEGATIVE = Penalty(0.0, 0.0, is_positive=True)
+
+
+def _solve_nonnegative(
+    dataset: Dataset, rule: StoppingRule, has_intercept: bool, n_threads: int | None
+) -> FitResult:
+    """Solve least squares with w >= 0 and no penalty, as `LinearRegression` does."""
+    weights = dataset.row_weights
+    if weights is None:
+        weights = np.full(dataset.matrix.shape[0], dataset.weight, dtype=dataset.matrix.dtype)
+    began = time.perf_counter()
+    result = solve_least_squares(
+        dataset.matrix,
+        dataset.labels.reshape(-1, 1),
+        weights,
+        has_intercept,
+        is_positive=True,
+        n_threads=n_threads,
+    )
+    gap, objective = float(result.gap[0]), float(result.objective[0])
+    if not (np.isfinite(result.coef).all() and math.isfinite(objective)):
+        raise overflow_error(dataset.labels.dtype)
+    entry = {"epoch": 1, "running_gap": gap, "gap": gap, "objective": objective}
+    is_met = rule.is_met(gap, objective) or gap <= rule.resolution * _squares(dataset, weights)
+    return FitResult(
+        coef=result.coef[0],
+        intercept=float(result.intercept[0]),
+        duals=None,
+        offset=0.0,
+        n_iter=1,
+        has_converged=is_met,
+        gap=gap,
+        objective=objective,
+        history=[{**entry, "time_s": time.perf_counter() - began}],
+        mean_stiffness=0.0,
+        description=result.description,
+    )
+
+
+def _squares(dataset: Dataset, weights: np.ndarray) -> float:
+    """Return the objective without coefficients, of whose rounding no gap is free."""
+    return 0.5 * float(weights.astype(np.float64) @ dataset.labels.astype(np.float64) ** 2)
 
 
 class ElasticNet(RegressorMixin, LinearEstimator):
@@ -343,8 +392,6 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         ------
         ValueError
             If parameters or data are not as described; the message says what came.
-        NotImplementedError
-            For ``alpha=0`` with ``positive=True``.
         """
         penalty = self._penalty()
         rule = self._stopping_rule(self.max_iter)
@@ -412,11 +459,6 @@ class ElasticNet(RegressorMixin, LinearEstimator):
             raise ValueError(f"l1_ratio: expected a number from 0 to 1, got {self.l1_ratio!r}")
         if self.selection not in ("cyclic", "random"):
             raise ValueError(f"selection: expected 'cyclic' or 'random', got {self.selection!r}")
-        if alpha == 0.0 and self.positive:
-            raise NotImplementedError(
-                "alpha=0 with positive=True: this version needs a penalty; "
-                "LinearRegression(positive=True) solves it"
-            )
         if alpha == 0.0:
             warnings.warn(
                 "alpha=0 is least squares without a penalty; LinearRegression is meant for it",
@@ -428,7 +470,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
     def _resolved(self, rule: StoppingRule, matrix: Matrix) -> StoppingRule:
         return replace(rule, resolution=8.0 * float(np.finfo(matrix.dtype).eps))
 
-    def _last_fit(self, target: int, n_targets: int) -> FitResult | None:
+    def _last_fit(self, target: int, n_targets: int) -> StartModel | None:
         """Return the model of the last fit as a start, None where there is none."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
@@ -436,7 +478,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         if coef.shape != (n_targets, self.n_features_in_) or not np.isfinite(coef).all():
             return None
         intercept = float(np.atleast_1d(self.intercept_)[target]) if self.fit_intercept else 0.0
-        return start_from(coef[target], intercept)
+        return StartModel(coef[target], intercept)
 
     def _store(self, results: list[FitResult], matrix: Matrix) -> None:
         """Keep the model and what is certain about it."""

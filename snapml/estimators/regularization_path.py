@@ -37,7 +37,7 @@ from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_rows import margins
 from snapml.solvers.range_checks import NonFiniteError
-from snapml.solvers.result import FitResult, start_from
+from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["ElasticNetCV", "LassoCV", "enet_path", "lasso_path"]
@@ -154,7 +154,7 @@ def enet_path(
     grid = _grid(wish, data, l1_ratio, eps, False, positive, n_threads)
     penalties = [penalty_of(float(alpha), l1_ratio, positive) for alpha in grid]
     rule = _rule(tol, max_iter, int(verbose), matrix)
-    start = None if coef_init is None else start_from(np.asarray(coef_init), 0.0)
+    start = None if coef_init is None else StartModel(np.asarray(coef_init), 0.0)
     paths = [
         solve_path(
             dataset,

@@ -137,6 +137,10 @@ class _CrossValidatedRidge(LinearEstimator):
             by_svd = False
         targets = y.reshape(matrix.shape[0], -1)
         try:
+            if self.fit_intercept and matrix.shape[0] < 2:
+                raise ValueError(
+                    "leave-one-out with an intercept: expected 2 samples or more, got n_samples = 1"
+                )
             left_out = LeaveOneOut(
                 matrix,
                 targets,

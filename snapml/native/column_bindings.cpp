@@ -117,17 +117,23 @@ void column_moments_of(ThreadPool& pool, const Rows& rows, std::optional<ReadOnl
   });
 }
 
+// Numbers of columns, less than `end`.
+const int64* column_numbers(const ReadOnlyArray& columns, const std::string& name, int64 end) {
+  const int64 count = static_cast<int64>(columns.size());
+  const int64* result = vector_argument<int64>(columns, name.c_str(), count);
+  for (int64 k = 0; k < count; ++k) {
+    if (result[k] < 0 || result[k] >= end) {
+      throw std::invalid_argument(name + ": expected numbers from 0 to " + std::to_string(end - 1) +
+                                  ", got " + std::to_string(result[k]));
+    }
+  }
+  return result;
+}
+
 void pack_dense_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& columns,
                    double constant, bool by_columns, const AnyArray& out) {
   const int64 count = static_cast<int64>(columns.size());
-  const int64* chosen = vector_argument<int64>(columns, "columns", count);
-  for (int64 p = 0; p < count; ++p) {
-    if (chosen[p] < 0 || chosen[p] > rows.n_cols()) {
-      throw std::invalid_argument("columns: expected numbers from 0 to " +
-                                  std::to_string(rows.n_cols()) + ", got " +
-                                  std::to_string(chosen[p]));
-    }
-  }
+  const int64* chosen = column_numbers(columns, "columns", rows.n_cols() + 1);
   with_view(rows, [&](const auto& view, Interrupt& interrupt) {
     using View = std::decay_t<decltype(view)>;
     using Real = typename View::Real;
@@ -350,15 +356,21 @@ std::tuple<int64, bool> column_descent_of(const Columns& columns, const AnyArray
                                           const ReadOnlyArray& curvatures,
                                           std::optional<ReadOnlyArray> sums, double total,
                                           const AnyArray& coef, double l1, double l2,
-                                          bool is_positive, int64 max_sweeps, double enough) {
+                                          bool is_positive, int64 max_sweeps, double enough,
+                                          std::optional<ReadOnlyArray> among) {
   const int64 n = columns.n_cols;
+  Visits visits{n};
+  if (among) {
+    visits.count = static_cast<int64>(among->size());
+    visits.among = column_numbers(*among, "among", n);
+  }
   const ColumnModel model{vector_argument<double>(slopes, "slopes", n),
                           vector_argument<double>(curvatures, "curvatures", n),
                           optional_vector<double>(sums, "sums", n), total,
                           vector_argument<double>(coef, "coef", n)};
   return with_model(columns, states, weight, [&](const auto& view, const auto& rows) {
     const SweepReport report = without_gil([&](Interrupt& interrupt) {
-      return column_descent(view, n, rows, model, ElasticNet<double>{l1, l2, is_positive},
+      return column_descent(view, visits, rows, model, ElasticNet<double>{l1, l2, is_positive},
                             {max_sweeps, enough}, interrupt);
     });
     return std::make_tuple(report.sweeps, report.is_done);
@@ -434,7 +446,7 @@ void bind_columns(nb::module_& m) {
   m.def("column_descent", &column_descent_of, nb::arg("columns"), nb::arg("states"),
         nb::arg("weight"), nb::arg("slopes"), nb::arg("curvatures"), nb::arg("sums").none(),
         nb::arg("total"), nb::arg("coef"), nb::arg("l1"), nb::arg("l2"), nb::arg("is_positive"),
-        nb::arg("max_sweeps"), nb::arg("enough"));
+        nb::arg("max_sweeps"), nb::arg("enough"), nb::arg("among").none());
   m.def("gram_descent", &gram_descent_of, nb::arg("gram"), nb::arg("ridge"), nb::arg("l1"),
         nb::arg("l2"), nb::arg("is_positive"), nb::arg("coef"), nb::arg("gradient"),
         nb::arg("max_sweeps"), nb::arg("enough"));

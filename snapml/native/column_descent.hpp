@@ -140,10 +140,10 @@ struct ColumnModel {
   double* coef;
 };
 
-// Minimises the model plus R(coef + x) over x. A free intercept is always at its minimiser: the
-// step of a column moves it by -sums_j / total.
+// Minimises the model plus R(coef + x) over x, on the columns in `visits`. A free intercept is
+// always at its minimiser: the step of a column moves it by -sums_j / total.
 template <class Columns, class Rows>
-SweepReport column_descent(const Columns& columns, int64 count, const Rows& rows,
+SweepReport column_descent(const Columns& columns, Visits visits, const Rows& rows,
                            const ColumnModel& model, const ElasticNet<double>& penalty,
                            SweepLimits limits, Interrupt& interrupt) {
   using Real = typename Columns::Real;
@@ -163,7 +163,7 @@ SweepReport column_descent(const Columns& columns, int64 count, const Rows& rows
     const double pull = (model.curvatures[j] + penalty.l2) * step;
     return Visited{0.5 * pull * step, scalar::fabs(pull)};
   };
-  return run_sweeps(count, model.coef, penalty, limits, interrupt, visit);
+  return run_sweeps(visits, model.coef, penalty, limits, interrupt, visit);
 }
 
 }  // namespace snapml::native

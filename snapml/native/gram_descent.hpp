@@ -25,7 +25,7 @@ SweepReport gram_descent(const Real* gram, int64 stride, int64 count, const doub
     const double pull = (curvature + penalty.l2) * step;
     return Visited{0.5 * pull * step, scalar::fabs(pull)};
   };
-  return run_sweeps(count, coef, penalty, limits, interrupt, visit);
+  return run_sweeps({count}, coef, penalty, limits, interrupt, visit);
 }
 
 }  // namespace snapml::native

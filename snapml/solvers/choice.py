@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Problem, Softmax, Squared
@@ -25,8 +26,9 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_engine import CpuEngine
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.cpu_rows import as_array
 from snapml.solvers.fit_settings import Settings, Start
-from snapml.solvers.result import FitResult, start_from
+from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.row_space import RowSpace
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
@@ -44,7 +46,10 @@ _EASY_STIFFNESS = 5.0
 # Entries below which every method is quick, and the exact one best.
 _SMALL = 200_000
 # Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
-_DENSE_PATIENCE, _SPARSE_PATIENCE = 12.0, 120.0
+_DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
+# Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
+# the first epochs lead them astray.
+_TALL, _STIFF = 0.67, 150.0
 # Reads of the data within which the quasi-Newton method must converge where the curvature jumps.
 _TRIAL_READS = 60
 
@@ -195,13 +200,31 @@ def _choose(
         return "pqn", f"{n_features} columns are few", never
     if start.coef is not None and start.duals is None:
         return "pqn", "it continues from coefficients", never
-    is_dense = isinstance(dataset.matrix, DenseMatrix)
-    if not is_dense:
-        return "sdca", "sparse rows", _SPARSE_PATIENCE
     stiffness = _sampled_stiffness(problem, dataset)
+    if not isinstance(dataset.matrix, DenseMatrix):
+        return _choose_for_sparse(problem, dataset, stiffness)
     if stiffness > _EASY_STIFFNESS:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", never
     return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
+
+
+def _choose_for_sparse(
+    problem: Problem, dataset: Dataset, stiffness: float
+) -> tuple[str, str, float]:
+    """Coordinate ascent, unless many epochs meet few columns.
+
+    Newton's method has a product with the Hessian for half the price of an epoch, and needs the
+    fewer of them, the fewer columns there are. Where the curvature jumps, products at one point
+    say little about the next.
+    """
+    if problem.loss.has_curvature_jumps:
+        return "sdca", "sparse rows", math.inf
+    n_rows, n_features = dataset.matrix.shape
+    if n_features > _TALL * n_rows:
+        return "sdca", "sparse rows", _SPARSE_PATIENCE
+    if stiffness > _STIFF:
+        return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
+    return "sdca", "sparse rows", _TALL_PATIENCE
 
 
 def _check_for_ascent(problem: Problem) -> None:
@@ -233,12 +256,12 @@ def _choose_for_hinge(problem: Problem, dataset: Dataset) -> tuple[str, str, flo
 
 
 def _sampled_stiffness(problem: Problem, dataset: Dataset) -> float:
-    """Return the mean of c_i ||x_i||^2 max l'' over a few dense rows."""
+    """Return the mean of c_i ||x_i||^2 max l'' over a few rows."""
     n_rows = dataset.matrix.shape[0]
     rows = np.arange(0, n_rows, max(1, n_rows // 256))
     sample = dataset.take(rows, 1.0)
-    values = sample.matrix.values.astype(np.float64)  # type: ignore[attr-defined]  # dense
-    squares = np.einsum("ij,ij->i", values, values)
+    values = csr_matrix(as_array(sample), dtype=np.float64)
+    squares = np.asarray(values.power(2).sum(axis=1)).ravel()
     weights = sample.weight if sample.row_weights is None else sample.row_weights
     curvature = problem.loss.max_curvature if problem.loss.is_smooth else 1.0
     return curvature * float(np.mean(weights * squares))
@@ -282,7 +305,7 @@ def _working_sets(
     begin = None
     if start.coef is not None:
         bias_column = problem.intercept_scaling
-        begin = start_from(start.coef[0, :-1], bias_column * start.coef[0, -1])
+        begin = StartModel(start.coef[0, :-1], bias_column * start.coef[0, -1])
     return working_set_descent.solve(engine, communicator, rule, begin)
 
 

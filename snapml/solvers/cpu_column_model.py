@@ -1,11 +1,14 @@
 """The quadratic model minimised on the columns themselves.
 
-Coordinate descent finds the support. On a fixed one, with fixed signs, the model is smooth, and
-conjugate gradients get ahead where descent crawls: at weak penalties and on collinear columns.
+Coordinate descent finds the support. At weak penalties and on collinear columns it crawls, and
+other steps get ahead: the columns that most rows share are minimised over as one block; the last
+rounds' steps are taken further, together; and on a fixed support with fixed signs the model is
+smooth, so that conjugate gradients apply.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -14,22 +17,27 @@ from snapml import _native
 from snapml.problems import Intercept
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_formulas import penalty_value
+from snapml.solvers.hot_block import Columns, HotBlock
 from snapml.solvers.quadratic_model import Model, model_gap
 from snapml.solvers.result import overflow_error
 
 __all__ = ["Curved", "minimise_on_columns"]
 
 _MOST_ROUNDS = 60
-_MOST_MODEL_ROUNDS = 4  # of a model that the next Newton step replaces
-_SWEEPS = 8  # of a round
-_MOST_CONJUGATE_STEPS = 20  # of a round
-_ENOUGH_CONJUGATE = 0.1  # of the residual that conjugate gradients may leave
-_ENOUGH_OF_MODEL = 0.1  # of what a model has gained: less in a round ends it
+_MOST_MODEL_ROUNDS = 24  # of a model that the next Newton step replaces
+_SWEEPS = 4  # of a round
+_MOST_CONJUGATE_STEPS = 30  # of a round
+_ENOUGH_CONJUGATE = 0.03  # of the residual that conjugate gradients may leave
+_ROUNDS_PER_CONJUGATE = 2
+_TRAIL = 8  # rounds whose steps are looked at together
+_FEW_CROSSING = 10  # coefficients whose sign conjugate gradients may miss and be tried again
+_ENOUGH_OF_MODEL = 0.03  # of what a model has gained: less in a round ends it
 _NOISE = 1e-6  # of the value, below which gains are no measure of what is left
+_ROUNDING = 1e-12  # of a product: less is noise
 _FEW_COLUMNS = 20  # where descent alone is quick
 
 
-class Curved(Protocol):
+class Curved(Columns, Protocol):
     """Columns and how to multiply with their Hessian."""
 
     @property
@@ -61,6 +69,9 @@ class _Descent:
             raise overflow_error(engine.dtype)
         self._is_free = engine.problem.intercept is Intercept.FREE
         self._total = max(float(h.sum()), np.finfo(np.float64).tiny)
+        self._hot: HotBlock | None = None
+        self.is_ripe = True
+        self._trail: list[tuple[np.ndarray, np.ndarray]] = []
         if self._is_free:
             self.squares = np.maximum(0.0, self.squares - self._sums**2 / self._total)
 
@@ -79,7 +90,11 @@ class _Descent:
         return self._columns.hessian_product(step, shift, self.model.curvatures)
 
     def sweep(self, n_sweeps: int, enough: float) -> bool:
-        """Descend on the coordinates; return whether the gap seems to be less than `enough`."""
+        """Descend on the coordinates; return whether the gap seems to be less than `enough`.
+
+        Once there is a block of hot columns they rest: descent would take up again what the
+        block's minimum has put to zero, and the support would depend linearly on each other.
+        """
         penalty, before = self.model.penalty, self.found.copy()
         states = self._states
         if self._is_weighted:
@@ -100,7 +115,9 @@ class _Descent:
             penalty.is_positive,
             n_sweeps,
             enough,
+            None if self._hot is None else self._hot.others,
         )
+        is_done = is_done and self._hot is None
         if not is_done:
             self.gradient = self.gradient + self.hessian_product(self.found - before)
         return bool(is_done)
@@ -116,61 +133,131 @@ class _Descent:
         value = 0.5 * float(step @ (self.gradient + self.model.slopes))
         return value + penalty_value(self.model.penalty, self.found)
 
+    def settle_hot_columns(self, enough: float) -> None:
+        """Minimise over the columns that most rows share."""
+        if self._hot is None:
+            self._hot = HotBlock(self._columns, self.model, self.squares)
+        numbers = self._hot.numbers
+        if len(numbers) == 0:
+            return
+        step = np.zeros(len(self.found))
+        coef = self._hot.minimise(self.found, self.gradient, enough)
+        step[numbers] = coef - self.found[numbers]
+        if step.any():
+            self.gradient = self.gradient + self.hessian_product(step)
+            self.found[numbers] = coef
+
     def accelerate(self) -> None:
         """Minimise over the support with its signs kept, and move as far as that helps."""
-        penalty, found = self.model.penalty, self.found
-        support = np.flatnonzero(found)
+        support = np.flatnonzero(self.found)
         if len(support) <= _FEW_COLUMNS:
             return
-        signs = np.sign(found[support])
-        slope = self.gradient[support] + penalty.l2 * found[support] + penalty.l1 * signs
-        direction = self._conjugate_gradients(support, slope)
-        self._move(support, signs, direction)
+        direction, image = self._conjugate_gradients(support)
+        before = self.found[support]
+        n_crossing = int(((before + direction) * before < 0.0).sum())
+        if n_crossing == 0:
+            self._take(support, before + direction, image)
+        else:
+            self._take_clipped(support, before + direction)
+        self.is_ripe = n_crossing <= _FEW_CROSSING
 
-    def _conjugate_gradients(self, support: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """Return about the minimiser of ``slope.d + d.H d / 2`` over the support."""
-        l2 = self.model.penalty.l2
-        scale = self.squares[support] + l2
+    def extrapolate(self) -> None:
+        """Minimise over the directions in which the last rounds have gone.
+
+        Where rounds repeat each other's step a little shorter, many of them are taken at once.
+        """
+        self._trail.append((self.found.copy(), self.gradient))
+        if len(self._trail) < 2:
+            return
+        del self._trail[:-_TRAIL]
+        support = np.flatnonzero(self.found)
+        before, gradient = self.found[support], self.gradient[support]
+        steps = np.array([found[support] - before for found, _ in self._trail[:-1]])
+        changes = np.array([slopes[support] - gradient for _, slopes in self._trail[:-1]])
+        changes += self.model.penalty.l2 * steps
+        products = steps @ changes.T
+        squares = np.diag(products)
+        is_seen = squares > _ROUNDING * np.linalg.norm(steps, axis=1) * np.linalg.norm(
+            changes, axis=1
+        )
+        root = np.zeros(len(steps))
+        root[is_seen] = 1.0 / np.sqrt(squares[is_seen])
+        matrix = 0.5 * (products + products.T) * np.outer(root, root)
+        right = root * (steps @ self._slope(support))
+        weights = np.linalg.lstsq(matrix, right, rcond=1e-10)[0]
+        self._take_clipped(support, before - (root * weights) @ steps)
+
+    def _slope(self, support: np.ndarray) -> np.ndarray:
+        """Return the penalised model's slopes along coefficients that are not zero."""
+        penalty, found = self.model.penalty, self.found[support]
+        return self.gradient[support] + penalty.l2 * found + penalty.l1 * np.sign(found)
+
+    def _take(self, support: np.ndarray, coef: np.ndarray, image: np.ndarray) -> None:
+        """Move towards `coef` as far as the model falls.
+
+        No sign may change on the way; `image` is H times the step.
+        """
+        before = self.found[support]
+        step = coef - before
+        fall = -float(step @ self._slope(support))
+        square = float(step @ image[support]) + self.model.penalty.l2 * float(step @ step)
+        if not fall > 0.0:
+            return
+        length = fall / square if square > fall else 1.0
+        self.found[support] = coef if length == 1.0 else before + length * step
+        self.gradient = self.gradient + length * image
+
+    def _take_clipped(self, support: np.ndarray, coef: np.ndarray) -> None:
+        """Move towards `coef`, coefficients that would change sign resting at zero."""
+        before = self.found[support]
+        coef = np.where(coef * before < 0.0, 0.0, coef)
+        step = np.zeros(len(self.found))
+        step[support] = coef - before
+        self._take(support, coef, self.hessian_product(step))
+
+    def _preconditioner(self, support: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Return a product with about the inverse of the Hessian's block of the support."""
+        scale = self.squares[support] + self.model.penalty.l2
         inverse = np.where(scale > 0.0, 1.0 / np.maximum(scale, 1e-300), 0.0)
+        hot = self._hot
+        places = support[:0] if hot is None else hot.restrict(support)
+        if hot is None or len(places) == 0:
+            return lambda vector: inverse * vector
+
+        def apply(vector: np.ndarray) -> np.ndarray:
+            out = inverse * vector
+            out[places] = hot.solve(vector[places])
+            return out
+
+        return apply
+
+    def _conjugate_gradients(self, support: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return about the step to the minimum over the support, signs kept, and H times it."""
+        penalty, slope = self.model.penalty, self._slope(support)
+        precondition = self._preconditioner(support)
+        scale = self.squares[support] + penalty.l2
+        direction, residual, total = np.zeros(len(support)), -slope, np.zeros(len(self.found))
         full = np.zeros(len(self.found))
-        direction, residual = np.zeros(len(support)), -slope
-        ahead = inverse * residual
+        ahead = precondition(residual)
         search, power = ahead, float(residual @ ahead)
         enough = _ENOUGH_CONJUGATE**2 * power
         for _ in range(_MOST_CONJUGATE_STEPS):
             if not power > enough:
                 break
             full[support] = search
-            image = self.hessian_product(full)[support] + l2 * search
+            product = self.hessian_product(full)
+            image = product[support] + penalty.l2 * search
             curvature = float(search @ image)
             if not curvature > 1e-12 * float(search @ (scale * search)):
                 break  # flat: the penalty's corners will bound this direction, not the model
             length = power / curvature
             direction = direction + length * search
+            total = total + length * product
             residual = residual - length * image
-            ahead = inverse * residual
+            ahead = precondition(residual)
             power, before = float(residual @ ahead), power
             search = ahead + (power / before) * search
-        return direction
-
-    def _move(self, support: np.ndarray, signs: np.ndarray, direction: np.ndarray) -> None:
-        """Go along the direction, coefficients that would change sign resting at zero."""
-        penalty, found = self.model.penalty, self.found
-        for length in (1.0, 0.5, 0.2, 0.05):
-            trial = found[support] + length * direction
-            trial[trial * signs < 0.0] = 0.0
-            step = np.zeros(len(found))
-            step[support] = trial - found[support]
-            image = self.hessian_product(step)
-            change = step[support]  # signs are kept, so that nothing cancels in the penalty's
-            gain = float(step @ self.gradient) + 0.5 * float(step @ image)
-            gain += penalty.l1 * float(signs @ change)
-            gain += penalty.l2 * float(change @ (found[support] + 0.5 * change))
-            if gain < 0.0:
-                self.found = found + step
-                self.found[support] = trial
-                self.gradient = self.gradient + image
-                return
+        return direction, total
 
 
 def minimise_on_columns(
@@ -200,13 +287,18 @@ def minimise_on_columns(
     if descent.is_exact:
         n_rounds, share = _MOST_ROUNDS, 0.0
     else:
-        n_rounds, share = _MOST_MODEL_ROUNDS, _ENOUGH_OF_MODEL
+        n_rounds, share = _MOST_MODEL_ROUNDS if model.is_trusted else 1, _ENOUGH_OF_MODEL
     value = descent.value()
     first = value
-    for _ in range(n_rounds):
+    for round_number in range(n_rounds):
+        if round_number > 0:
+            descent.settle_hot_columns(1e-3 * target)
         if descent.sweep(_SWEEPS, target) or descent.gap() <= target:
             break
-        descent.accelerate()
+        if round_number > 0:
+            descent.extrapolate()
+        if round_number % _ROUNDS_PER_CONJUGATE == _ROUNDS_PER_CONJUGATE - 1 and descent.is_ripe:
+            descent.accelerate()
         before, value = value, descent.value()
         gained = first - value
         if before - value < share * gained and gained > _NOISE * abs(value):

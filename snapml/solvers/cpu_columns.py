@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import numpy as np
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
-from snapml.solvers.cpu_rows import native_rows
-from snapml.solvers.range_checks import NonFiniteError
+from snapml.solvers.cpu_rows import inspect, native_rows, without_duplicates
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuColumns"]
@@ -49,6 +47,7 @@ class CpuColumns:
         is_penalised = problem.intercept is Intercept.PENALISED
         self.tau = problem.intercept_scaling if is_penalised else 0.0
         self.n_cols = self.n_features + int(is_penalised)
+        self._dataset = dataset
         self._labels, self._weights = dataset.labels, dataset.row_weights
         self._weight = dataset.weight
         self.n_stored = self.matrix.n_stored
@@ -115,7 +114,7 @@ class CpuColumns:
         _native.adjoint_product(self.pool, self.rows, vector, out)
         sums = out[0]
         if not np.isfinite(sums).all():
-            _check_finite(self.pool, self.rows)
+            inspect(self.rows, self.pool)
         return np.append(sums, self.tau * vector.sum()) if self.tau else sums
 
     def hessian_product(self, coef: np.ndarray, shift: float, curvatures: np.ndarray) -> np.ndarray:
@@ -166,12 +165,10 @@ class CpuColumns:
             self._moments = sums, squares
         return self._moments
 
-    @functools.cached_property
+    @property
     def total_weight(self) -> float:
         """Sum of the row weights."""
-        if self._weights is None:
-            return self._weight * self.n_rows
-        return float(self._weights.sum(dtype=np.float64))
+        return self._dataset.total_weight
 
     def loss_sums(
         self,
@@ -256,15 +253,6 @@ def _checked_rows(matrix: Matrix, pool: _native.ThreadPool) -> tuple[Matrix, _na
     rows = native_rows(matrix, pool)
     if isinstance(matrix, DenseMatrix):
         return matrix, rows  # the first product with them shows what is not finite
-    if not _check_finite(pool, rows) and rows.has_duplicates():
-        summed: Matrix = matrix.summed()  # type: ignore[attr-defined]
-        return _checked_rows(summed, pool)
-    return matrix, rows
-
-
-def _check_finite(pool: _native.ThreadPool, rows: _native.Rows) -> bool:
-    """Refuse entries that are not finite; return whether indices are sorted."""
-    is_finite, is_sorted, _ = _native.inspect_rows(pool, rows, None)
-    if not is_finite:
-        raise NonFiniteError("expected finite entries, got NaN or infinity")
-    return bool(is_sorted)
+    facts = inspect(rows, pool)
+    summed = without_duplicates(matrix, rows, facts)
+    return (matrix, rows) if summed is None else _checked_rows(summed, pool)

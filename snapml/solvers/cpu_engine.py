@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 
 import numpy as np
@@ -11,14 +10,11 @@ from snapml import _native
 from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.cpu_rows import native_rows
-from snapml.solvers.range_checks import NonFiniteError, check_range
+from snapml.solvers.cpu_rows import inspect, native_rows, without_duplicates
+from snapml.solvers.range_checks import check_range
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuEngine", "check_rows"]
-
-_logger = logging.getLogger("snapml")
-
 
 _MOST_BLOCK_ROWS = 16
 _DENSE_BLOCK_BYTES = 256
@@ -111,7 +107,7 @@ class CpuEngine:
             matrix, self._pool, self._mean, self._dataset.row_weights
         )
         weights = self._dataset.row_weights
-        total = self._dataset.weight * matrix.shape[0] if weights is None else _wide_sum(weights)
+        total = self._dataset.total_weight
         stiffness = norm_sq_sum * self._dataset.weight if weights is None else norm_sq_sum
         sums = communicator.allreduce_sum(np.array([stiffness, total, float(matrix.shape[0])]))
         check_range(float(sums[0]), matrix.dtype)
@@ -388,14 +384,11 @@ def _checked_rows(
         rows.centre(mean)
     needs_norms = not rows.is_constant or row_weights is not None
     norms = np.empty(matrix.shape[0], dtype=matrix.dtype) if needs_norms else None
-    is_finite, is_sorted, norm_sq_sum = _native.inspect_rows(pool, rows, norms)
-    if not is_finite:
-        raise NonFiniteError("expected finite entries, got NaN or infinity")
-    if not is_sorted and rows.has_duplicates():
-        _logger.info("entries stored twice are added up in a copy of the matrix")
-        summed = matrix.summed()  # type: ignore[attr-defined]  # only compressed rows have any
+    facts = inspect(rows, pool, norms)
+    summed = without_duplicates(matrix, rows, facts)
+    if summed is not None:
         return _checked_rows(summed, pool, mean, row_weights)
-    check_range(norm_sq_sum, matrix.dtype)
+    check_range(facts.norm_sq_sum, matrix.dtype)
     if row_weights is not None and norms is not None:
-        norm_sq_sum = _wide_sum(row_weights * norms)
-    return rows, norms, norm_sq_sum
+        return rows, norms, _wide_sum(row_weights * norms)
+    return rows, norms, facts.norm_sq_sum

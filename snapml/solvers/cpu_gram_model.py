@@ -11,7 +11,7 @@ from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.quadratic_model import Model, model_gap
 from snapml.solvers.result import overflow_error
 
-__all__ = ["minimise_on_gram"]
+__all__ = ["descend_on_gram", "factor_semidefinite", "minimise_on_gram"]
 
 _MOST_SWEEPS = 1000
 _SWEEPS_PER_NEWTON = 12
@@ -34,33 +34,60 @@ def minimise_on_gram(
     if not np.isfinite(gram.diagonal()).all():
         raise overflow_error(gram.dtype)
     penalty = model.penalty
-    ridge = np.zeros(len(coef))
     found, gradient = coef.copy(), model.slopes.copy()
     residual_sq = model.residual_sq
     for _ in range(_MOST_SWEEPS // _SWEEPS_PER_NEWTON):
-        _native.gram_descent(
-            gram,
-            ridge,
-            penalty.l1,
-            penalty.l2,
-            penalty.is_positive,
-            found,
-            gradient,
-            _SWEEPS_PER_NEWTON,
-            0.3 * target,
-        )
-        gap = model_gap(model, residual_sq, coef, found, gradient)
-        if gap <= target:
+        _sweep(gram, penalty, found, gradient, 0.3 * target)
+        if model_gap(model, residual_sq, coef, found, gradient) <= target:
             break
-        _newton_step(gram, model, found, gradient)
+        _newton_step(gram, penalty, found, gradient)
     if 0 < np.count_nonzero(found) <= most_settled:
         _settle(gram, penalty, found, gradient)
     return found
 
 
-def _newton_step(gram: np.ndarray, model: Model, found: np.ndarray, gradient: np.ndarray) -> bool:
+def descend_on_gram(
+    gram: np.ndarray,
+    penalty: Penalty,
+    found: np.ndarray,
+    gradient: np.ndarray,
+    enough: float,
+    n_rounds: int,
+) -> None:
+    """Move `found` and `gradient` towards the minimum by rounds of descent and Newton steps.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_columns, n_columns)
+        The quadratic's matrix.
+    penalty : Penalty
+        R.
+    found, gradient : ndarray of shape (n_columns,)
+        Coefficients, and the quadratic's gradient there; both are changed.
+    enough : float
+        Gap that may be left.
+    n_rounds : int
+        Most rounds.
+    """
+    for _ in range(n_rounds):
+        is_done = _sweep(gram, penalty, found, gradient, enough)
+        if is_done or not _newton_step(gram, penalty, found, gradient):
+            return
+
+
+def _sweep(
+    gram: np.ndarray, penalty: Penalty, found: np.ndarray, gradient: np.ndarray, enough: float
+) -> bool:
+    """Descend on the coordinates; return whether the gap seems to be less than `enough`."""
+    ridge, limits = np.zeros(len(found)), (_SWEEPS_PER_NEWTON, enough)
+    parts = penalty.l1, penalty.l2, penalty.is_positive
+    return bool(_native.gram_descent(gram, ridge, *parts, found, gradient, *limits)[1])
+
+
+def _newton_step(
+    gram: np.ndarray, penalty: Penalty, found: np.ndarray, gradient: np.ndarray
+) -> bool:
     """Minimise over the support with its signs kept; return whether that moved anything."""
-    penalty = model.penalty
     support = np.flatnonzero(found)
     if len(support) == 0:
         return False
@@ -103,10 +130,9 @@ def _newton_direction(
 ) -> np.ndarray:
     """Return the step on the support that takes the slopes to zero."""
     block = gram[np.ix_(support, support)].astype(np.float64)
-    root = 1.0 / np.sqrt(np.maximum(np.diag(block) + penalty.l2, np.finfo(np.float64).tiny))
-    block *= np.outer(root, root)
-    block[np.diag_indices_from(block)] += penalty.l2 * root**2
-    return np.asarray(-root * _solve(block, root * slope))
+    block[np.diag_indices_from(block)] += penalty.l2
+    factor, root = factor_semidefinite(block)
+    return np.asarray(-root * cho_solve(factor, root * slope, check_finite=False))
 
 
 def _take(
@@ -129,14 +155,27 @@ def _take(
     return True
 
 
-def _solve(block: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve a positive semidefinite system of unit diagonal."""
+def factor_semidefinite(block: np.ndarray) -> tuple[tuple[np.ndarray, bool], np.ndarray]:
+    """Factor a positive semidefinite matrix, scaled to a unit diagonal.
+
+    Parameters
+    ----------
+    block : ndarray of shape (n, n), float64
+        The matrix; overwritten.
+
+    Returns
+    -------
+    factor : tuple
+        For `scipy.linalg.cho_solve`.
+    root : ndarray of shape (n,)
+        What both sides of the matrix were multiplied by.
+    """
+    root = 1.0 / np.sqrt(np.maximum(np.diag(block), np.finfo(np.float64).tiny))
+    block *= np.outer(root, root)
     jitter = 1e-14
     while True:
         block[np.diag_indices_from(block)] += jitter
         try:
-            factor = cho_factor(block, check_finite=False)
+            return cho_factor(block, check_finite=False), root
         except LinAlgError:
             jitter *= 100.0
-            continue
-        return cho_solve(factor, right, check_finite=False)

@@ -125,6 +125,7 @@ class SparseColumns:
         self._positions[columns[: self._n_own]] = np.arange(self._n_own)
         self._native: _native.Columns | None = None
         self.n_stored = 0
+        self.counts = np.empty(0, dtype=np.int64)  # entries of each column, once they are packed
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         """Return the columns' sum weighted by `coef`."""
@@ -169,7 +170,8 @@ class SparseColumns:
         if self._has_constant:
             counts[0, -1] = engine.n_rows
         counts[:, 0] = 0
-        indptr = np.cumsum(counts.sum(axis=0))
+        self.counts = counts.sum(axis=0)[1:]
+        indptr = np.append(0, np.cumsum(self.counts))
         self.n_stored = int(indptr[-1])
         offsets = np.append(0, indptr[:-1]) + np.vstack(
             [np.zeros_like(counts[:1]), counts[:-1].cumsum(axis=0)]

@@ -12,8 +12,7 @@ from snapml import _native
 from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Problem, Softmax
 from snapml.solvers.cpu_formulas import loss_quantity
-from snapml.solvers.cpu_rows import as_array, native_rows
-from snapml.solvers.range_checks import NonFiniteError
+from snapml.solvers.cpu_rows import as_array, inspect, native_rows
 from snapml.solvers.row_sample import sampled_rows
 from snapml.solvers.threads import resolve_n_threads
 
@@ -213,9 +212,7 @@ class CpuPrimalEngine:
     @property
     def total_weight(self) -> float:
         """Sum of the rows' weights."""
-        if self.dataset.row_weights is None:
-            return self.dataset.weight * self.n_rows
-        return float(self.dataset.row_weights.sum(dtype=np.float64))
+        return self.dataset.total_weight
 
     def row_weights(self, rows: np.ndarray | None = None) -> np.ndarray:
         """Return c_i of some rows or of all, float64, broadcastable to (n_outputs, n_taken)."""
@@ -259,6 +256,23 @@ class CpuPrimalEngine:
         """Return `array`: the rows are on the host."""
         return array
 
+    def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
+        if self.is_sparse:
+            return np.asarray((self._squared_columns @ weights.T).T)
+        sums = np.zeros((len(weights), self.n_features))
+        step = max(1, self.block_entries // max(1, self.n_features))
+        for first in range(0, self.n_rows, step):
+            rows = self.dense_rows(slice(first, first + step)).astype(np.float64)
+            sums += weights[:, first : first + step] @ (rows * rows)
+        return sums
+
+    @functools.cached_property
+    def _squared_columns(self) -> csr_matrix:
+        squares = csr_matrix(self._array, dtype=np.float64, copy=True)
+        squares.data **= 2
+        return squares.T.tocsr()  # runs along the columns that it adds up
+
     def sample(self, n_rows: int) -> CpuPrimalEngine:
         """Return an engine on a copy of randomly chosen rows that stand for all.
 
@@ -281,8 +295,7 @@ class CpuPrimalEngine:
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
-        if not _native.inspect_rows(self._pool, self._rows, None)[0]:
-            raise NonFiniteError("expected finite entries, got NaN or infinity")
+        inspect(self._rows, self._pool)
 
     def _make_targets(self, dataset: Dataset) -> _native.Targets:
         weights = dataset.row_weights

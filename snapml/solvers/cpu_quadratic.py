@@ -31,6 +31,10 @@ class WorkingSet(Protocol):
 
     columns: np.ndarray
 
+    @property
+    def is_most_of_data(self) -> bool:
+        """Whether a read of all columns costs little more than one of these."""
+
     def product(self, coef: np.ndarray) -> np.ndarray:
         """Return the columns' sum weighted by `coef`, one number per row."""
 
@@ -59,7 +63,7 @@ def working_set(engine: CpuColumns, columns: np.ndarray, before: WorkingSet | No
         Its ``columns`` say which ones, in which order.
     """
     if engine.is_sparse:
-        if before is not None and np.array_equal(before.columns, columns):
+        if isinstance(before, _SparseSet) and before.serves(columns):
             return before
         return _SparseSet(engine, columns)
     if len(columns) > _MOST_GRAM_COLUMNS:
@@ -99,6 +103,10 @@ class _GramSet:
         if len(rest):
             self._chunks.append(DenseChunk(engine, rest))
         self.columns = np.concatenate([self.columns, columns])
+
+    @property
+    def is_most_of_data(self) -> bool:
+        return len(self.columns) == self._engine.n_cols
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         parts = np.split(coef, np.cumsum([chunk.n_cols for chunk in self._chunks])[:-1])
@@ -172,6 +180,17 @@ class _SparseSet:
         """The packed columns."""
         return self._packed.native
 
+    @property
+    def is_most_of_data(self) -> bool:
+        is_all = len(self.columns) == self._engine.n_cols
+        return is_all or self._packed.n_stored > _SHARE_OF_ROWS * self._engine.n_stored
+
+    def serves(self, columns: np.ndarray) -> bool:
+        """Return whether to work on this set although `columns` are all that is asked for."""
+        if len(columns) <= _MOST_SPARSE_GRAM:
+            return np.array_equal(columns, self.columns)
+        return len(columns) <= len(self.columns) and bool(np.isin(columns, self.columns).all())
+
     def hessian_product(self, coef: np.ndarray, shift: float, curvatures: np.ndarray) -> np.ndarray:
         engine = self._engine
         if self._packed.n_stored < _SHARE_OF_ROWS * engine.n_stored:
@@ -183,10 +202,19 @@ class _SparseSet:
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
         if len(self.columns) > _MOST_SPARSE_GRAM:
             return minimise_on_columns(self._engine, self, model, coef, target)
-        is_free = self._engine.problem.intercept is Intercept.FREE
-        sums = self.adjoint(model.curvatures) if is_free else None
-        gram = self._packed.gram(model.curvatures, sums)
+        gram = self.gram(np.arange(len(coef)), model.curvatures)
         return minimise_on_gram(gram, model, coef, target)
+
+    def counts(self) -> np.ndarray:
+        return self._packed.counts
+
+    def gram(self, kept: np.ndarray, curvatures: np.ndarray) -> np.ndarray:
+        is_free = self._engine.problem.intercept is Intercept.FREE
+        packed = self._packed
+        if len(kept) < packed.n_cols:
+            packed = SparseColumns(self._engine, self.columns[kept])
+        sums = packed.adjoint(curvatures) if is_free else None
+        return packed.gram(curvatures, sums)
 
 
 class _ColumnSet:
@@ -198,6 +226,10 @@ class _ColumnSet:
         self._values = np.empty((len(columns), engine.n_rows), dtype=engine.dtype)
         _native.pack_dense(engine.pool, engine.rows, columns, engine.tau, True, self._values)
         self.native = _native.Columns.dense(self._values, engine.n_rows)
+
+    @property
+    def is_most_of_data(self) -> bool:
+        return len(self.columns) == self._engine.n_cols
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         out = np.zeros(self._engine.n_rows)
@@ -211,6 +243,17 @@ class _ColumnSet:
 
     def hessian_product(self, coef: np.ndarray, shift: float, curvatures: np.ndarray) -> np.ndarray:
         return self.adjoint(curvatures * (self.product(coef) + shift))
+
+    def counts(self) -> np.ndarray:
+        return np.full(len(self.columns), self._engine.n_rows)
+
+    def gram(self, kept: np.ndarray, curvatures: np.ndarray) -> np.ndarray:
+        engine = self._engine
+        chunk = DenseChunk(engine, self.columns[kept])
+        is_free = engine.problem.intercept is Intercept.FREE
+        total = max(float(curvatures.sum()), np.finfo(np.float64).tiny)
+        mean = chunk.adjoint(curvatures) / total if is_free else np.zeros(len(kept))
+        return dense_gram([], [chunk], curvatures, [mean], engine.n_threads)
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
         return minimise_on_columns(self._engine, self, model, coef, target)

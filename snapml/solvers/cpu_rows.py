@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+from typing import NamedTuple
+
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["as_array", "margins", "native_rows"]
+__all__ = ["RowFacts", "as_array", "inspect", "margins", "native_rows", "without_duplicates"]
+
+_logger = logging.getLogger("snapml")
 
 
 def native_rows(matrix: Matrix, pool: _native.ThreadPool) -> _native.Rows:
@@ -40,6 +46,67 @@ def native_rows(matrix: Matrix, pool: _native.ThreadPool) -> _native.Rows:
         matrix.dtype == np.float64,
         matrix.n_features,
     )
+
+
+class RowFacts(NamedTuple):
+    """What one read of the rows shows."""
+
+    is_sorted: bool
+    norm_sq_sum: float
+
+
+def inspect(
+    rows: _native.Rows, pool: _native.ThreadPool, norms: np.ndarray | None = None
+) -> RowFacts:
+    """Read the rows once, and refuse entries that are not finite.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    pool : ThreadPool
+        Reads them.
+    norms : ndarray of shape (n_rows,), the rows' dtype, or None
+        Filled with the rows' squared norms.
+
+    Returns
+    -------
+    RowFacts
+        Whether every row's indices increase, and the sum of the squared norms.
+
+    Raises
+    ------
+    NonFiniteError
+        If an entry is NaN or infinite.
+    """
+    is_finite, is_sorted, norm_sq_sum = _native.inspect_rows(pool, rows, norms)
+    if not is_finite:
+        raise NonFiniteError("expected finite entries, got NaN or infinity")
+    return RowFacts(bool(is_sorted), float(norm_sq_sum))
+
+
+def without_duplicates(matrix: Matrix, rows: _native.Rows, facts: RowFacts) -> Matrix | None:
+    """Return a copy with entries stored twice added up; None where there are none.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows.
+    rows : Rows
+        The extension's view of them.
+    facts : RowFacts
+        Of `inspect`.
+
+    Returns
+    -------
+    Matrix or None
+        Sorted.
+    """
+    if facts.is_sorted or not rows.has_duplicates():
+        return None
+    assert isinstance(matrix, CompressedMatrix)  # dense rows are sorted
+    _logger.info("entries stored twice are added up in a copy of the matrix")
+    return matrix.summed()
 
 
 def margins(

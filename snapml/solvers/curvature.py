@@ -18,12 +18,20 @@ from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.factor import DeviceFactor, Factor, make_factor
 from snapml.solvers.scaled_rows import ScaledRows
 
-__all__ = ["Curvature", "DenseCurvature", "HotCurvature", "make_curvature"]
+__all__ = [
+    "HOT_COLUMNS",
+    "MOST_JOINT_COLUMNS",
+    "Curvature",
+    "DenseCurvature",
+    "DiagonalCurvature",
+    "HotCurvature",
+    "make_curvature",
+]
 
 # Up to here the Hessians of all pairs of classes are formed, beyond only those of each class.
-_MOST_JOINT_COLUMNS = 1200
+MOST_JOINT_COLUMNS = 1200
 # The hot block of wide data, and how many columns make dense data wide.
-_HOT_COLUMNS = 512
+HOT_COLUMNS = 512
 _MOST_DENSE_COLUMNS = 4096
 
 
@@ -51,7 +59,7 @@ def make_curvature(
     Curvature
         For gradients of the engine's problem.
     """
-    most_columns = _HOT_COLUMNS if engine.is_sparse else _MOST_DENSE_COLUMNS
+    most_columns = HOT_COLUMNS if engine.is_sparse else _MOST_DENSE_COLUMNS
     if engine.n_features > most_columns:
         return HotCurvature(engine, communicator)
     return DenseCurvature(engine, communicator)
@@ -175,7 +183,7 @@ class DenseCurvature:
         weights = engine.row_weights()
         p = engine.curvatures()
         n_classes, size = len(p), len(self._mean) + 1
-        if n_classes * size > _MOST_JOINT_COLUMNS:
+        if n_classes * size > MOST_JOINT_COLUMNS:
             return [self._rows.gram(weights * q * (1.0 - q)) for q in p]
         joint = engine.xp.empty((n_classes, size, n_classes, size), np.float64)
         for k in range(n_classes):
@@ -219,7 +227,7 @@ class HotCurvature:
         squares.data **= 2
         diagonals = communicator.allreduce_sum(np.asarray((squares.T @ curvatures.T).T))
         total = diagonals.sum(axis=0)
-        self._hot = np.sort(np.argpartition(-total, _HOT_COLUMNS)[:_HOT_COLUMNS])
+        self._hot = np.sort(np.argpartition(-total, HOT_COLUMNS)[:HOT_COLUMNS])
         hot = self._rows[:, self._hot]
         self._diagonals = 2.0 * diagonals + l2  # rare columns' curvature varies most
         floor = self._diagonals.max() * 1e-12
@@ -267,3 +275,39 @@ class HotCurvature:
         block[:-1, -1] = block[-1, :-1]
         block[-1, -1] = self._bias_column * self._bias_column * weights.sum()
         return communicator.allreduce_sum(block)
+
+
+class DiagonalCurvature:
+    """The Hessian's diagonal alone: a preconditioner for very many columns."""
+
+    def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
+        self.update(engine, communicator)
+
+    def update(self, engine: PrimalEngine, communicator: Communicator) -> None:
+        """Form the diagonal at the engine's present point.
+
+        Parameters
+        ----------
+        engine : PrimalEngine
+            The engine the curvature was made from.
+        communicator : Communicator
+            Adds up over the shards.
+        """
+        weights = engine.curvatures()
+        if isinstance(engine.problem.loss, Softmax):
+            weights = engine.row_weights() * weights * (1.0 - weights)
+        diagonal = np.empty((engine.n_outputs, engine.n_features + 1))
+        diagonal[:, :-1] = engine.weighted_squares(weights)
+        diagonal[:, -1] = engine.to_host(engine.bias_column**2 * weights.sum(axis=1))
+        diagonal = communicator.allreduce_sum(diagonal)
+        is_penalised = engine.problem.intercept is Intercept.PENALISED
+        diagonal[:, : None if is_penalised else -1] += engine.problem.penalty.l2
+        self._diagonal = np.where(diagonal > 0.0, diagonal, 1.0)  # no intercept: a column of zeros
+
+    def solve(self, gradient: np.ndarray) -> np.ndarray:
+        """Return the inverse diagonal times a gradient."""
+        return np.asarray(gradient / self._diagonal)
+
+    def product(self, step: np.ndarray) -> np.ndarray:
+        """Return the diagonal times a step."""
+        return np.asarray(step * self._diagonal)

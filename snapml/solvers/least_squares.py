@@ -19,6 +19,7 @@ from snapml.data import Matrix
 from snapml.solvers.centered_rows import CenteredRows
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.cpu_engine import check_rows
+from snapml.solvers.nonnegative import nonnegative_lower_bound
 from snapml.solvers.threads import limit_blas_threads, resolve_n_threads
 
 __all__ = ["LeastSquaresResult", "is_direct", "solve_least_squares"]
@@ -72,6 +73,7 @@ class _Solution:
     decrement: Callable[[np.ndarray, int], float] | None = None
     rank: int | None = None
     singular: np.ndarray | None = None
+    squares: np.ndarray | None = None  # of the columns' norms, where coefficients are positive
 
 
 def is_direct(shape: tuple[int, int]) -> bool:
@@ -229,7 +231,9 @@ def _by_svd(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: fl
     # Without a penalty small singular values are cut off; with one, it damps them already.
     kept = np.where(alphas > 0, (singular > noise)[:, np.newaxis], is_kept[:, np.newaxis])
     curvature = (singular**2)[:, np.newaxis] + alphas
-    factors = np.where(kept, singular[:, np.newaxis], 0.0) / np.where(curvature > 0, curvature, 1.0)
+    # Squares that vanish leave infinite factors, which the caller refuses.
+    with np.errstate(divide="ignore"):
+        factors = np.where(kept, singular[:, np.newaxis] / np.where(kept, curvature, 1.0), 0.0)
     coef = right.T @ (factors * projected)
 
     def decrement(gradient: np.ndarray, target: int) -> float:
@@ -273,7 +277,9 @@ def _solve_positive(
             design = np.vstack([rows.toarray(), penalty])
             rhs = np.concatenate([targets[:, target], np.zeros(len(penalty))])
         columns.append(nnls(design, rhs, maxiter=max(100, 30 * n_features))[0])
-    return _Solution(np.column_stack(columns), "non-negative least squares (active set)")
+    squares = np.diag(gram) if gram is not None else np.sum(rows.toarray() ** 2, axis=0)
+    name = "non-negative least squares (active set)"
+    return _Solution(np.column_stack(columns), name, squares=squares)
 
 
 def _certify(
@@ -297,8 +303,12 @@ def _certify(
     for target, alpha in enumerate(alphas):
         slope = gradient[:, target]
         bound = np.inf
-        if is_positive:
+        if is_positive and alpha > 0:
             bound = _positive_gap(slope, coef[target], alpha)
+        elif is_positive:
+            assert solution.squares is not None
+            t, r = targets[:, target], residual[:, target]
+            bound = objective[target] - nonnegative_lower_bound(rows, solution.squares, t, r)
         else:
             if alpha > 0:
                 bound = float(slope @ slope) / (2 * alpha)
@@ -310,12 +320,8 @@ def _certify(
 
 def _positive_gap(slope: np.ndarray, coef: np.ndarray, alpha: float) -> float:
     """Return what a model can be above the minimum over w >= 0, by the penalty's curvature."""
-    if alpha > 0:
-        move = np.maximum(0.0, coef - slope / alpha) - coef
-        return float(-np.sum(slope * move + alpha * move**2 / 2))
-    if (slope >= 0).all():
-        return float(slope @ coef)
-    return np.inf
+    move = np.maximum(0.0, coef - slope / alpha) - coef
+    return float(-np.sum(slope * move + alpha * move**2 / 2))
 
 
 def _inverses(matrix: np.ndarray, alphas: np.ndarray) -> list[_Solve] | None:

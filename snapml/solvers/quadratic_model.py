@@ -23,6 +23,8 @@ class Model:
         R.
     must_be_fresh : bool
         Whether a Gram matrix of curvatures that have changed a little will not do.
+    is_trusted : bool
+        Whether the last model kept its promise: if not, a rough minimum of this one will do.
     """
 
     def __init__(
@@ -32,7 +34,9 @@ class Model:
         curvatures: np.ndarray,
         penalty: Penalty,
         must_be_fresh: bool = False,
+        is_trusted: bool = True,
     ) -> None:
+        self.is_trusted = is_trusted
         self.must_be_fresh = must_be_fresh
         self.slopes = slopes
         self.gradients = gradients
@@ -45,6 +49,10 @@ class Model:
         is_curved = self.curvatures > 0.0
         r, h = self.gradients[is_curved], self.curvatures[is_curved]
         return float(r @ (r / h))
+
+    def curved(self, change: np.ndarray) -> float:
+        """Return sum_i h_i u_i^2 for a change u of the margins."""
+        return float(change @ (self.curvatures * change))
 
 
 def model_gap(

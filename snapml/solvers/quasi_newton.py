@@ -12,12 +12,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from snapml.problems import SmoothedHinge
+from snapml.problems import SmoothedHinge, Softmax
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.curvature import Curvature, DenseCurvature
+from snapml.solvers.curvature import (
+    HOT_COLUMNS,
+    MOST_JOINT_COLUMNS,
+    Curvature,
+    DenseCurvature,
+)
 from snapml.solvers.descent import Descent
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.newton_steps import NewtonSteps
 from snapml.solvers.primal_certificate import lower_bound
 from snapml.solvers.result import FitResult
 from snapml.solvers.sampled_curvature import SampledCurvature
@@ -74,7 +80,9 @@ def solve(
     progress = Progress(rule, first_epoch=0)
     with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
         coef = np.zeros((engine.n_outputs, engine.n_features + 1)) if start is None else start
-        model = SampledCurvature(engine, communicator, uses_sample=uses_sample)
+        if _suits_products(engine):
+            return _solve_by_products(engine, communicator, progress, coef)
+        model = SampledCurvature(engine, communicator, rule.tol, uses_sample=uses_sample)
         if model.has_other_rows and start is None and rule.max_iter > 0:
             coef = model.minimise(coef)
         descent = Descent(engine, communicator, coef)
@@ -90,6 +98,21 @@ def solve(
         n_iter=n_reads,
         has_converged=progress.is_met and fits,
         description=f"quasi-Newton, {model.description}, {engine.description}",
+    )
+
+
+def _solve_by_products(
+    engine: PrimalEngine, communicator: Communicator, progress: Progress, coef: np.ndarray
+) -> FitResult:
+    """Take Newton steps by conjugate gradients, from `coef`."""
+    steps = NewtonSteps(engine, communicator, progress.rule.max_iter)
+    descent = Descent(engine, communicator, coef)
+    best = _descend(descent, steps, progress)
+    return replace(
+        _result(descent, best, progress.history),
+        n_iter=steps.n_reads(descent),
+        has_converged=progress.is_met,
+        description=f"{steps.description}, {engine.description}",
     )
 
 
@@ -137,7 +160,21 @@ def evaluate(
     )
 
 
-def _descend(descent: Descent, model: SampledCurvature, progress: Progress) -> _Best:
+def _suits_products(engine: PrimalEngine) -> bool:
+    """Return whether products with the Hessian do better than what can be factored of it.
+
+    Of sparse rows of many columns that is a block of a few, which leaves most out; of a softmax of
+    many coefficients one block a class, which leaves out what couples the classes.
+    """
+    loss = engine.problem.loss
+    if engine.problem.penalty.l2 <= 0.0 or loss.has_curvature_jumps:
+        return False
+    size = engine.n_outputs * (engine.n_features + 1)
+    is_uncoupled = isinstance(loss, Softmax) and size > MOST_JOINT_COLUMNS
+    return is_uncoupled or (engine.is_sparse and engine.n_features > HOT_COLUMNS)
+
+
+def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: Progress) -> _Best:
     """Iterate on all rows until the rule is met, its reads are used up, or nothing moves."""
     best = _Best()
     descent.begin()
@@ -155,32 +192,10 @@ def _descend(descent: Descent, model: SampledCurvature, progress: Progress) -> _
             break
         if descent.has_no_minimum:
             break
-        before, decrement = decrement, _step(descent, model, progress.rule, decrement)
+        before, decrement = decrement, model.step(descent, decrement)
         if decrement == 0.0 or (decrement >= before and decrement <= _SMALLEST * best.value):
             break
     return best
-
-
-def _step(descent: Descent, model: SampledCurvature, rule: StoppingRule, before: float) -> float:
-    """Move once, with a fresh curvature where the present one has grown old.
-
-    Returns the squared Newton decrement, twice what the step is expected to gain; 0 where no
-    curvature leads down.
-    """
-    for is_last_try in (False, True):
-        if is_last_try or model.grow(descent, rule.tol * abs(descent.value)):
-            model.update(descent.coef)
-            descent.forget()
-        elif model.is_stale(descent):
-            model.update(descent.coef)
-            if model.is_exact:
-                descent.forget()
-        direction = descent.direction(model.current)
-        decrement = -float(np.vdot(direction, descent.gradient))
-        if descent.advance(direction):
-            model.note(decrement, before)
-            return decrement
-    return 0.0
 
 
 def _is_free(descent: Descent, decrement: float) -> bool:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["FitResult", "overflow_error", "start_from"]
+__all__ = ["FitResult", "StartModel", "overflow_error"]
+
+
+class StartModel(NamedTuple):
+    """Where to start a fit from, when no fit has ended there.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features,)
+        w.
+    intercept : float
+        b.
+    """
+
+    coef: np.ndarray
+    intercept: float
 
 
 @dataclass(frozen=True)
@@ -89,22 +103,3 @@ def overflow_error(dtype: np.dtype) -> ValueError:
     return ValueError(
         f"Floating-point under-/overflow in {dtype}: scale the features, or regularise more"
     )
-
-
-def start_from(coef: np.ndarray, intercept: float) -> FitResult:
-    """Return coefficients in the shape of another fit's result.
-
-    Parameters
-    ----------
-    coef : ndarray of shape (n_features,)
-        w.
-    intercept : float
-        b.
-
-    Returns
-    -------
-    FitResult
-        To start a fit from.
-    """
-    unknown = math.inf
-    return FitResult(coef, intercept, None, 0.0, 0, False, unknown, unknown, [], 0.0, "")

@@ -64,9 +64,10 @@ class SampledCurvature:
     """The curvature, and the rows that it is made from: a sample, or all of them."""
 
     def __init__(
-        self, engine: PrimalEngine, communicator: Communicator, *, uses_sample: bool
+        self, engine: PrimalEngine, communicator: Communicator, tol: float, *, uses_sample: bool
     ) -> None:
         self._all_rows = engine
+        self._tol = tol
         self._communicator = communicator
         self._total = self._count(engine)
         self._rows_read = 0
@@ -119,27 +120,45 @@ class SampledCurvature:
             return self._has_slowed and descent.n_passes in _RENEWALS
         return self._has_slowed or self.engine.n_features <= _CHEAP_COLUMNS
 
-    def note(self, decrement: float, before: float) -> None:
-        """See how much of the squared decrement the last step but one left."""
-        self._has_slowed = decrement > _STALE * before and math.isfinite(before)
-        self._decrements.append(decrement)
-
-    def grow(self, descent: Descent, target: float) -> bool:
-        """Take more rows where their Hessian costs less than the reads that seem to be left.
+    def step(self, descent: Descent, before: float) -> float:
+        """Move once, with a fresh curvature where the present one has grown old.
 
         Parameters
         ----------
         descent : Descent
             Where the fit is.
-        target : float
-            The squared decrement at which it will end.
+        before : float
+            What the last step returned.
 
         Returns
         -------
-        bool
-            Whether the curvature must be made anew.
+        float
+            The squared Newton decrement, twice what the step is expected to gain; 0 where no
+            curvature leads down.
         """
-        seen = self._decrements
+        for is_last_try in (False, True):
+            if is_last_try or self._grow(descent):
+                self.update(descent.coef)
+                descent.forget()
+            elif self.is_stale(descent):
+                self.update(descent.coef)
+                if self.is_exact:
+                    descent.forget()
+            direction = descent.direction(self.current)
+            decrement = -float(np.vdot(direction, descent.gradient))
+            if descent.advance(direction):
+                self._note(decrement, before)
+                return decrement
+        return 0.0
+
+    def _note(self, decrement: float, before: float) -> None:
+        """See how much of the squared decrement the last step but one left."""
+        self._has_slowed = decrement > _STALE * before and math.isfinite(before)
+        self._decrements.append(decrement)
+
+    def _grow(self, descent: Descent) -> bool:
+        """Take more rows where their Hessian costs less than the reads that seem to be left."""
+        seen, target = self._decrements, self._tol * abs(descent.value)
         is_able = self.has_other_rows and isinstance(self.curvature, DenseCurvature)
         if not is_able or len(seen) < _WATCHED_STEPS or not seen[-1] > target > 0.0:
             return False

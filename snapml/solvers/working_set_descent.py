@@ -20,7 +20,7 @@ from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_formulas import penalty_conjugate, penalty_value
 from snapml.solvers.cpu_quadratic import WorkingSet, working_set
 from snapml.solvers.quadratic_model import Model, feasible_scale
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
@@ -29,9 +29,12 @@ __all__ = ["State", "descend", "solve"]
 _FIRST_COLUMNS = 100
 _GROWTH = 2.0
 _ALL_COLUMNS = 400  # so few are taken all at once
+_SHARE_OF_ALL = 0.2  # of sparse columns: beyond it all are packed, once
 _MOST_STEPS = 10  # of Newton's method on one working set
 _INNER_SHARE = 0.1  # of the gap that a step on the working set may leave
 _ARMIJO = 1e-4
+_SMALL_GAIN = 1e-3  # of the objective
+_TRUSTED_ERROR = 0.2  # of a model's promise: if more was wrong, the next is only roughly minimised
 # Share of the largest curvature that the model's keeps at least, the less the closer to the
 # minimum: columns all of whose rows are flat would run away.
 _FIRST_DAMPING, _LEAST_DAMPING = 1e-2, 1e-7
@@ -46,7 +49,7 @@ def solve(
     engine: CpuColumns,
     communicator: Communicator,
     rule: StoppingRule,
-    start: FitResult | None = None,
+    start: FitResult | StartModel | None = None,
 ) -> FitResult:
     """Minimise until the certified gap meets the rule or its reads of the data are used up.
 
@@ -58,7 +61,7 @@ def solve(
         The other shards.
     rule : StoppingRule
         Tolerance and most reads of the data.
-    start : FitResult or None, default=None
+    start : FitResult, StartModel or None, default=None
         Another fit to start from: its ``coef`` and ``intercept``.
 
     Returns
@@ -72,11 +75,14 @@ def solve(
 
 
 def _solve(
-    engine: CpuColumns, communicator: Communicator, rule: StoppingRule, start: FitResult | None
+    engine: CpuColumns,
+    communicator: Communicator,
+    rule: StoppingRule,
+    start: FitResult | StartModel | None,
 ) -> FitResult:
     state = State(engine, communicator, start)
     progress = Progress(rule, first_epoch=0)
-    share, growth, stalled, least = _INNER_SHARE, _GROWTH, 0, math.inf
+    share, stalled, least = _INNER_SHARE, 0, math.inf
     has_converged = False
     while True:
         gap_before = state.gap
@@ -93,9 +99,7 @@ def _solve(
             break
         least = min(least, state.gap)
         state.was_slow = not state.gap < 0.2 * gap_before
-        if engine.is_sparse and not state.gap < 0.5 * gap_before:
-            growth = min(64.0, 2.0 * growth)  # sparse columns cost little, dense ones their Gram
-        engine.kept_set = working_set(engine, _choose(state, growth), engine.kept_set)
+        engine.kept_set = working_set(engine, _choose(state), engine.kept_set)
         target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
         target = 0.1 * state.gap if has_converged else target
         if not _improve(state, engine.kept_set, target):
@@ -133,7 +137,7 @@ class State:
     """The model, its margins, the loss's derivatives there, and the best bound so far."""
 
     def __init__(
-        self, engine: CpuColumns, communicator: Communicator, start: FitResult | None
+        self, engine: CpuColumns, communicator: Communicator, start: FitResult | StartModel | None
     ) -> None:
         self.engine = engine
         self.communicator = communicator
@@ -153,6 +157,8 @@ class State:
         self.slopes = np.empty(0)
         self.damping = 0.0
         self.was_slow = False
+        self.is_trusted = False
+        self.last_gain = math.inf
         self.loss = math.nan
         self.gap = math.inf
         self.objective = math.inf
@@ -230,6 +236,21 @@ class State:
         self.loss = float(self.total(sums)[0])
         self.objective = self.loss + penalty_value(self.problem.penalty, self.coef)
 
+    def learn(self, gain: float, promise: float) -> None:
+        """Compare what a step has gained with what its model promised.
+
+        Parameters
+        ----------
+        gain : float
+            By how much the objective fell.
+        promise : float
+            By how much the model did.
+        """
+        noise = _ROUNDING * abs(self.objective)
+        is_true = abs(gain - promise) <= _TRUSTED_ERROR * promise + noise
+        self.is_trusted = is_true and gain <= _SMALL_GAIN * abs(self.objective)
+        self.last_gain = gain
+
     def damped_curvatures(self) -> np.ndarray:
         """Return h_i and a share of their bound, more of it the shorter the last steps had to be.
 
@@ -238,7 +259,8 @@ class State:
         if not self.problem.loss.is_classification:
             return self.curvatures
         relative = self.gap / abs(self.objective) if self.objective else 1.0
-        damping = max(self.damping, min(_FIRST_DAMPING, 0.1 * relative))
+        gain = self.last_gain / abs(self.objective) if self.objective else 1.0
+        damping = max(self.damping, min(_FIRST_DAMPING, 0.1 * relative, gain))
         if damping < _LEAST_DAMPING:
             return self.curvatures
         if self._bounds is None:  # classification losses are most curved at a margin of zero
@@ -300,11 +322,13 @@ def _next_damping(damping: float, length: float) -> float:
     return max(1e-4, damping) / length
 
 
-def _choose(state: State, growth: float) -> np.ndarray:
+def _choose(state: State) -> np.ndarray:
     """Return the columns to work on: the support and those whose slopes promise most."""
     engine, penalty, n = state.engine, state.problem.penalty, state.engine.n_cols
     support = np.flatnonzero(state.coef)
-    count = int(max(_FIRST_COLUMNS, growth * len(support)))
+    if engine.is_sparse:
+        return _choose_sparse(state, support)
+    count = int(max(_FIRST_COLUMNS, _GROWTH * len(support)))
     if count >= n or (2 * count >= n and n <= _ALL_COLUMNS):
         return np.arange(n)
     sums, squares = engine.moments()
@@ -323,6 +347,16 @@ def _choose(state: State, growth: float) -> np.ndarray:
     return np.sort(np.union1d(top, support))
 
 
+def _choose_sparse(state: State, support: np.ndarray) -> np.ndarray:
+    """Return the support and all columns that violate optimality: a sweep costs about a read."""
+    penalty, n = state.problem.penalty, state.engine.n_cols
+    point = -state.slopes
+    size = point if penalty.is_positive else np.abs(point)
+    columns = np.union1d(support, np.flatnonzero(size > penalty.l1))
+    is_most = len(columns) > _SHARE_OF_ALL * n or n <= _ALL_COLUMNS
+    return np.arange(n) if is_most else columns
+
+
 def descend(state: State, target: float) -> None:
     """Read the data and improve on a working set, until the gap is `target` or after two reads.
 
@@ -338,7 +372,7 @@ def descend(state: State, target: float) -> None:
         state.read()
         if state.gap <= target:
             return
-        engine.kept_set = working_set(engine, _choose(state, _GROWTH), engine.kept_set)
+        engine.kept_set = working_set(engine, _choose(state), engine.kept_set)
         if not _improve(state, engine.kept_set, max(target, _INNER_SHARE * state.gap)):
             return
 
@@ -351,12 +385,14 @@ def _improve(state: State, columns: WorkingSet, target: float) -> bool:
     for step in range(_MOST_STEPS):
         coef = state.coef[chosen]
         curvatures = state.damped_curvatures()
-        model = Model(slopes, state.gradients, curvatures, penalty, state.was_slow)
+        model = Model(
+            slopes, state.gradients, curvatures, penalty, state.was_slow, state.is_trusted
+        )
         found = columns.minimise(model, coef, 0.5 * target)
-        if not _search_line(state, columns, slopes, found):
+        if not _search_line(state, columns, model, found):
             break
         has_moved = True
-        if is_quadratic or len(chosen) == state.engine.n_cols or step + 1 == _MOST_STEPS:
+        if is_quadratic or columns.is_most_of_data or step + 1 == _MOST_STEPS:
             break
         slopes = state.total(columns.adjoint(state.gradients))
         bound = state.bound(slopes, state.coef[chosen])
@@ -365,9 +401,9 @@ def _improve(state: State, columns: WorkingSet, target: float) -> bool:
     return has_moved
 
 
-def _search_line(state: State, columns: WorkingSet, slopes: np.ndarray, found: np.ndarray) -> bool:
+def _search_line(state: State, columns: WorkingSet, model: Model, found: np.ndarray) -> bool:
     """Move towards `found` as far as lowers the objective enough; return whether it moved."""
-    chosen, penalty = columns.columns, state.problem.penalty
+    chosen, penalty, slopes = columns.columns, state.problem.penalty, model.slopes
     coef = state.coef[chosen]
     rest = penalty_value(penalty, state.coef) - penalty_value(penalty, coef)
     length = 1.0
@@ -393,6 +429,10 @@ def _search_line(state: State, columns: WorkingSet, slopes: np.ndarray, found: n
             if state.problem.loss.is_classification:  # else the model is exact
                 state.was_slow |= damping != state.damping
                 state.damping = damping
+            curved = (
+                0.5 * model.curved(change + (shift - state.shift)) if length == 1.0 else math.inf
+            )
+            state.learn(state.objective - objective, -promise - curved)
             state.coef[chosen] = trial
             state.margins, state.shift = margins, shift
             state.refresh()

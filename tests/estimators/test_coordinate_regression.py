@@ -140,9 +140,25 @@ def test_bad_parameters_are_named(parameters, message):
         ElasticNet(**parameters).fit(*data())
 
 
-def test_alpha_zero_of_positive_coefficients_says_what_would_work():
-    with pytest.raises(NotImplementedError, match="LinearRegression"):
-        Lasso(alpha=0.0, positive=True).fit(*data())
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("container", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("make", [Lasso, ElasticNet])
+def test_positive_coefficients_without_a_penalty_are_non_negative_least_squares(
+    make, fit_intercept, container, dtype
+):
+    X, y = data()
+    X, y = X.astype(dtype), y.astype(dtype)
+    weights = np.random.default_rng(0).uniform(0.5, 2, size=len(y)).astype(dtype)
+    ours = make(alpha=0.0, positive=True, fit_intercept=fit_intercept)
+    with pytest.warns(UserWarning, match="LinearRegression"):
+        ours.fit(container(X), y, weights)
+    theirs = reference.LinearRegression(positive=True, fit_intercept=fit_intercept)
+    theirs.fit(X.astype(float), y.astype(float), weights.astype(float))
+    rtol = 1e-3 if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=rtol, atol=rtol)
+    assert 0 < np.sum(ours.coef_ == 0) < len(ours.coef_)
+    assert 0 <= ours.gap_ <= 10 * np.finfo(dtype).eps * np.sum(y.astype(float) ** 2)
 
 
 @pytest.mark.parametrize("container", [np.asarray, csr_matrix])

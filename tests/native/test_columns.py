@@ -141,6 +141,27 @@ def test_gram_descent_reaches_the_optimality_conditions(dtype, is_positive):
     assert np.all(at_rest <= l1 * (1 + eps))
 
 
+def test_column_descent_moves_only_the_columns_that_it_may(dtype):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(60, 5)).astype(dtype)
+    packed = np.ascontiguousarray(X.T)
+    columns = _native.Columns.dense(packed, len(X))
+    y = rng.normal(size=60) * 3
+    states = np.zeros(60, dtype=dtype)
+    slopes, squares = -(X.T.astype(float) @ y), (X.astype(float) ** 2).sum(axis=0)
+    among, w, l1 = np.array([3, 1]), np.array([0.5, 0.0, 0.0, 0.0, -0.5]), 1.0
+    start = w.copy()
+    enough = 1e3 * rounding(dtype)
+    parts = (slopes, squares, None, 1.0, w, l1, 0.0, False, 1000, enough)
+    _, is_done = _native.column_descent(columns, states, 1.0, *parts, among)
+    assert is_done
+    np.testing.assert_array_equal(w[[0, 2, 4]], start[[0, 2, 4]])
+    slope = (slopes + X.T.astype(float) @ (X.astype(float) @ (w - start)))[among]
+    np.testing.assert_allclose(slope, -l1 * np.sign(w[among]), atol=1e4 * rounding(dtype))
+    with pytest.raises(ValueError, match="among: expected numbers from 0 to 4"):
+        _native.column_descent(columns, states, 1.0, *parts, np.array([5]))
+
+
 # --- what leads outside the arrays, and what takes long -------------------------------------
 
 

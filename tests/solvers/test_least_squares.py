@@ -7,7 +7,9 @@ from scipy.sparse import csr_matrix, issparse
 
 from snapml.data import CompressedMatrix, DenseMatrix
 from snapml.solvers import centered_rows, least_squares
+from snapml.solvers.centered_rows import CenteredRows
 from snapml.solvers.least_squares import solve_least_squares
+from snapml.solvers.nonnegative import nonnegative_lower_bound
 
 
 def as_matrix(X, layout, dtype=np.float64):
@@ -146,3 +148,26 @@ def test_blocks_of_rows_give_what_the_whole_gives(layout, monkeypatch):
     parts = solve_least_squares(matrix, Y, weights, True, alphas=1.0)
     np.testing.assert_allclose(parts.coef, whole.coef, rtol=1e-12)
     assert not issparse(parts.coef)
+
+
+@pytest.mark.parametrize("has_intercept", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_bound_of_non_negative_least_squares_is_below_the_minimum_and_tight_at_it(
+    seed, has_intercept
+):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(50, 8))
+    X = np.column_stack([X, 2 * X[:, 0], X[:, 1] + X[:, 2], np.ones(50)])
+    y = X[:, :8] @ rng.normal(size=8) + rng.normal(size=50)
+    rows = CenteredRows(DenseMatrix(X), None, has_intercept)
+    target = rows.center(y.reshape(-1, 1))[0].ravel()
+    A = rows.toarray()
+    squares = np.sum(A**2, axis=0)
+    best, residual_norm = nnls(A, target)
+    least = residual_norm**2 / 2
+    bound = nonnegative_lower_bound(rows, squares, target, target - A @ best)
+    assert least - 1e-12 * (target @ target) <= bound <= least + 1e-12 * (target @ target)
+    for size in (1e-9, 1e-4, 1e-1, 10.0):
+        other = np.maximum(0, best + size * rng.normal(size=len(best)))
+        bound = nonnegative_lower_bound(rows, squares, target, target - A @ other)
+        assert bound <= least + 1e-12 * (target @ target)

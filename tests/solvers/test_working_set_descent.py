@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
-from snapml.solvers import cpu_quadratic
+from snapml.solvers import cpu_quadratic, hot_block
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.stopping import StoppingRule
@@ -105,6 +105,31 @@ def test_descent_on_columns_finds_what_the_gram_matrix_finds(monkeypatch, loss, 
     monkeypatch.setattr(cpu_quadratic, "_MOST_SPARSE_GRAM", 0)
     case = Case(loss, layout=layout, intercept=intercept)
     assert_optimal(case, case.fit(), rel=1e-10)
+
+
+def one_hot_rows(n_rows, sizes):
+    """Return rows of one category per field: the columns of every field add up to one."""
+    rng = np.random.default_rng(3)
+    fields = [np.eye(size)[rng.zipf(1.5, n_rows) % size] for size in sizes]
+    return np.hstack(fields)
+
+
+@pytest.mark.parametrize("n_hot", [0, 5, 512])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
+@pytest.mark.parametrize("layout", ["C", "csr"])
+@pytest.mark.parametrize("intercept", [Intercept.NONE, Intercept.FREE], ids=lambda kind: kind.value)
+def test_fields_that_add_up_to_one_are_solved_by_blocks(
+    monkeypatch, n_hot, loss, layout, intercept
+):
+    monkeypatch.setattr(cpu_quadratic, "_MOST_GRAM_COLUMNS", 0)
+    monkeypatch.setattr(cpu_quadratic, "_MOST_SPARSE_GRAM", 0)
+    monkeypatch.setattr(hot_block, "_MOST_COLUMNS", n_hot)
+    case = Case(loss, Penalty(0.3), intercept, layout)
+    X = one_hot_rows(400, (3, 4, 20, 40))
+    data = X, make_labels(X, is_classification=loss.is_classification), make_weights(len(X))
+    result = case.fit(data=data, tol=1e-9)
+    assert result.n_iter < 60
+    assert_optimal(case, result, 1e-8, data)
 
 
 @pytest.mark.parametrize("layout", ["C", "csr"])

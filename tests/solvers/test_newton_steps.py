@@ -1,0 +1,117 @@
+"""Newton steps by conjugate gradients: on wide sparse rows, alone and on several shards."""
+
+import numpy as np
+import pytest
+from reference.data import make_rows, make_weights
+from reference.softmax import softmax_objective, softmax_optimum
+from scipy.sparse import csr_matrix
+
+from snapml.data import CompressedMatrix, Dataset
+from snapml.problems import Intercept, Problem, Softmax
+from snapml.solvers import quasi_newton
+from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.newton_steps import NewtonSteps
+from snapml.solvers.stopping import StoppingRule
+
+from .simulated import solve_shards
+
+N_CLASSES, N_ROWS, N_FEATURES = 3, 60, 8
+
+
+def make_case(weight=2.0):
+    """Return sparse rows of columns with very different scales, classes and weights."""
+    X = make_rows(N_ROWS, N_FEATURES, density=0.5) * 4.0 ** np.arange(-4, 4)
+    scores = X / (1.0 + np.abs(X).max(axis=0)) @ np.random.default_rng(1).normal(size=(8, 3))
+    y = np.argmax(scores + 0.3 * np.random.default_rng(2).gumbel(size=scores.shape), axis=1)
+    return X, y, weight * make_weights(N_ROWS)
+
+
+def make_engine(X, y, c, intercept):
+    rows = csr_matrix(X)
+    matrix = CompressedMatrix(rows.indptr, rows.indices, X.shape[1], rows.data)
+    problem = Problem(Softmax(N_CLASSES), intercept)
+    return CpuPrimalEngine(problem, Dataset(matrix, y.astype(float), c, 1.0), n_threads=1)
+
+
+@pytest.fixture
+def every_sparse_matrix_is_wide(monkeypatch):
+    monkeypatch.setattr(quasi_newton, "HOT_COLUMNS", N_FEATURES - 1)
+
+
+@pytest.mark.usefixtures("every_sparse_matrix_is_wide")
+@pytest.mark.parametrize("weight", [0.01, 2.0, 1000.0])
+@pytest.mark.parametrize("intercept", [Intercept.NONE, Intercept.FREE], ids=lambda k: k.value)
+def test_fit_is_within_its_certified_gap(intercept, weight):
+    X, y, c = make_case(weight)
+    best = softmax_optimum(X, y, c, has_intercept=intercept is Intercept.FREE)
+    engine = make_engine(X, y, c, intercept)
+    for max_iter in (1, 5, 500):
+        result = quasi_newton.solve(engine, SerialCommunicator(), StoppingRule(1e-9, max_iter))
+        objective = softmax_objective(result.coef, result.intercept, X, y, c)
+        assert "conjugate gradients" in result.description
+        assert result.objective == pytest.approx(objective, rel=1e-12)
+        assert -1e-12 * best <= objective - best <= result.gap + 1e-12 * best
+    assert result.gap <= 1e-9 * result.objective
+
+
+@pytest.mark.usefixtures("every_sparse_matrix_is_wide")
+@pytest.mark.parametrize("intercept", Intercept, ids=lambda k: k.value)
+def test_shards_hold_the_model_of_all_rows(intercept):
+    X, y, c = make_case()
+    parts = [slice(0, 7), slice(7, N_ROWS)]
+    engines = [lambda at=at: make_engine(X[at], y[at], c[at], intercept) for at in parts]
+    rule = StoppingRule(1e-9, 500)
+    first, second = solve_shards(engines, rule, quasi_newton.solve)
+    alone = quasi_newton.solve(make_engine(X, y, c, intercept), SerialCommunicator(), rule)
+    assert first.has_converged
+    assert first.coef.tobytes() == second.coef.tobytes()
+    assert first.objective == pytest.approx(alone.objective, rel=1e-8)
+
+
+class OnePoint:
+    """A descent that takes every step, and keeps it."""
+
+    def __init__(self, coef, gradient):
+        self.coef, self.gradient, self.n_passes = coef, gradient, 1
+
+    def advance(self, direction):
+        self.taken = direction
+        self.coef = self.coef + direction
+        return True
+
+    def forget(self):
+        pass
+
+
+def test_exact_step_solves_the_newton_equations(monkeypatch):
+    monkeypatch.setattr("snapml.solvers.newton_steps._RESIDUAL", 1e-12)
+    X, y, c = make_case()
+    engine = make_engine(X, y, c, Intercept.NONE)
+    coef = np.zeros((N_CLASSES, N_FEATURES + 1))
+    _, gradient, _ = engine.fused_pass(coef)
+    engine.accept()
+    point = OnePoint(coef, gradient)
+    steps = NewtonSteps(engine, SerialCommunicator(), 1000)
+    decrement = steps.step(point, np.inf)
+    curvature = np.full((N_CLASSES, N_CLASSES), -1 / 9) + np.eye(N_CLASSES) / 3
+    hessian = np.kron(curvature, (X.T * c) @ X) + np.eye(N_CLASSES * N_FEATURES)
+    exact = -np.linalg.solve(hessian, gradient[:, :-1].ravel())
+    np.testing.assert_allclose(point.taken[:, :-1].ravel(), exact, rtol=1e-6, atol=1e-9)
+    assert decrement == pytest.approx(-exact @ gradient[:, :-1].ravel(), rel=1e-6)
+    assert steps.n_reads(point) > 1
+
+
+@pytest.mark.parametrize("radius", [1e-3, 0.1])
+def test_step_ends_at_the_radius_in_the_norm_of_the_diagonal(radius):
+    X, y, c = make_case()
+    engine = make_engine(X, y, c, Intercept.FREE)
+    coef = np.zeros((N_CLASSES, N_FEATURES + 1))
+    _, gradient, _ = engine.fused_pass(coef)
+    engine.accept()
+    steps = NewtonSteps(engine, SerialCommunicator(), 1000)
+    steps._radius = radius
+    point = OnePoint(coef, gradient)
+    steps.step(point, np.inf)
+    length = np.sqrt(np.vdot(point.taken, steps.curvature.product(point.taken)))
+    assert length == pytest.approx(radius, rel=1e-9)
