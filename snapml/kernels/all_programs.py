@@ -6,7 +6,18 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from snapml.kernels import columns, fused_pass, losses, reduce, rows, transposed
+from snapml.kernels import (
+    adjoint,
+    columns,
+    coordinate_descent,
+    fused_pass,
+    losses,
+    objective,
+    reduce,
+    row_checks,
+    rows,
+    transposed,
+)
 from snapml.kernels.program import Program
 
 __all__ = ["all_programs"]
@@ -44,3 +55,16 @@ def all_programs(core_names: Iterable[str]) -> Iterator[Program]:
             yield transposed.program(real, index)
         for loss in names:
             yield losses.program(loss, real)
+    yield from _dual_programs([loss for loss in names if loss in coordinate_descent.LOSSES])
+
+
+def _dual_programs(names: Iterable[str]) -> Iterator[Program]:
+    """Yield what the dual engine asks for; its rows are in one of the layouts, or dense."""
+    for real in (_FLOAT32, _FLOAT64):
+        for index in (None, *_INDICES):
+            yield adjoint.program(real, index)
+            yield row_checks.program(real, index)
+            for loss in names:
+                yield coordinate_descent.program(loss, real, index)
+        for loss in names:
+            yield objective.program(loss, real)

@@ -11,6 +11,7 @@ from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_rows import inspect, native_rows, without_duplicates
+from snapml.solvers.intercept_column import intercept_column
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.threads import resolve_n_threads
 
@@ -111,9 +112,12 @@ class CpuEngine:
         stiffness = norm_sq_sum * self._dataset.weight if weights is None else norm_sq_sum
         sums = communicator.allreduce_sum(np.array([stiffness, total, float(matrix.shape[0])]))
         check_range(float(sums[0]), matrix.dtype)
-        self._mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
+        mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
         self.mean_stiffness = float(sums[0]) / float(sums[2])
-        self.tau = self._intercept_column(float(sums[1]))
+        column = intercept_column(self.problem, mean_norm_sq, float(sums[1]))
+        # What the intercept's column of a penalised problem is belongs to the problem.
+        is_free = self.problem.intercept is Intercept.FREE
+        self.tau = self._column_scale * column if is_free else column
         self._shard = _native.Shard.make(
             self._dataset.labels,
             weights,
@@ -295,21 +299,6 @@ class CpuEngine:
             both = communicator.allreduce_sum(np.append(sums, total))
             mean: np.ndarray = (both[:-1] / max(both[-1], _TINY)).astype(matrix.dtype)
         return mean
-
-    def _intercept_column(self, total_weight: float) -> float:
-        """Return the value of the intercept's column; any positive one serves a free intercept.
-
-        A short column makes the multiplier creep, all the more where the rows weigh little in
-        all; a long one stands in the way of the others (benchmarks/results/ablation.csv).
-        """
-        if self.problem.intercept is Intercept.NONE:
-            return 0.0
-        if self.problem.intercept is Intercept.PENALISED:
-            return self.problem.intercept_scaling
-        typical = min(self._mean_norm_sq, math.sqrt(self._mean_norm_sq))
-        column = math.sqrt(max(0.1 * typical, 100.0 / max(total_weight, _TINY)))
-        # A steep column is no use beyond the range in which its square is still a number.
-        return self._column_scale * min(column, 1e12)
 
     def _merges_per_epoch(self) -> int:
         """Return how often replicas are merged: as often as costs little.

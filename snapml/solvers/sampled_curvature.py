@@ -29,8 +29,9 @@ _CHEAP_COLUMNS = 128
 # Steps whose decline tells how many are left.
 _WATCHED_STEPS = 5
 # What an entry costs in a read, in a Hessian's scaled copy of the rows, and, for each column, in
-# its product, on one core. The ratios matter, and those to a factor of two.
+# its product, or in that of sparse rows, on one core. Ratios matter, and those to a factor of two.
 _DENSE_ENTRY_NS, _SPARSE_ENTRY_NS, _SCALED_ENTRY_NS, _PRODUCT_NS = 0.35, 1.2, 5.0, 0.02
+_SPARSE_PRODUCT_NS = 5.0
 
 
 def sample_rows(engine: PrimalEngine, total: int) -> int:
@@ -44,7 +45,9 @@ def sample_rows(engine: PrimalEngine, total: int) -> int:
     else:
         affordable = 10_000 if n_features <= _MODERATE_COLUMNS else 6_000
         wanted = min(20 * n_features, max(affordable, 2 * n_features))
-        if n_features <= _CHEAP_COLUMNS and not engine.is_sparse:
+        if engine.is_sparse:
+            wanted *= 2  # rare columns are in few of them
+        elif n_features <= _CHEAP_COLUMNS:
             wanted = max(wanted, total // 32)
     wanted = max(wanted, 2_000, 20 * engine.n_outputs)
     if (1.0 if n_features > 4 * _CHEAP_COLUMNS else 2.0) * wanted > total:
@@ -54,10 +57,14 @@ def sample_rows(engine: PrimalEngine, total: int) -> int:
 
 def _reads_of_hessian(descent: Descent, n_rows: int) -> float:
     """Return how many reads of the data take as long as the Hessian of some rows."""
-    n_columns = descent.engine.n_features
-    entry_ns = _SPARSE_ENTRY_NS if descent.engine.is_sparse else _DENSE_ENTRY_NS
-    read_ns = max(1, descent.n_stored) * entry_ns
-    return n_rows * n_columns * (_SCALED_ENTRY_NS + _PRODUCT_NS * n_columns) / read_ns
+    n_columns, share = descent.engine.n_features, n_rows / max(1, descent.n_rows)
+    entries = max(1, descent.n_stored) / max(1, descent.n_rows)  # of a row
+    scaled = n_columns * (_SCALED_ENTRY_NS + _PRODUCT_NS * n_columns)
+    if not descent.engine.is_sparse:
+        return share * scaled / (entries * _DENSE_ENTRY_NS)
+    return (
+        share * min(scaled, entries * entries * _SPARSE_PRODUCT_NS) / (entries * _SPARSE_ENTRY_NS)
+    )
 
 
 class SampledCurvature:
@@ -164,12 +171,12 @@ class SampledCurvature:
             return False
         decline = max(math.log(seen[0] / seen[-1]) / (len(seen) - 1), 1e-3)
         reads_left = math.log(seen[-1] / target) / decline
-        for wanted in (self._total, 4 * self._n_rows):
-            if wanted <= self._total and 2.0 * _reads_of_hessian(descent, wanted) < reads_left:
-                self._take(wanted)
-                seen.clear()
-                return True
-        return False
+        wanted = min(4 * self._n_rows, self._total)
+        if 2.0 * _reads_of_hessian(descent, wanted) >= reads_left:
+            return False
+        self._take(wanted)
+        seen.clear()
+        return True
 
     def update(self, coef: np.ndarray | None = None) -> None:
         """Make the curvature at a point.

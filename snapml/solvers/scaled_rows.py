@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
@@ -14,6 +15,10 @@ __all__ = ["ScaledRows"]
 
 # Up to here a Gram matrix in float64 costs less than what it saves.
 _MOST_WIDE_COLUMNS = 256
+# Sparse rows are multiplied as such up to this share of entries, and where no column's mean is so
+# many times its scale that their difference would be lost in the rounding of the products.
+_MOST_DENSITY = 0.15
+_MOST_MEAN = 1e4
 
 
 class ScaledRows:
@@ -39,6 +44,11 @@ class ScaledRows:
         self._dtype = np.dtype(np.float64 if is_wide else np.float32)
         self._mean = engine.to_rows(self.mean)
         self._scale = engine.to_rows(self.scale.astype(self._dtype))
+        density = engine.n_stored / max(1, engine.n_rows * engine.n_features)
+        is_near = bool(np.all(np.abs(self.mean) <= _MOST_MEAN * self.scale))
+        self._sparse: csr_matrix | None = None
+        if engine.is_sparse and density <= _MOST_DENSITY and is_near:
+            self._sparse = csr_matrix(engine.host_rows(), dtype=np.float64)
 
     def gram(self, weights: Any) -> Any:
         """Return A^T diag(weights) A for the scaled columns A and the intercept's column.
@@ -53,6 +63,9 @@ class ScaledRows:
         array of shape (n_features + 1, n_features + 1), float64
             Over the engine's rows.
         """
+        if self._sparse is not None:
+            gram = self._sparse_gram(self._sparse, self._engine.to_host(weights))
+            return self._engine.to_rows(gram)
         xp, size = self._engine.xp, len(self.mean) + 1
         gram = xp.zeros((size, size), np.float64)
         rows = xp.flatnonzero(weights)
@@ -69,6 +82,20 @@ class ScaledRows:
             columns[:, -1] = self._engine.bias_column
             columns *= root
             gram += columns.T @ columns
+        return gram
+
+    def _sparse_gram(self, rows: csr_matrix, weights: np.ndarray) -> np.ndarray:
+        """Return the same from products of the rows as they are, without a dense copy."""
+        data = rows.data * np.repeat(weights, np.diff(rows.indptr))
+        weighted = csr_matrix((data, rows.indices, rows.indptr), shape=rows.shape)
+        sums, total, bias = rows.T @ weights, weights.sum(), self._engine.bias_column
+        gram = np.empty((len(sums) + 1, len(sums) + 1))
+        crossed = np.outer(self.mean, sums)
+        centred = (rows.T @ weighted).toarray() - crossed - crossed.T
+        centred += total * np.outer(self.mean, self.mean)
+        gram[:-1, :-1] = centred / self.scale / self.scale[:, None]
+        gram[:-1, -1] = gram[-1, :-1] = bias * (sums - total * self.mean) / self.scale
+        gram[-1, -1] = bias * bias * total
         return gram
 
     def _moments(self, communicator: Communicator) -> tuple[np.ndarray, np.ndarray]:

@@ -29,6 +29,10 @@ MOST_REGISTERS = {
     "dense_pass": 120,
     "losses": 80,
     "transposed": 80,
+    "adjoint": 64,
+    "row_checks": 64,
+    "objective": 96,
+    "coordinate_descent": 112,  # of 128 threads a block
 }
 USED = re.compile(r"Used (\d+) registers")
 SPILLED = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")

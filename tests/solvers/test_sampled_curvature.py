@@ -27,7 +27,7 @@ def test_the_sample_grows_where_it_shows_too_little():
     X, y = rare_columns()
     sparse = csr_matrix(X)
     matrix = CompressedMatrix(sparse.indptr, sparse.indices, X.shape[1], sparse.data)
-    dataset = Dataset(matrix, y, None, 100.0)
+    dataset = Dataset(matrix, y, None, 1e4)
     problem = Problem(Logistic(), Intercept.NONE)
     engine = CpuPrimalEngine(problem, dataset, n_threads=1)
     result = quasi_newton.solve(engine, SerialCommunicator(), StoppingRule(1e-9, 300))

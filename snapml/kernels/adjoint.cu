@@ -1,0 +1,62 @@
+// One read of the matrix in float64: margins X w, and X^T beta to the same bits every time.
+//
+// Compressed rows scatter into two words of fixed point a column: sums of integers do not depend on
+// the order, and two words hold every addend to far below the rounding of float64, whatever share
+// of the largest it is. Dense columns are added up in pieces, in order. Macros: see warp_rows.cuh.
+#include "shared_vector.cuh"
+#include "snapml/math.hpp"
+#include "warp_rows.cuh"
+
+namespace snapml::kernels {
+
+// x in units of `per_unit`, and what is left of it in units 2^-32 of those. At most 2^32 addends
+// fit into a word if their sum of absolute values stays below 2^62 units.
+inline __device__ void add_wide(int64* words, double x, double per_unit) {
+  constexpr double kFiner = 4294967296.0;
+  const double scaled = x * per_unit;
+  const int64 high = ::llrint(scaled);
+  const int64 low = ::llrint((scaled - static_cast<double>(high)) * kFiner);
+  add_word(words, high);
+  if (low != 0) add_word(words + 1, low);
+}
+
+// A warp a row. Fills the margins, and adds X^T beta to words (n_cols x 2) unless `words` is null.
+extern "C" __global__ void exact_rows(SNAPML_MATRIX, const Real* __restrict__ model, double bias,
+                                      double* __restrict__ margins, const double* __restrict__ beta,
+                                      double per_unit, int64* words) {
+  const View view = MatrixView<View>::make(indptr, indices, values, constant, mean, n_rows, n_cols);
+  for (int64 i = warp_of_grid(); i < n_rows; i += warps_of_grid()) {
+    const auto row = row_of(view, i);
+    const double dot = sum_over_row<double>(row, [&](int64 k) {
+      return static_cast<double>(plain_entry(row, k)) * static_cast<double>(model[column(row, k)]);
+    });
+    if (lane_of_thread() == 0) margins[i] = dot + bias;
+    if (words == nullptr || beta[i] == 0) continue;
+    const int64 n = length(row);
+    for (int64 k = lane_of_thread(); k < n; k += kWarp) {
+      const double x = beta[i] * static_cast<double>(plain_entry(row, k));
+      add_wide(words + 2 * column(row, k), x, per_unit);
+    }
+  }
+}
+
+// Dense rows: parts[blockIdx.y][j] = sum of beta_i x_ij over the block's rows, for 32 columns j of
+// a block of 32 x kTeam threads.
+extern "C" __global__ void exact_columns(SNAPML_MATRIX, const double* __restrict__ beta,
+                                         int64 rows_each, double* __restrict__ parts) {
+  constexpr int kTeam = 8;
+  __shared__ double team[kTeam][kWarp];
+  const int64 j = static_cast<int64>(blockIdx.x) * kWarp + threadIdx.x;
+  const int64 first = blockIdx.y * rows_each, last = minimum(first + rows_each, n_rows);
+  double sum = 0;
+  for (int64 i = first + threadIdx.y; i < last && j < n_cols; i += kTeam) {
+    sum += beta[i] * static_cast<double>(values[i * n_cols + j]);
+  }
+  team[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || j >= n_cols) return;
+  for (int k = 1; k < kTeam; ++k) sum += team[k][threadIdx.x];
+  parts[blockIdx.y * n_cols + j] = sum;
+}
+
+}  // namespace snapml::kernels

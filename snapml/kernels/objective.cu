@@ -1,0 +1,89 @@
+// Sums over rows that need states and margins but not the matrix, all in float64. They make up the
+// two sides of the duality gap; solvers/certificate.py composes them.
+//
+// Every block leaves kSums numbers in parts[blockIdx.x]; blocks stride over the rows, so that the
+// launch alone decides in which order numbers are added. Macros: SNAPML_REAL, SNAPML_LOSS.
+#include "reduce.cuh"
+#include "snapml/losses.hpp"
+#include "snapml/penalties.hpp"
+
+namespace snapml::kernels {
+
+using Real = SNAPML_REAL;
+using Loss = SNAPML_LOSS<double>;
+
+constexpr int kSums = 3;
+
+// Adds term(i, sums) up over i < count.
+template <class Term>
+__device__ void sum_over_grid(int64 count, double* __restrict__ parts, Term term) {
+  __shared__ double scratch[kWarp];
+  const int64 step = static_cast<int64>(gridDim.x) * blockDim.x;
+  double sums[kSums] = {};
+  for (int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    term(i, sums);
+  }
+  for (int s = 0; s < kSums; ++s) {
+    const double total = block_sum(sums[s], scratch);
+    if (threadIdx.x == 0) parts[blockIdx.x * kSums + s] = total;
+  }
+}
+
+inline __device__ double weight_of(const Real* row_weights, double weight, int64 i) {
+  return row_weights == nullptr ? weight : static_cast<double>(row_weights[i]);
+}
+
+// The states of beta = 0.
+extern "C" __global__ void start_states(const Real* __restrict__ labels, int64 n_rows,
+                                        Real* __restrict__ duals) {
+  const int64 step = static_cast<int64>(gridDim.x) * blockDim.x;
+  for (int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_rows; i += step) {
+    duals[i] = SNAPML_LOSS<Real>::start(labels[i]);
+  }
+}
+
+// beta'_i = beta_i times the scale of its sign, where `beta` is not null. Sums: the dual's loss
+// terms -c l*(-beta' / c), the positive and the negative beta (not scaled).
+extern "C" __global__ void dual_sums(const Real* __restrict__ labels,
+                                     const Real* __restrict__ row_weights, double weight,
+                                     const Real* __restrict__ duals, int64 n_rows,
+                                     double positive_scale, double negative_scale,
+                                     double* __restrict__ beta, double* __restrict__ parts) {
+  sum_over_grid(n_rows, parts, [&](int64 i, double* sums) {
+    const double c = weight_of(row_weights, weight, i), y = static_cast<double>(labels[i]);
+    const double plain = c * Loss::dual(static_cast<double>(duals[i]), y);
+    const double scaled = plain * (plain > 0 ? positive_scale : negative_scale);
+    if (beta != nullptr) beta[i] = c == 0 ? 0.0 : scaled;
+    if (c == 0) return;
+    sums[0] -= c * Loss::conjugate(-scaled / c, y);
+    sums[1] += maximum(0.0, plain);
+    sums[2] += minimum(0.0, plain);
+  });
+}
+
+// Sums: c l(z + shift), and its first two derivatives in the shift. `margins` null: z = 0.
+extern "C" __global__ void loss_sums(const Real* __restrict__ labels,
+                                     const Real* __restrict__ row_weights, double weight,
+                                     const double* __restrict__ margins, double shift, int64 n_rows,
+                                     double* __restrict__ parts) {
+  sum_over_grid(n_rows, parts, [&](int64 i, double* sums) {
+    const double c = weight_of(row_weights, weight, i), y = static_cast<double>(labels[i]);
+    if (c == 0) return;
+    const double z = (margins == nullptr ? 0.0 : margins[i]) + shift;
+    sums[0] += c * Loss::value(z, y);
+    sums[1] += c * Loss::gradient(z, y);
+    sums[2] += c * Loss::curvature(z, y);
+  });
+}
+
+// Sums: R(w), R*(w), 0.
+extern "C" __global__ void penalty_sums(const double* __restrict__ vector, int64 n,
+                                        double* __restrict__ parts) {
+  const ElasticNet<double> penalty{0, 1, false};
+  sum_over_grid(n, parts, [&](int64 j, double* sums) {
+    sums[0] += penalty.value(vector[j]);
+    sums[1] += penalty.conjugate(vector[j]);
+  });
+}
+
+}  // namespace snapml::kernels

@@ -1,0 +1,70 @@
+"""Sums behind the certificate on the device, against plain NumPy."""
+
+import numpy as np
+import pytest
+from reference.data import rounding
+
+from snapml.problems import Logistic
+
+from .descent_case import DescentCase
+from .emulator import EmulatedDevice
+
+WIDE = dict(rtol=1000 * rounding(np.dtype(np.float64)), atol=1000 * rounding(np.dtype(np.float64)))
+
+
+def scattered(loss, dtype="float64", **options):
+    """Return a case whose states are legal numbers far from the start."""
+    case = DescentCase(loss, dtype=dtype, **options)
+    numbers = np.random.default_rng(4).normal(size=case.n_rows)
+    if loss.core_name == "Hinge":
+        numbers = np.clip(np.abs(numbers), 0, 1)
+    elif loss.core_name == "SquaredHinge":
+        numbers = case.y * (1 - np.abs(numbers))
+    case.duals[:] = numbers
+    return case
+
+
+@pytest.mark.parametrize("scales", [(1.0, 1.0), (0.25, 1.0), (1.0, 0.0)])
+@pytest.mark.parametrize("is_weighted", [True, False])
+def test_dual_sums_equal_the_plain_ones(loss, scales, is_weighted):
+    case = scattered(loss, is_weighted=is_weighted)
+    beta = np.full(case.n_rows, np.nan)
+    terms, positive, negative = case.sums.dual(case.duals, *scales, beta)
+    plain = case.beta
+    scaled = plain * np.where(plain > 0, *scales)
+    np.testing.assert_allclose(beta, scaled, **WIDE)
+    sums = np.maximum(plain, 0).sum(), np.minimum(plain, 0).sum()
+    np.testing.assert_allclose((positive, negative), sums, **WIDE)
+    used = case.c > 0
+    c = case.c[used]
+    conjugates = c * case.oracle.conjugate(-scaled[used] / c, case.y[used])
+    np.testing.assert_allclose(terms, -conjugates.sum(), **WIDE)
+
+
+@pytest.mark.parametrize("shift", [0.0, -0.75, 50.0])
+def test_loss_and_its_slopes_equal_the_plain_sums(loss, shift):
+    case = DescentCase(loss)
+    margins = np.linspace(-4, 4, case.n_rows)
+    for given, z in ((margins, margins + shift), (None, np.full(case.n_rows, shift))):
+        found = case.sums.loss(given, shift)
+        functions = case.oracle.value, case.oracle.gradient, case.oracle.curvature
+        np.testing.assert_allclose(found, [case.c @ f(z, case.y) for f in functions], **WIDE)
+
+
+def test_sums_over_many_blocks_do_not_depend_on_the_order_of_threads():
+    n_rows = 5000
+    entries = np.ones((n_rows, 1))
+    found = {
+        scattered(
+            Logistic(), "float32", entries=entries, device=EmulatedDevice(**options)
+        ).sums.loss(np.random.default_rng(0).normal(size=n_rows), 0.1)
+        for options in (dict(n_workers=1), dict(n_workers=4, seed=3))
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_penalty_and_its_conjugate_are_half_the_squared_norm(size):
+    vector = np.linspace(-2, 3, size)
+    found = DescentCase().sums.penalty(vector)
+    np.testing.assert_allclose(found, vector @ vector / 2, **WIDE)
