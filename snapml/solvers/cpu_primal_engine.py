@@ -256,6 +256,23 @@ class CpuPrimalEngine:
         """Return `array`: the rows are on the host."""
         return array
 
+    def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
+        if self.is_sparse:
+            return np.asarray((self._squared_columns @ weights.T).T)
+        sums = np.zeros((len(weights), self.n_features))
+        step = max(1, self.block_entries // max(1, self.n_features))
+        for first in range(0, self.n_rows, step):
+            rows = self.dense_rows(slice(first, first + step)).astype(np.float64)
+            sums += weights[:, first : first + step] @ (rows * rows)
+        return sums
+
+    @functools.cached_property
+    def _squared_columns(self) -> csr_matrix:
+        squares = csr_matrix(self._array, dtype=np.float64, copy=True)
+        squares.data **= 2
+        return squares.T.tocsr()  # runs along the columns that it adds up
+
     def sample(self, n_rows: int) -> CpuPrimalEngine:
         """Return an engine on a copy of randomly chosen rows that stand for all.
 

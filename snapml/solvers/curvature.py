@@ -281,11 +281,6 @@ class DiagonalCurvature:
     """The Hessian's diagonal alone: a preconditioner for very many columns."""
 
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
-        self._squares: csr_matrix | None = None
-        if engine.is_sparse:
-            squares = csr_matrix(engine.host_rows(), dtype=np.float64, copy=True)
-            squares.data **= 2
-            self._squares = squares.T.tocsr()  # runs along the columns that it adds up
         self.update(engine, communicator)
 
     def update(self, engine: PrimalEngine, communicator: Communicator) -> None:
@@ -302,7 +297,7 @@ class DiagonalCurvature:
         if isinstance(engine.problem.loss, Softmax):
             weights = engine.row_weights() * weights * (1.0 - weights)
         diagonal = np.empty((engine.n_outputs, engine.n_features + 1))
-        diagonal[:, :-1] = self._sums_of_squares(engine, weights)
+        diagonal[:, :-1] = engine.weighted_squares(weights)
         diagonal[:, -1] = engine.to_host(engine.bias_column**2 * weights.sum(axis=1))
         diagonal = communicator.allreduce_sum(diagonal)
         is_penalised = engine.problem.intercept is Intercept.PENALISED
@@ -316,14 +311,3 @@ class DiagonalCurvature:
     def product(self, step: np.ndarray) -> np.ndarray:
         """Return the diagonal times a step."""
         return np.asarray(step * self._diagonal)
-
-    def _sums_of_squares(self, engine: PrimalEngine, weights: Any) -> np.ndarray:
-        """Return sum_i weights_ki x_ij^2 for every output k and column j."""
-        if self._squares is not None:
-            return np.asarray((self._squares @ engine.to_host(weights).T).T)
-        sums = engine.xp.zeros((engine.n_outputs, engine.n_features))
-        step = max(1, engine.block_entries // max(1, engine.n_features))
-        for first in range(0, engine.n_rows, step):
-            rows = engine.dense_rows(slice(first, first + step)).astype(np.float64)
-            sums += weights[:, first : first + step] @ (rows * rows)
-        return engine.to_host(sums)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,13 @@ from scipy.sparse import csr_matrix
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.kernels import CompressedRows, DenseRows, Device, Targets
 from snapml.kernels.columns import ColumnPieces
+from snapml.kernels.transposed import transposed_products
 from snapml.problems import Problem, Softmax
 
-__all__ = ["DeviceDataset"]
+__all__ = ["BLOCK_ENTRIES", "DeviceDataset"]
+
+BLOCK_ENTRIES = 2**24
+"""Entries of a dense copy of some rows: 128 MB in float64, large products and little memory."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,36 @@ class DeviceDataset:
         xp.add.at(out, row_of * matrix.n_cols + matrix.indices[entries], values)
         return out.reshape(-1, matrix.n_cols)
 
+    def weighted_squares(self, weights: Any, *, is_ordered: bool) -> Any:
+        """Return sum_i weights_ki x_ij^2.
+
+        Parameters
+        ----------
+        weights : array of shape (n_vectors, n_rows), float64
+            On the device.
+        is_ordered : bool
+            Whether compressed rows are added up by columns, so that equal calls give equal bits.
+
+        Returns
+        -------
+        array of shape (n_vectors, n_cols), float64
+            The sums.
+        """
+        matrix, device = self.matrix, self.device
+        if isinstance(matrix, CompressedRows):
+            pieces = None
+            if is_ordered:
+                pieces = replace(self.columns, columns=_squared(self.columns.columns))
+            squared = _squared(matrix)
+            return transposed_products(device, squared, weights, 0.0, columns=pieces)[:, :-1]
+        n_rows, n_cols = matrix.shape
+        sums = device.xp.zeros((len(weights), n_cols), np.float64)
+        step = max(1, BLOCK_ENTRIES // max(1, n_cols))
+        for first in range(0, n_rows, step):
+            rows = matrix.values[first : first + step].astype(np.float64)
+            sums += weights[:, first : first + step] @ (rows * rows)
+        return sums
+
     def host_rows(self, rows: np.ndarray | None = None) -> np.ndarray | csr_matrix:
         """Return a copy of some or all rows on the host.
 
@@ -236,6 +270,11 @@ class DeviceDataset:
         places = xp.arange(int(offsets[-1]), dtype=np.int64)
         row_of = xp.searchsorted(offsets, places, side="right") - 1
         return offsets, row_of, begins[row_of] + places - offsets[row_of]
+
+
+def _squared(matrix: CompressedRows) -> CompressedRows:
+    values = None if matrix.values is None else matrix.values * matrix.values
+    return replace(matrix, values=values, constant=matrix.constant**2)
 
 
 def _check_room(device: Device, dataset: Dataset, n_outputs: int) -> None:

@@ -158,6 +158,9 @@ class PrimalEngine(Protocol):
     def to_host(self, array: Any) -> np.ndarray:
         """Return an array of `xp` on the host."""
 
+    def weighted_squares(self, weights: Any) -> np.ndarray:
+        """Return sum_i weights_ki x_ij^2 of all rows, for weights where the rows are."""
+
     def sample(self, n_rows: int) -> Any:
         """Return an engine on a copy of randomly chosen rows that stand for all."""
 

@@ -14,7 +14,7 @@ from snapml.kernels.rows import margins, row_norms_sq
 from snapml.kernels.transposed import transposed_products
 from snapml.problems import Problem
 from snapml.solvers.cpu_formulas import loss_quantity
-from snapml.solvers.device_dataset import DeviceDataset
+from snapml.solvers.device_dataset import BLOCK_ENTRIES, DeviceDataset
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.row_sample import sampled_rows
 
@@ -55,7 +55,7 @@ class GpuPrimalEngine:
         If a kernel cannot be compiled or launched.
     """
 
-    block_entries = 2**24  # 128 MB in float64: large products, and little beside the rows
+    block_entries = BLOCK_ENTRIES
 
     def __init__(
         self,
@@ -260,6 +260,11 @@ class GpuPrimalEngine:
     def to_host(self, array: Any) -> np.ndarray:
         """Return a copy of an array on the host."""
         return self.device.to_host(array)
+
+    def weighted_squares(self, weights: Any) -> np.ndarray:
+        """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
+        sums = self._data.weighted_squares(weights, is_ordered=self._is_deterministic)
+        return self.to_host(sums)
 
     def sample(self, n_rows: int) -> GpuPrimalEngine:
         """Return an engine on a copy of randomly chosen rows that stand for all.

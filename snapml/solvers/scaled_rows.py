@@ -47,7 +47,8 @@ class ScaledRows:
         density = engine.n_stored / max(1, engine.n_rows * engine.n_features)
         is_near = bool(np.all(np.abs(self.mean) <= _MOST_MEAN * self.scale))
         self._sparse: csr_matrix | None = None
-        if engine.is_sparse and density <= _MOST_DENSITY and is_near:
+        # On the host only: a device multiplies dense blocks faster than it hands over its rows.
+        if engine.xp is np and engine.is_sparse and density <= _MOST_DENSITY and is_near:
             self._sparse = csr_matrix(engine.host_rows(), dtype=np.float64)
 
     def gram(self, weights: Any) -> Any:
@@ -64,8 +65,7 @@ class ScaledRows:
             Over the engine's rows.
         """
         if self._sparse is not None:
-            gram = self._sparse_gram(self._sparse, self._engine.to_host(weights))
-            return self._engine.to_rows(gram)
+            return self._sparse_gram(self._sparse, weights)
         xp, size = self._engine.xp, len(self.mean) + 1
         gram = xp.zeros((size, size), np.float64)
         rows = xp.flatnonzero(weights)

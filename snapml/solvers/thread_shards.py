@@ -72,7 +72,7 @@ def solve_together(solves: Sequence[Callable[[Communicator], FitResult]]) -> Fit
                 results.append(result)
         except BaseException as error:
             errors.append(error)
-            meeting.barrier.abort()  # nobody waits for this shard
+            meeting.leave()
 
     others = [threading.Thread(target=run, args=(rank,)) for rank in range(1, len(solves))]
     for thread in others:
@@ -85,12 +85,47 @@ def solve_together(solves: Sequence[Callable[[Communicator], FitResult]]) -> Fit
     return results[0]
 
 
+class _Lost(RuntimeError):
+    """Another shard has ended with an error, and will not come to the next sum."""
+
+
 class _Meeting:
-    """Where the shards lay down their addends."""
+    """Where the shards lay down their addends.
+
+    A sum that all have come to is handed out even where one of them fails right after: its cause
+    then shows in every shard that has one, and not as a broken wait.
+    """
 
     def __init__(self, size: int) -> None:
-        self.barrier = threading.Barrier(size)
-        self.addends = [np.empty(0)] * size
+        self.size = size
+        self._change = threading.Condition()
+        self._addends = [np.empty(0)] * size
+        self._n_arrived = self._n_sums = 0
+        self._has_lost = False
+        self._total = np.empty(0)
+
+    def sum(self, rank: int, array: np.ndarray) -> np.ndarray:
+        """Return the sum in the order of ranks, when all have come."""
+        with self._change:
+            n_before = self._n_sums
+            self._addends[rank] = array
+            self._n_arrived += 1
+            if self._n_arrived == self.size:
+                self._total = self._addends[0].copy()
+                for addend in self._addends[1:]:
+                    self._total += addend
+                self._n_arrived, self._n_sums = 0, n_before + 1
+                self._change.notify_all()
+            self._change.wait_for(lambda: self._n_sums > n_before or self._has_lost)
+            if self._n_sums == n_before:
+                raise _Lost("another shard of this fit has failed")
+            return self._total.copy()  # nobody can complete the next sum before this line
+
+    def leave(self) -> None:
+        """Send those home who wait for this shard."""
+        with self._change:
+            self._has_lost = True
+            self._change.notify_all()
 
 
 class _ThreadCommunicator:
@@ -98,26 +133,19 @@ class _ThreadCommunicator:
 
     def __init__(self, rank: int, meeting: _Meeting) -> None:
         self.rank = rank
-        self.size = meeting.barrier.parties
+        self.size = meeting.size
         self._meeting = meeting
 
     def allreduce_sum(self, array: np.ndarray) -> np.ndarray:
-        """Return the sum in the order of ranks, so that every shard gets the same bits."""
-        addends = self._meeting.addends
-        addends[self.rank] = array
-        self._meeting.barrier.wait()
-        total = addends[0].copy()
-        for addend in addends[1:]:
-            total += addend
-        self._meeting.barrier.wait()  # nobody lays down the next addend before all have read
-        return total
+        """Return the sum over all shards; every shard gets the same bits."""
+        return self._meeting.sum(self.rank, array)
 
 
 def _consequence(error: BaseException) -> int:
-    """Return how far an error is from its cause: other shards see NaN in sums, or broken waits."""
+    """Return how far an error is from its cause: other shards see NaN in sums, or nobody come."""
     if isinstance(error, NonFiniteError):
         return 0
-    return 2 if isinstance(error, threading.BrokenBarrierError) else 1
+    return 2 if isinstance(error, _Lost) else 1
 
 
 def _rows_of(matrix: Matrix, first: int, last: int) -> Matrix:

@@ -8,9 +8,10 @@ from kernels.emulator.strict_arrays import StrictDevice
 
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax, Squared, SquaredHinge
-from snapml.solvers import quasi_newton, sampled_curvature
+from snapml.solvers import curvature, quasi_newton, sampled_curvature
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.curvature import DenseCurvature
+from snapml.solvers.curvature import DenseCurvature, HotCurvature
+from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.thread_shards import row_shards, solve_together
 
@@ -44,10 +45,11 @@ def test_objective_is_the_cpus_and_the_certificate_holds(loss, intercept, is_spa
 
 
 @pytest.mark.parametrize("kind", [Intercept.NONE, Intercept.FREE], ids=lambda kind: kind.value)
-@pytest.mark.parametrize("n_features", [4, 450], ids=["all classes at once", "class by class"])
-def test_softmax_is_the_cpus(kind, n_features):
+@pytest.mark.parametrize("most_joint", [1200, 0], ids=["all classes at once", "class by class"])
+def test_softmax_is_the_cpus(kind, most_joint, monkeypatch):
+    monkeypatch.setattr(curvature, "MOST_JOINT_COLUMNS", most_joint)
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, n_features))
+    X = rng.normal(size=(300, 6))
     y = (X[:, :4] @ rng.normal(size=(4, 3)) + rng.normal(size=(300, 3))).argmax(axis=1)
     dataset = Dataset(DenseMatrix(X), y.astype(float), None, 0.1)
     cpu, gpu = both(Problem(Softmax(3), kind), dataset, StoppingRule(1e-9, 100))
@@ -79,12 +81,26 @@ def test_curvature_of_a_sample_leads_to_the_same_answer(n_features, monkeypatch)
     assert gpu.objective == pytest.approx(cpu.objective, rel=1e-5)
 
 
-def test_wide_sparse_rows_get_a_block_and_a_diagonal(dtype):
+def test_wide_sparse_rows_take_steps_from_products_with_the_hessian(dtype):
     case = Case(Logistic(), Intercept.FREE, dtype.name, is_sparse=True, n_rows=150, n_features=600)
     tol = 1e-8 if dtype == np.float64 else 1e-6
     cpu, gpu = both(case.problem, case.dataset(), StoppingRule(tol, 100))
     assert gpu.has_converged
     assert gpu.objective == pytest.approx(cpu.objective, rel=10 * tol)
+    assert "conjugate gradients" in gpu.description
+
+
+def test_block_and_diagonal_of_wide_sparse_rows_are_the_cpus():
+    """They serve losses whose curvature jumps, and fits without a penalty."""
+    case = Case(SquaredHinge(), Intercept.FREE, is_sparse=True, n_rows=150, n_features=600)
+    gradient = np.random.default_rng(0).normal(size=(1, 601))
+    steps = []
+    for make in (on_cpu, on_emulated_gpu):
+        engine = make(case.problem, case.dataset())
+        engine.fused_pass(np.zeros((1, 601)))
+        engine.accept()
+        steps.append(HotCurvature(engine, SERIAL).solve(gradient))
+    np.testing.assert_allclose(steps[1], steps[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("is_singular", [False, True], ids=["definite", "singular"])
@@ -142,6 +158,31 @@ def test_shards_on_two_devices_hold_one_model():
     result = solve_together([partial(solve, shard) for shard in row_shards(case.dataset(), 2)])
     assert coefs[0] == coefs[1]
     assert case.suboptimality(result) <= result.gap
+
+
+def test_sum_that_all_came_to_reaches_those_who_wake_after_an_error():
+    """A hundred times: the slow shards must see the sum, and fail for their own reason."""
+
+    def solve(rank, communicator):
+        for _ in range(3):
+            total = communicator.allreduce_sum(np.array([1.0]))
+        assert total[0] == 4.0
+        raise (NonFiniteError if rank == 3 else ValueError)(f"shard {rank}")
+
+    for _ in range(100):
+        with pytest.raises(NonFiniteError, match="shard 3"):
+            solve_together([partial(solve, rank) for rank in range(4)])
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_shards_do_not_wait_for_one_that_failed(failing):
+    def solve(rank, communicator):
+        if rank == failing:
+            raise MemoryError("no room")
+        communicator.allreduce_sum(np.zeros(2))
+
+    with pytest.raises(MemoryError, match="no room"):
+        solve_together([partial(solve, rank) for rank in range(4)])
 
 
 def test_equal_fits_give_equal_bits_whatever_order_the_threads_run_in():

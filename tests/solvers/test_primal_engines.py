@@ -158,6 +158,16 @@ def test_hessian_product_is_that_of_the_rows(make, layout, loss, n_outputs, dtyp
     np.testing.assert_allclose(case.engine.hessian_product(case.direction), exact, **EXACT)
 
 
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_squares_of_the_columns_are_weighted(make, layout, dtype, is_ordered):
+    options = {} if make is on_cpu else {"deterministic": is_ordered}
+    case = Case(make, Squared(), 2, layout, dtype, **options)
+    weights = np.random.default_rng(0).random((2, 60))
+    found = case.engine.weighted_squares(case.engine.to_rows(weights))
+    tolerance = dict(rtol=1e3 * rounding(dtype), atol=1e3 * rounding(dtype))
+    np.testing.assert_allclose(found, weights @ case.X**2, **tolerance)
+
+
 def test_few_rows_come_as_they_are(make, layout, dtype):
     case = Case(make, Squared(), 2, layout, dtype)
     engine = case.engine
