@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from snapml.problems import Loss, SmoothedHinge, Softmax
-from snapml.solvers import dual_coordinate_ascent, threads
+from snapml.solvers import threads
+from snapml.solvers.cpu_engine import CpuEngine
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("repeatable")
@@ -34,4 +35,4 @@ def small_data_get_threads(monkeypatch):
 @pytest.fixture
 def no_polish(monkeypatch):
     """Let a fit on a few rows stop where the tolerance is met, like one on many."""
-    monkeypatch.setattr(dual_coordinate_ascent, "_FREE_VISITS", 0)
+    monkeypatch.setattr(CpuEngine, "free_visits", 0)

@@ -56,6 +56,8 @@ class CpuEngine:
         If indices or offsets lead outside the matrix.
     """
 
+    free_visits = 1_000_000
+
     relaxation = 0.65
     """Factor on the curvature of a step: the longer steps save epochs where rows overlap much and
     cost none elsewhere (benchmarks/results/ablation.csv). Above 1/2 the dual cannot fall."""

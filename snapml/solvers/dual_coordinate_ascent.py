@@ -19,8 +19,6 @@ from snapml.solvers.stopping import Progress, StoppingRule
 
 __all__ = ["check_solvable", "solve"]
 
-# Entries that a fit may visit in all before it counts as work: a few milliseconds.
-_FREE_VISITS = 1_000_000
 # Running gaps below this many squared roundings of the objective are noise.
 _ROUNDING_LEVEL = 1e3
 
@@ -171,7 +169,7 @@ def _polish(
     On small data the answer is then as exact as the number type allows, whatever `tol` is.
     """
     n_stored = float(communicator.allreduce_sum(np.array([float(engine.n_stored)]))[0])
-    n_epochs = min(progress.rule.max_iter, int(_FREE_VISITS // max(1.0, n_stored)))
+    n_epochs = min(progress.rule.max_iter, int(engine.free_visits // max(1.0, n_stored)))
     floor = _ROUNDING_LEVEL * float(np.finfo(engine.shared.dtype).eps) ** 2
     first = len(progress.history)
     if n_epochs <= first:

@@ -31,6 +31,9 @@ class Engine(Protocol):
     n_stored: int
     """Entries that one sweep reads."""
 
+    free_visits: int
+    """Entries that a fit may visit in all before it counts as work: a few milliseconds."""
+
     mean_stiffness: float
     """Mean of c_i times mean of ||x_i||^2."""
 

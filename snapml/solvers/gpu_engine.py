@@ -68,6 +68,9 @@ class GpuEngine:
         If a kernel cannot be compiled or launched.
     """
 
+    free_visits = 0
+    """None: the launches of an epoch cost more than its visits of a few rows."""
+
     relaxation = 0.65
     """Factor on the curvature of a step, as in `CpuEngine`."""
 

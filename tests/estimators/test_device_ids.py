@@ -42,10 +42,6 @@ MODELS = {
     "one against the rest": (LogisticRegression(multi_class="ovr"), 3),
     "squared hinge": (LinearSVC(), 2),
     "squared hinges": (LinearSVC(class_weight="balanced"), 3),
-    "hinge": (LinearSVC(loss="hinge"), 2),
-    "hinges": (LinearSVC(loss="hinge"), 3),
-    "logistic by coordinate ascent": (LogisticRegression(solver="sdca"), 2),
-    "ridge by coordinate ascent": (Ridge(solver="sdca", tol=1e-6), 2),
     "ridge": (Ridge(tol=1e-6), 2),
     "ridge classifier": (RidgeClassifier(tol=1e-6), 3),
 }
@@ -98,6 +94,33 @@ def test_cross_validation_trains_every_model_there(devices):
     assert len(devices) >= 5
     reference = LogisticRegressionCV(Cs=[0.1, 1.0], cv=2, **chosen).fit(X, y)
     np.testing.assert_allclose(model.coef_, reference.coef_, rtol=0.05, atol=0.05)
+
+
+# Few epochs do: each is some launches of the emulator.
+ASCENTS = {
+    "hinge": (LinearSVC(loss="hinge", C=0.01, tol=1e-2), 2),
+    "hinges": (LinearSVC(loss="hinge", C=0.01, tol=1e-2), 3),
+    "logistic": (LogisticRegression(solver="sdca", C=0.01, tol=1e-2), 2),
+}
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", ASCENTS)
+def test_coordinate_ascent_is_certified_as_the_cpus(devices, name, is_sparse, dtype):
+    model, n_classes = ASCENTS[name]
+    X, y = example(dtype, n_classes, is_sparse=is_sparse)
+    best = clone(model).set_params(tol=1e-6, max_iter=10_000).fit(X, y)
+    gpu = clone(model).set_params(device_ids=[3]).fit(X, y)
+    assert set(devices) == {3}
+    assert "dual coordinate ascent, emulated device" in gpu.solver_
+    assert gpu.gap_ <= model.tol * gpu.objective_
+    assert gpu.objective_ - gpu.gap_ <= best.objective_ * (1 + 1e-6)
+    assert best.objective_ - best.gap_ <= gpu.objective_ * (1 + 1e-6)
+
+
+def test_coordinate_ascent_on_several_gpus_is_refused(devices):
+    with pytest.raises(NotImplementedError, match=r"device_ids=\[0, 1\].*use device_ids=\[0\]"):
+        LinearSVC(loss="hinge", device_ids=[0, 1]).fit(*example())
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,10 @@ STRICT_NUMPY = SimpleNamespace(
     argsort=_argsort,
     add=SimpleNamespace(at=_add_at),
     linalg=SimpleNamespace(cholesky=_cholesky, eigh=_eigh, inv=_function(np.linalg.inv)),
-    **{name: _function(getattr(np, name), ("dtype",)) for name in ("arange", "empty", "zeros")},
+    **{
+        name: _function(getattr(np, name), ("dtype",))
+        for name in ("arange", "empty", "full", "zeros")
+    },
     **{
         name: _function(getattr(np, name))
         for name in (
