@@ -29,6 +29,8 @@ def test_exponential_is_exact_to_a_few_roundings(x):
 
 
 @given(x=st.floats(-85.0, 0.0, width=32))
+@example(x=0.0)
+@example(x=-85.0)
 def test_exponential_of_float32_is_exact_to_a_few_roundings(x):
     exact = np.exp(np.longdouble(x))
     assert roundings_off(scalar("exp_nonpositive", x, np.float32), exact, np.float32) <= 3
