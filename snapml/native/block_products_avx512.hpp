@@ -1,8 +1,7 @@
 // Products of four float32 rows with float64 vectors, for processors with AVX-512.
 //
 // GCC 12 widens eight floats of its portable vectors in four instructions; the processor has one
-// for it. That, and masks for the last columns, take a pass over 500 columns from 60 % of the rate
-// of memory to all of it (benchmarks/results/streaming.csv).
+// for it, and masks for the last columns.
 #pragma once
 
 #include "snapml/config.hpp"
