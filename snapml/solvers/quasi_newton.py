@@ -80,11 +80,13 @@ def solve(
     progress = Progress(rule, first_epoch=0)
     with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
         coef = np.zeros((engine.n_outputs, engine.n_features + 1)) if start is None else start
+        model: SampledCurvature | NewtonSteps
         if _suits_products(engine):
-            return _solve_by_products(engine, communicator, progress, coef)
-        model = SampledCurvature(engine, communicator, rule.tol, uses_sample=uses_sample)
-        if model.has_other_rows and start is None and rule.max_iter > 0:
-            coef = model.minimise(coef)
+            model = NewtonSteps(engine, communicator, rule.max_iter)
+        else:
+            model = SampledCurvature(engine, communicator, rule.tol, uses_sample=uses_sample)
+            if model.has_other_rows and start is None and rule.max_iter > 0:
+                coef = model.minimise(coef)
         descent = Descent(engine, communicator, coef)
         best = _descend(descent, model, progress)
         if engine.problem.penalty.l2 <= 0.0 and isinstance(model.curvature, DenseCurvature):
@@ -97,22 +99,7 @@ def solve(
         result,
         n_iter=n_reads,
         has_converged=progress.is_met and fits,
-        description=f"quasi-Newton, {model.description}, {engine.description}",
-    )
-
-
-def _solve_by_products(
-    engine: PrimalEngine, communicator: Communicator, progress: Progress, coef: np.ndarray
-) -> FitResult:
-    """Take Newton steps by conjugate gradients, from `coef`."""
-    steps = NewtonSteps(engine, communicator, progress.rule.max_iter)
-    descent = Descent(engine, communicator, coef)
-    best = _descend(descent, steps, progress)
-    return replace(
-        _result(descent, best, progress.history),
-        n_iter=steps.n_reads(descent),
-        has_converged=progress.is_met,
-        description=f"{steps.description}, {engine.description}",
+        description=f"{model.description}, {engine.description}",
     )
 
 

@@ -110,8 +110,8 @@ class SampledCurvature:
 
     @property
     def description(self) -> str:
-        """What the curvature is made from."""
-        return f"curvature from {self._n_rows} rows"
+        """What the steps are, and what their curvature is made from."""
+        return f"quasi-Newton, curvature from {self._n_rows} rows"
 
     def n_reads(self, descent: Descent) -> int:
         """Return how many times as much as the data was read after the first read, rounded up."""
