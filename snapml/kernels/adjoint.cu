@@ -2,9 +2,8 @@
 //
 // Compressed rows scatter into two words of fixed point a column: sums of integers do not depend on
 // the order, and two words hold every addend to far below the rounding of float64, whatever share
-// of the largest it is. Dense columns are added up in pieces, in order. Macros: see warp_rows.cuh.
+// of the largest it is. Dense rows leave X^T beta to transposed.cu. Macros: see warp_rows.cuh.
 #include "shared_vector.cuh"
-#include "snapml/math.hpp"
 #include "warp_rows.cuh"
 
 namespace snapml::kernels {
@@ -38,25 +37,6 @@ extern "C" __global__ void exact_rows(SNAPML_MATRIX, const Real* __restrict__ mo
       add_wide(words + 2 * column(row, k), x, per_unit);
     }
   }
-}
-
-// Dense rows: parts[blockIdx.y][j] = sum of beta_i x_ij over the block's rows, for 32 columns j of
-// a block of 32 x kTeam threads.
-extern "C" __global__ void exact_columns(SNAPML_MATRIX, const double* __restrict__ beta,
-                                         int64 rows_each, double* __restrict__ parts) {
-  constexpr int kTeam = 8;
-  __shared__ double team[kTeam][kWarp];
-  const int64 j = static_cast<int64>(blockIdx.x) * kWarp + threadIdx.x;
-  const int64 first = blockIdx.y * rows_each, last = minimum(first + rows_each, n_rows);
-  double sum = 0;
-  for (int64 i = first + threadIdx.y; i < last && j < n_cols; i += kTeam) {
-    sum += beta[i] * static_cast<double>(values[i * n_cols + j]);
-  }
-  team[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y > 0 || j >= n_cols) return;
-  for (int k = 1; k < kTeam; ++k) sum += team[k][threadIdx.x];
-  parts[blockIdx.y * n_cols + j] = sum;
 }
 
 }  // namespace snapml::kernels

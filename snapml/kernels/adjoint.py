@@ -12,12 +12,10 @@ from snapml.kernels.device_matrix import DeviceMatrix, layout_macros
 from snapml.kernels.launch_shape import WARP
 from snapml.kernels.partial_sums import BLOCK, blocks_for
 from snapml.kernels.program import Kernel, Program
+from snapml.kernels.transposed import transposed_products
 
 __all__ = ["ExactProducts", "program"]
 
-# Rows of a piece of a dense column, at least, and pieces at most.
-_ROWS_OF_PIECE, _MOST_PIECES = 256, 256
-_TEAM = 8  # kTeam of adjoint.cu
 # Bits of a word that a sum may fill; one more keeps the rounding of the addends, and one the sign.
 _WORD_BITS = 61
 _FINER = 2.0**-32  # the second word's unit, kFiner of adjoint.cu
@@ -89,15 +87,5 @@ class ExactProducts:
         beta : array of the device of shape (n_rows,), float64
             Factors of the rows.
         """
-        n_rows, n_columns = self._matrix.shape
-        rows_each = max(_ROWS_OF_PIECE, -(-n_rows // _MOST_PIECES))
-        grid = (max(1, -(-n_columns // WARP)), max(1, -(-n_rows // rows_each)))
-        parts = self._device.xp.empty((grid[1], n_columns), np.float64)
-        self._device.launch(
-            Kernel(self._program, "exact_columns"),
-            grid,
-            (WARP, _TEAM),
-            (*self._matrix.arguments, beta, np.int64(rows_each), parts),
-        )
-        total: np.ndarray = self._device.to_host(parts).sum(axis=0)
-        return total
+        products = transposed_products(self._device, self._matrix.rows, beta[None, :], 0.0)
+        return self._device.to_host(products)[0, :-1]
