@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.data import Dataset
 from snapml.kernels import CompressedRows, DenseRows, Device, Targets
 from snapml.kernels.columns import ColumnPieces
 from snapml.kernels.transposed import transposed_products
 from snapml.problems import Problem, Softmax
+from snapml.solvers.gpu_matrix import check_room, upload_rows
 
 __all__ = ["BLOCK_ENTRIES", "DeviceDataset"]
 
@@ -72,7 +73,7 @@ class DeviceDataset:
         """
         n_outputs = problem.n_outputs(dataset.labels.shape)
         labels = dataset.labels
-        _check_room(device, dataset, n_outputs)
+        check_room(device, dataset, 2 * n_outputs)  # margins of two points
         if isinstance(problem.loss, Softmax):
             _check_classes(labels, n_outputs)
         else:
@@ -84,7 +85,7 @@ class DeviceDataset:
             dataset.weight,
             n_outputs,
         )
-        matrix = _upload_rows(device, dataset.matrix)
+        matrix = upload_rows(device, dataset.matrix)
         is_single = n_outputs == 1 and dataset.labels.ndim == 1
         return cls(device, matrix, targets, dataset.matrix.n_stored, is_single)
 
@@ -275,69 +276,6 @@ class DeviceDataset:
 def _squared(matrix: CompressedRows) -> CompressedRows:
     values = None if matrix.values is None else matrix.values * matrix.values
     return replace(matrix, values=values, constant=matrix.constant**2)
-
-
-def _check_room(device: Device, dataset: Dataset, n_outputs: int) -> None:
-    """Refuse what cannot fit, before anything is copied."""
-    matrix: Any = dataset.matrix
-    is_dense = isinstance(matrix, DenseMatrix)
-    arrays: list[Any] = [] if is_dense else [matrix.indptr, matrix.indices]
-    arrays += [matrix.values, dataset.labels, dataset.row_weights]
-    n_bytes = sum(array.nbytes for array in arrays if array is not None)
-    n_bytes += 2 * 8 * n_outputs * matrix.shape[0]  # margins of two points
-    free = device.free_bytes()
-    if n_bytes > free:
-        raise MemoryError(
-            f"the data need {n_bytes / 1e9:.3g} GB of {device.description}, which has "
-            f"{free / 1e9:.3g} GB free; use more devices, float32, or device_ids=None"
-        )
-
-
-def _upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:
-    if isinstance(matrix, DenseMatrix):
-        return DenseRows(device.to_device(matrix.values))
-    if not isinstance(matrix, CompressedMatrix):
-        raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
-    if len(matrix.indices) and matrix.n_stored != int(matrix.indptr[-1]):
-        _check_end(matrix)
-        used = slice(int(matrix.indptr[-1]))
-        values = None if matrix.values is None else matrix.values[used]
-        matrix = CompressedMatrix(
-            matrix.indptr, matrix.indices[used], matrix.n_features, values, matrix.dtype
-        )
-    rows = CompressedRows(
-        device.to_device(matrix.indptr),
-        device.to_device(matrix.indices),
-        None if matrix.values is None else device.to_device(matrix.values),
-        matrix.n_features,
-        1.0,
-        matrix.dtype,
-    )
-    _check_compressed(device, rows)
-    return rows
-
-
-def _check_end(matrix: CompressedMatrix) -> None:
-    last = int(matrix.indptr[-1])
-    if last > matrix.n_stored:
-        raise ValueError(f"indptr ends at {last}, but only {matrix.n_stored} indices are stored")
-
-
-def _check_compressed(device: Device, rows: CompressedRows) -> None:
-    """Refuse offsets and indices that would lead a kernel outside the arrays."""
-    xp, indptr, indices = device.xp, rows.indptr, rows.indices
-    first, last = int(indptr[0]), int(indptr[-1])
-    if first != 0:
-        raise ValueError(f"indptr must start with 0, got {first}")
-    if bool((xp.diff(indptr) < 0).any()):
-        raise ValueError("indptr must not decrease")
-    if last > indices.size:
-        raise ValueError(f"indptr ends at {last}, but only {indices.size} indices are stored")
-    if indices.size:
-        least, largest = int(indices.min()), int(indices.max())
-        if least < 0 or largest >= rows.n_cols:
-            wrong = least if least < 0 else largest
-            raise ValueError(f"column indices must lie in [0, {rows.n_cols}), got {wrong}")
 
 
 def _check_classes(labels: np.ndarray, n_classes: int) -> None:

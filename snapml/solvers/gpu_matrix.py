@@ -1,20 +1,90 @@
-"""From a matrix of the host to one of a device, checked."""
+"""From the host to a device: whether there is room, and rows that kernels may trust."""
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 
-from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.kernels import Device
 from snapml.kernels.device_matrix import DeviceMatrix
 from snapml.kernels.matrices import CompressedRows, DenseRows
 from snapml.kernels.row_checks import has_legal_indices, inspect_rows
 
-__all__ = ["device_matrix"]
+__all__ = ["check_room", "device_matrix", "upload_rows"]
 
 _logger = logging.getLogger("snapml")
+
+
+def check_room(device: Device, dataset: Dataset, n_numbers: int) -> None:
+    """Refuse what cannot fit, before anything is copied.
+
+    Parameters
+    ----------
+    device : Device
+        Where to.
+    dataset : Dataset
+        Rows, labels and weights.
+    n_numbers : int
+        Float64 numbers that an engine keeps of every row.
+
+    Raises
+    ------
+    MemoryError
+        With both sizes.
+    """
+    matrix: Any = dataset.matrix
+    is_dense = isinstance(matrix, DenseMatrix)
+    arrays: list[Any] = [] if is_dense else [matrix.indptr, matrix.indices]
+    arrays += [matrix.values, dataset.labels, dataset.row_weights]
+    n_bytes = sum(array.nbytes for array in arrays if array is not None)
+    n_bytes += 8 * n_numbers * matrix.shape[0]
+    free = device.free_bytes()
+    if n_bytes > free:
+        raise MemoryError(
+            f"the data need {n_bytes / 1e9:.3g} GB of {device.description}, which has "
+            f"{free / 1e9:.3g} GB free; use more devices, float32, or device_ids=None"
+        )
+
+
+def upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:
+    """Copy rows to a device, and check what kernels read without asking.
+
+    Parameters
+    ----------
+    device : Device
+        Where to.
+    matrix : Matrix
+        The rows.
+
+    Returns
+    -------
+    DenseRows or CompressedRows
+        Row-major, or with legal indices and no entry behind the last row's.
+
+    Raises
+    ------
+    ValueError
+        If indices or offsets lead outside the matrix.
+    """
+    if isinstance(matrix, DenseMatrix):
+        return DenseRows(device.to_device(np.ascontiguousarray(matrix.values)))
+    if not isinstance(matrix, CompressedMatrix):
+        raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
+    used = slice(max(0, int(matrix.indptr[-1])))
+    rows = CompressedRows(
+        device.to_device(matrix.indptr),
+        device.to_device(matrix.indices[used]),
+        None if matrix.values is None else device.to_device(matrix.values[used]),
+        matrix.n_features,
+        1.0,
+        matrix.dtype,
+    )
+    if not has_legal_indices(device, DeviceMatrix(rows)):
+        _refuse_indices(matrix)
+    return rows
 
 
 def device_matrix(device: Device, matrix: Matrix) -> DeviceMatrix:
@@ -37,28 +107,16 @@ def device_matrix(device: Device, matrix: Matrix) -> DeviceMatrix:
     ValueError
         If indices or offsets lead outside the matrix.
     """
-    if isinstance(matrix, DenseMatrix):
-        values = device.to_device(np.ascontiguousarray(matrix.values))
-        return DeviceMatrix(DenseRows(values))
+    copied = DeviceMatrix(upload_rows(device, matrix))
     if not isinstance(matrix, CompressedMatrix):
-        raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
-    copied = _copied(device, matrix)
-    if not has_legal_indices(device, copied):
-        _refuse_indices(matrix)
+        return copied
     if inspect_rows(device, copied, None, 1.0).is_sorted:
         return copied
     summed = matrix.summed()
     if summed.n_stored == matrix.n_stored:
         return copied
     _logger.info("entries stored twice are added up in a copy of the matrix")
-    return _copied(device, summed)
-
-
-def _copied(device: Device, matrix: CompressedMatrix) -> DeviceMatrix:
-    values = None if matrix.values is None else device.to_device(matrix.values)
-    indptr, indices = (device.to_device(a) for a in (matrix.indptr, matrix.indices))
-    rows = CompressedRows(indptr, indices, values, matrix.n_features, 1.0, matrix.dtype)
-    return DeviceMatrix(rows)
+    return DeviceMatrix(upload_rows(device, summed))
 
 
 def _refuse_indices(matrix: CompressedMatrix) -> None:

@@ -215,6 +215,8 @@ def test_data_too_large_for_the_device_are_refused_with_both_sizes(monkeypatch):
     with pytest.raises(MemoryError, match=says):
         model.fit(X, y)
     model.fit(X[:100], y[:100])
+    with pytest.raises(MemoryError, match="GB free"):
+        LinearSVC(loss="hinge", **GPU).fit(X, y)
 
 
 def test_device_is_made_once(monkeypatch):
