@@ -1,0 +1,180 @@
+"""The svmlight (LIBSVM) text format."""
+
+from __future__ import annotations
+
+import sys
+from numbers import Integral
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from snapml import _native
+from snapml.io.text_blocks import name_of, opened, text_blocks
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["load_svmlight"]
+
+_INT32_MAX = np.iinfo(np.int32).max
+# Bytes of an offending token that a message shows.
+_SHOWN = 40
+
+
+def load_svmlight(
+    path: Any,
+    *,
+    n_features: int | None = None,
+    n_threads: int | None = None,
+    dtype: Any = np.float64,
+    zero_based: bool | str = "auto",
+    offset: int = 0,
+    length: int = -1,
+) -> tuple[csr_matrix, np.ndarray]:
+    r"""Load rows of svmlight text, ``label index:value index:value ... # comment``.
+
+    Comments, empty lines and ``qid:N`` are skipped. Numbers are rounded as Python does.
+
+    Parameters
+    ----------
+    path : str, path-like or binary file
+        Plain text, or text compressed by gzip, bzip2 or xz.
+    n_features : int or None, default=None
+        Number of columns; None takes the largest index for the last one. Files of one data set,
+        and ranges of one file, need it to agree.
+    n_threads : int or None, default=None
+        Threads that parse; None means all available cores, -1 too.
+    dtype : numpy dtype, default=numpy.float64
+        Type of the values, float32 or float64.
+    zero_based : bool or 'auto', default='auto'
+        Whether indices begin at 0. 'auto' takes a file for one-based where no index is 0; a range
+        of a file counts as zero-based then, as it may lack the only 0.
+    offset : int, default=0
+        Lines that begin at this byte or before are left to an earlier range; from 0 on all lines
+        are read. Of compressed text, bytes of the text count.
+    length : int, default=-1
+        Lines that begin at most at byte ``offset + length`` are read; -1 means all. Ranges that
+        join each other have every line once.
+
+    Returns
+    -------
+    X : scipy.sparse.csr_matrix of shape (n_rows, n_features)
+        Sorted indices, int32 where all offsets and columns fit, else int64.
+    y : ndarray of shape (n_rows,), float64
+        Labels.
+
+    Raises
+    ------
+    ValueError
+        If the text is malformed (the message names the line), an index is too large for
+        `n_features`, or compressed data are damaged.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import io
+    >>> from snapml.io import load_svmlight
+    >>> X, y = load_svmlight(io.BytesIO(b"1 1:0.5 3:2\n-1 2:1 # a comment\n"))
+    >>> X.toarray().tolist(), y.tolist()
+    ([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], [1.0, -1.0])
+    """
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype: expected float32 or float64, got {dtype}")
+    if not isinstance(zero_based, bool | np.bool_) and zero_based != "auto":
+        raise ValueError(f"zero_based: expected True, False or 'auto', got {zero_based!r}")
+    offset, length = _checked("offset", offset, 0), _checked("length", length, -1)
+    if n_features is not None:
+        n_features = _checked("n_features", n_features, 1)
+    is_range = offset > 0 or length >= 0
+    if zero_based == "auto" and is_range:
+        zero_based = True
+    rows = _Rows(name_of(path), dtype, 1 if zero_based is False else 0, offset)
+    rows.n_threads = resolve_n_threads(n_threads, sys.maxsize)
+    with opened(path) as stream:
+        for block in text_blocks(stream, rows.name, offset, length):
+            rows.parse(block)
+    is_one_based = rows.smallest > 0 if zero_based == "auto" else not zero_based
+    return rows.matrix(n_features, is_one_based)
+
+
+class _Rows:
+    """What the blocks of a file have held so far."""
+
+    def __init__(self, name: str, dtype: np.dtype, least: int, offset: int) -> None:
+        self.name = name
+        self.n_threads = 1
+        self.smallest, self._largest = sys.maxsize, -1
+        self._dtype = dtype
+        self._least = least
+        self._offset = offset
+        self._n_lines = 0
+        self._is_wide = False
+        self._arrays: list[list[np.ndarray]] = [[], [], [], []]
+
+    def parse(self, block: memoryview) -> None:
+        """Add the rows of a block."""
+        found = self._parsed(block)
+        if isinstance(found, tuple) and found[2] == "64-bit indices":
+            self._is_wide = True
+            found = self._parsed(block)
+        if isinstance(found, tuple):
+            self._refuse(block, *found)
+        for *arrays, n_lines, smallest, largest in found:
+            for parts, array in zip(self._arrays, arrays, strict=True):
+                parts.append(array)
+            self._n_lines += n_lines
+            self.smallest = min(self.smallest, smallest)
+            self._largest = max(self._largest, largest)
+
+    def matrix(self, n_features: int | None, is_one_based: bool) -> tuple[csr_matrix, np.ndarray]:
+        """Return X and y."""
+        least_columns = self._largest + (0 if is_one_based else 1)
+        if n_features is None:
+            n_features = max(0, least_columns)
+        elif n_features < least_columns:
+            raise ValueError(
+                f"{self.name}: n_features={n_features}, but the largest index is {self._largest}, "
+                f"{'one' if is_one_based else 'zero'}-based: expected at least {least_columns}"
+            )
+        lengths = self._joined(1, np.int64)
+        n_stored = int(lengths.sum())
+        is_wide = max(n_stored, n_features) > _INT32_MAX
+        index = np.dtype(np.int64 if is_wide else np.int32)
+        indptr = np.zeros(len(lengths) + 1, index)
+        np.cumsum(lengths, out=indptr[1:])
+        indices = self._joined(2, index)
+        if is_one_based:
+            indices -= 1
+        values = self._joined(3, self._dtype)
+        X = csr_matrix((values, indices, indptr), shape=(len(lengths), n_features), copy=False)
+        X.has_canonical_format = True
+        return X, self._joined(0, np.float64)
+
+    def _parsed(self, block: memoryview) -> Any:
+        is_double = self._dtype == np.float64
+        text = np.frombuffer(block, np.uint8)
+        return _native.svmlight_rows(text, is_double, self._is_wide, self._least, self.n_threads)
+
+    def _joined(self, which: int, dtype: Any) -> np.ndarray:
+        """Return one array of all blocks, and forget its parts."""
+        parts, self._arrays[which] = self._arrays[which], []
+        joined = np.empty(sum(map(len, parts)), dtype)
+        for begin, part in zip(np.cumsum([0, *map(len, parts)]), parts, strict=False):
+            joined[begin : begin + len(part)] = part
+        return joined
+
+    def _refuse(self, block: memoryview, n_lines: int, position: int, expected: str) -> NoReturn:
+        """Say what stands where something else was expected."""
+        line = self._n_lines + n_lines + 1
+        text = bytes(block[position : position + _SHOWN])
+        got = text.splitlines()[0].split()[:1] if text.strip() else []
+        where = f"line {line}" if self._offset == 0 else f"line {line} behind byte {self._offset}"
+        shown = repr(got[0] if got else b"")[1:]
+        raise ValueError(f"{self.name}, {where}: expected {expected}, got {shown}")
+
+
+def _checked(name: str, number: Any, least: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, Integral) or number < least:
+        raise ValueError(f"{name}: expected an integer >= {least}, got {number!r}")
+    return int(number)
