@@ -2,6 +2,7 @@
 
 from snapml.data.chunk_writer import ChunkWriter
 from snapml.data.chunked_dataset import ChunkedDataset
+from snapml.data.chunked_matrix import ChunkedMatrix
 from snapml.data.click_log import make_click_log
 from snapml.data.compressed import CompressedMatrix
 from snapml.data.dataset import Dataset, DenseMatrix, Matrix
@@ -9,6 +10,7 @@ from snapml.data.dataset import Dataset, DenseMatrix, Matrix
 __all__ = [
     "ChunkWriter",
     "ChunkedDataset",
+    "ChunkedMatrix",
     "CompressedMatrix",
     "Dataset",
     "DenseMatrix",

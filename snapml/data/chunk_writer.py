@@ -120,10 +120,11 @@ class ChunkWriter:
         rows_each = max(1, int(self._chunk_bytes * n_rows / max(1, n_bytes)))
         for begin in range(0, n_rows, rows_each):
             part = _rows_of(arrays, schema, begin, min(begin + rows_each, n_rows))
-            self._batches.append(part)
-            self._n_buffered += sum(array.nbytes for array in part.values())
-            if self._n_buffered >= self._chunk_bytes:
+            n_bytes = sum(array.nbytes for array in part.values())
+            if self._n_buffered + n_bytes > self._chunk_bytes:
                 self._flush()
+            self._batches.append(part)
+            self._n_buffered += n_bytes
 
     def close(self) -> None:
         """Write what is left, and the manifest: the store is finished."""
