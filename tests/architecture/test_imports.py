@@ -19,6 +19,7 @@ OPTIONAL = {"cupy", "mpi4py", "pyspark", "matplotlib", "pyarrow", "pandas", "pol
 MAY_IMPORT_NATIVE = {
     "io/svmlight.py",
     "solvers/cpu_engine.py",
+    "solvers/cpu_margins.py",
     "solvers/cpu_primal_engine.py",
     "solvers/cpu_rows.py",
     "solvers/cpu_columns.py",
