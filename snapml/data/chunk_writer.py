@@ -207,14 +207,12 @@ def _taken_apart(X: Any, y: Any, sample_weight: Any) -> tuple[Schema, dict[str, 
         dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         X = CompressedMatrix(X.indptr, X.indices, X.shape[1], X.data.astype(dtype, copy=False))
     if isinstance(X, CompressedMatrix):
-        first, last = int(X.indptr[0]), int(X.indptr[-1])
-        arrays["indptr"] = X.indptr - X.indptr[0]
-        arrays["indices"] = X.indices[first:last]
+        X.check_indices()
+        used = slice(int(X.indptr[-1]))
+        arrays["indptr"], arrays["indices"] = X.indptr, X.indices[used]
         if X.values is not None:
-            arrays["values"] = X.values[first:last]
+            arrays["values"] = X.values[used]
         index = X.indices.dtype.name
-        if len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < X.n_features:
-            raise ValueError(f"expected column indices in [0, {X.n_features}), got others")
     else:
         X = np.asarray(X)
         if X.ndim != 2:

@@ -13,6 +13,7 @@ import numpy as np
 from snapml.data.chunk_format import Chunk, Manifest, array_types, lay_out, read_manifest
 from snapml.data.compressed import CompressedMatrix
 from snapml.data.dataset import DenseMatrix, Matrix
+from snapml.data.stacking import stacked
 
 __all__ = ["ChunkedDataset"]
 
@@ -131,6 +132,19 @@ class ChunkedDataset:
             arrays.get("values"),
             self.dtype,
         )
+
+    def load(self) -> tuple[Any, np.ndarray | None]:
+        """Read everything into memory.
+
+        Returns
+        -------
+        X : ndarray or CompressedMatrix of shape (n_rows, n_features)
+            All rows, as estimators take them.
+        y : ndarray of shape (n_rows,), float64, or None
+            Labels.
+        """
+        matrix = stacked([self.matrix(number) for number in range(self.n_chunks)])
+        return (matrix.values if isinstance(matrix, DenseMatrix) else matrix), self.labels()
 
     @property
     def largest_chunk(self) -> int:

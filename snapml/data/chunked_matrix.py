@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 
 from snapml.data.chunked_dataset import ChunkedDataset
-from snapml.data.compressed import CompressedMatrix
-from snapml.data.dataset import DenseMatrix, Matrix
+from snapml.data.dataset import Matrix
+from snapml.data.stacking import stacked
 
 __all__ = ["ChunkedMatrix"]
 
@@ -58,6 +58,26 @@ class ChunkedMatrix:
     def n_resident(self) -> int:
         """Number of chunks that stay in memory once they were read."""
         return len(self._resident)
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return self._store.n_chunks
+
+    def chunk_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the numbers of the chunks that rows lie in.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64
+            Row numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_taken,), int64
+            Numbers of chunks.
+        """
+        return np.searchsorted(self._begins, rows, side="right") - 1
 
     def rows_of(self, number: int) -> slice:
         """Return the rows of a chunk.
@@ -128,7 +148,7 @@ class ChunkedMatrix:
             The rows in the order asked for.
         """
         order = np.argsort(rows, kind="stable")
-        chunk_of = np.searchsorted(self._begins, rows[order], side="right") - 1
+        chunk_of = self.chunk_of(rows[order])
         wanted = np.unique(chunk_of)
         missing = iter(self._store.matrices([k for k in wanted if self._resident.get(k) is None]))
         parts = []
@@ -136,7 +156,9 @@ class ChunkedMatrix:
             matrix = self._resident.get(number) or next(missing)[1]
             within = rows[order[chunk_of == number]] - self._begins[number]
             parts.append(matrix.take(within))
-        taken = _stacked(parts, self.shape[1], self.dtype, is_sparse=self.is_sparse)
+        if not parts:  # no rows: none of any chunk
+            return self._store.matrix(0).take(rows)
+        taken = stacked(parts)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return taken if (back[1:] > back[:-1]).all() else taken.take(back)
@@ -158,20 +180,3 @@ def _kept(store: ChunkedDataset, memory_limit: int) -> list[int]:
 
 def _copied(matrix: Matrix) -> Matrix:
     return matrix.take(np.arange(matrix.shape[0]))
-
-
-def _stacked(parts: list[Matrix], n_features: int, dtype: np.dtype, *, is_sparse: bool) -> Matrix:
-    """Return the rows of all parts in one matrix."""
-    if not is_sparse:
-        dense = [part.values for part in parts if isinstance(part, DenseMatrix)]
-        return DenseMatrix(np.concatenate([np.empty((0, n_features), dtype), *dense]))
-    sparse = [part for part in parts if isinstance(part, CompressedMatrix)]
-    lengths = [np.diff(part.indptr).astype(np.int64) for part in sparse]
-    indptr = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
-    index = sparse[0].indices.dtype if sparse else np.dtype(np.int32)
-    if indptr[-1] > np.iinfo(index).max:
-        index = np.dtype(np.int64)
-    indices = np.concatenate([np.empty(0, index), *(part.indices for part in sparse)], dtype=index)
-    values = [part.values for part in sparse if part.values is not None]
-    joined = np.concatenate(values) if values else None
-    return CompressedMatrix(indptr.astype(index), indices, n_features, joined, dtype)
