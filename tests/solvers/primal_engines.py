@@ -24,15 +24,14 @@ def on_emulated_gpu(problem, dataset, *, device=None, **options):
 
 
 def on_store(problem, dataset, **options):
-    """Return an engine of rows in a few files, two thirds of which stay in memory."""
+    """Return an engine of rows in a few files, some of which stay in memory."""
     matrix = dataset.matrix
     folder = tempfile.mkdtemp()
     n_bytes = 16 * matrix.n_stored
     with ChunkWriter(folder, chunk_bytes=max(1, n_bytes // 12)) as writer:
         writer.append(matrix.values if isinstance(matrix, DenseMatrix) else matrix)
     store = ChunkedDataset.open(folder)
-    limit = 3 * store.largest_chunk + 2 * store.manifest.n_bytes // 3
-    streamed = replace(dataset, matrix=ChunkedMatrix(store, limit))
+    streamed = replace(dataset, matrix=ChunkedMatrix(store, store.manifest.n_bytes - 1))
     engine = StreamingEngine(problem, streamed, n_threads=1, **options)
     weakref.finalize(engine, shutil.rmtree, folder)
     return engine
