@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any, NoReturn
 
@@ -13,7 +14,7 @@ from snapml import _native
 from snapml.io.text_blocks import name_of, opened, text_blocks
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["load_svmlight"]
+__all__ = ["load_svmlight", "svmlight_batches"]
 
 _INT32_MAX = np.iinfo(np.int32).max
 # Bytes of an offending token that a message shows.
@@ -78,38 +79,117 @@ def load_svmlight(
     >>> X.toarray().tolist(), y.tolist()
     ([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], [1.0, -1.0])
     """
-    dtype = np.dtype(dtype)
-    if dtype not in (np.float32, np.float64):
-        raise ValueError(f"dtype: expected float32 or float64, got {dtype}")
-    if not isinstance(zero_based, bool | np.bool_) and zero_based != "auto":
-        raise ValueError(f"zero_based: expected True, False or 'auto', got {zero_based!r}")
-    offset, length = _checked("offset", offset, 0), _checked("length", length, -1)
-    if n_features is not None:
-        n_features = _checked("n_features", n_features, 1)
-    is_range = offset > 0 or length >= 0
-    if zero_based == "auto" and is_range:
-        zero_based = True
-    rows = _Rows(name_of(path), dtype, 1 if zero_based is False else 0, offset)
-    rows.n_threads = resolve_n_threads(n_threads, sys.maxsize)
-    with opened(path) as stream:
-        for block in text_blocks(stream, rows.name, offset, length):
+    options = _Options(path, n_features, n_threads, dtype, zero_based, offset, length)
+    rows = options.rows()
+    for block in options.blocks(path):
+        rows.parse(block)
+    return rows.matrix(options.n_features, options.is_one_based(rows))
+
+
+def svmlight_batches(
+    path: Any,
+    *,
+    n_features: int | None = None,
+    n_threads: int | None = None,
+    dtype: Any = np.float64,
+    zero_based: bool | str = "auto",
+    offset: int = 0,
+    length: int = -1,
+) -> Iterator[tuple[csr_matrix, np.ndarray]]:
+    """Load rows of svmlight text batch by batch, in bounded memory.
+
+    Parameters
+    ----------
+    path, n_threads, dtype, offset, length
+        As for `load_svmlight`.
+    n_features : int or None, default=None
+        Number of columns; None gives each batch those up to the largest index so far.
+    zero_based : bool or 'auto', default='auto'
+        As for `load_svmlight`; 'auto' reads a whole file twice, and open files cannot be.
+
+    Yields
+    ------
+    X : scipy.sparse.csr_matrix of shape (n_rows, n_features)
+        Some rows, in their order.
+    y : ndarray of shape (n_rows,), float64
+        Their labels.
+
+    Raises
+    ------
+    ValueError, OSError
+        As `load_svmlight` does.
+    """
+    options = _Options(path, n_features, n_threads, dtype, zero_based, offset, length)
+    rows = options.rows()
+    if options.zero_based == "auto":
+        if hasattr(path, "readinto"):
+            raise ValueError("zero_based: expected True or False for an open file, got 'auto'")
+        for block in options.blocks(path):
             rows.parse(block)
-    is_one_based = rows.smallest > 0 if zero_based == "auto" else not zero_based
-    return rows.matrix(n_features, is_one_based)
+            rows.forget()
+    is_one_based = options.is_one_based(rows)
+    rows = options.rows()
+    for block in options.blocks(path):
+        rows.parse(block)
+        yield rows.matrix(options.n_features, is_one_based)
+
+
+class _Options:
+    """The checked parameters of a reader."""
+
+    def __init__(
+        self,
+        path: Any,
+        n_features: Any,
+        n_threads: int | None,
+        dtype: Any,
+        zero_based: Any,
+        offset: Any,
+        length: Any,
+    ) -> None:
+        self._dtype = np.dtype(dtype)
+        if self._dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype: expected float32 or float64, got {self._dtype}")
+        if not isinstance(zero_based, bool | np.bool_) and zero_based != "auto":
+            raise ValueError(f"zero_based: expected True, False or 'auto', got {zero_based!r}")
+        self._offset, self._length = _checked("offset", offset, 0), _checked("length", length, -1)
+        self.n_features = None if n_features is None else _checked("n_features", n_features, 1)
+        is_range = self._offset > 0 or self._length >= 0
+        self.zero_based = True if zero_based == "auto" and is_range else zero_based
+        self._n_threads = resolve_n_threads(n_threads, sys.maxsize)
+        self._name = name_of(path)
+
+    def rows(self) -> _Rows:
+        """Return a place for rows."""
+        least = 1 if self.zero_based is False else 0
+        return _Rows(self._name, self._dtype, least, self._offset, self._n_threads)
+
+    def blocks(self, path: Any) -> Iterator[memoryview]:
+        """Read the text."""
+        with opened(path) as stream:
+            yield from text_blocks(stream, self._name, self._offset, self._length)
+
+    def is_one_based(self, rows: _Rows) -> bool:
+        """Return whether the smallest index is 1, as asked for or as `rows` show."""
+        return rows.smallest > 0 if self.zero_based == "auto" else not self.zero_based
 
 
 class _Rows:
     """What the blocks of a file have held so far."""
 
-    def __init__(self, name: str, dtype: np.dtype, least: int, offset: int) -> None:
-        self.name = name
-        self.n_threads = 1
+    def __init__(self, name: str, dtype: np.dtype, least: int, offset: int, n_threads: int) -> None:
+        self._name = name
+        self._n_threads = n_threads
         self.smallest, self._largest = sys.maxsize, -1
         self._dtype = dtype
         self._least = least
         self._offset = offset
         self._n_lines = 0
         self._is_wide = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the rows, but not what was seen of their indices."""
         self._arrays: list[list[np.ndarray]] = [[], [], [], []]
 
     def parse(self, block: memoryview) -> None:
@@ -128,13 +208,13 @@ class _Rows:
             self._largest = max(self._largest, largest)
 
     def matrix(self, n_features: int | None, is_one_based: bool) -> tuple[csr_matrix, np.ndarray]:
-        """Return X and y."""
+        """Return X and y, and forget them."""
         least_columns = self._largest + (0 if is_one_based else 1)
         if n_features is None:
             n_features = max(0, least_columns)
         elif n_features < least_columns:
             raise ValueError(
-                f"{self.name}: n_features={n_features}, but the largest index is {self._largest}, "
+                f"{self._name}: n_features={n_features}, but the largest index is {self._largest}, "
                 f"{'one' if is_one_based else 'zero'}-based: expected at least {least_columns}"
             )
         lengths = self._joined(1, np.int64)
@@ -149,12 +229,14 @@ class _Rows:
         values = self._joined(3, self._dtype)
         X = csr_matrix((values, indices, indptr), shape=(len(lengths), n_features), copy=False)
         X.has_canonical_format = True
-        return X, self._joined(0, np.float64)
+        y = self._joined(0, np.float64)
+        self.forget()
+        return X, y
 
     def _parsed(self, block: memoryview) -> Any:
         is_double = self._dtype == np.float64
         text = np.frombuffer(block, np.uint8)
-        return _native.svmlight_rows(text, is_double, self._is_wide, self._least, self.n_threads)
+        return _native.svmlight_rows(text, is_double, self._is_wide, self._least, self._n_threads)
 
     def _joined(self, which: int, dtype: Any) -> np.ndarray:
         """Return one array of all blocks, and forget its parts."""
@@ -171,7 +253,7 @@ class _Rows:
         got = text.splitlines()[0].split()[:1] if text.strip() else []
         where = f"line {line}" if self._offset == 0 else f"line {line} behind byte {self._offset}"
         shown = repr(got[0] if got else b"")[1:]
-        raise ValueError(f"{self.name}, {where}: expected {expected}, got {shown}")
+        raise ValueError(f"{self._name}, {where}: expected {expected}, got {shown}")
 
 
 def _checked(name: str, number: Any, least: int) -> int:

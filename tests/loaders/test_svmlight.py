@@ -12,9 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from reference.data import public_file
+from scipy.sparse import vstack
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from snapml.io import load_svmlight, text_blocks
+from snapml.io import load_svmlight, svmlight_batches, text_blocks
 
 TEXT = b"1 qid:3 1:0.5 3:-2e-3\n\n# whole line\r\n-1\t2:1 # 7:7\r\n0.25\n+2 3:1."
 
@@ -281,3 +282,23 @@ def test_error_of_the_file_reaches_the_caller():
 
     with pytest.raises(OSError, match="on fire"):
         load_svmlight(Failing(TEXT))
+
+
+@pytest.mark.parametrize("zero_based", [True, False, "auto"])
+def test_batches_put_together_are_the_whole(tmp_path, small_blocks, zero_based):
+    path = tmp_path / "text"
+    path.write_bytes(gzip.compress(TEXT))
+    X, y = load_svmlight(path, zero_based=zero_based)
+    options = dict(zero_based=zero_based, n_features=X.shape[1])
+    parts = list(svmlight_batches(path, **options))
+    assert len(parts) > 2
+    assert (vstack([part for part, _ in parts]) != X).nnz == 0
+    np.testing.assert_array_equal(np.concatenate([labels for _, labels in parts]), y)
+
+
+def test_batches_without_a_number_of_columns_grow(tmp_path, small_blocks):
+    path = tmp_path / "text"
+    path.write_bytes(b"1 1:1\n1 5:1\n1 2:1\n")
+    assert [X.shape[1] for X, _ in svmlight_batches(path)] == [1, 5, 5]
+    with pytest.raises(ValueError, match="expected True or False for an open file, got 'auto'"):
+        next(svmlight_batches(io.BytesIO(TEXT)))
