@@ -6,6 +6,8 @@ import functools
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from snapml.data import Dataset
 from snapml.kernels import CudaDevice, Device
 from snapml.problems import Problem
@@ -16,7 +18,7 @@ from snapml.solvers.gpu_engine import GpuEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.thread_shards import row_shards, solve_together
+from snapml.solvers.thread_shards import dealt_rows, row_shards, rows_of, solve_together
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["fit", "is_dual", "make_device"]
@@ -97,19 +99,49 @@ def fit(
             f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
             "device each"
         )
+    elif is_dual(problem, settings):
+        result = _ascend_together(problem, dataset, devices, settings, rule, start)
     else:
         shards = row_shards(dataset, len(devices))
-        result = solve_together(
-            [
-                partial(_solve, problem, shard, device, settings, rule, start)
-                for shard, device in zip(shards, devices, strict=False)
-            ]
-        )
-        names = ", ".join(device.description for device in devices[1 : len(shards)])
-        result = replace(result, description=f"{result.description}, {names}")
+        solves = [
+            partial(_solve, problem, shard, device, settings, rule, start)
+            for shard, device in zip(shards, devices, strict=False)
+        ]
+        result = _described(solve_together(solves), devices)
     is_only = settings.solver == "auto"
     reason = "all that solves this on a GPU in this version" if is_only else "as asked for"
     return replace(result, description=f"{result.description}: {reason}")
+
+
+def _ascend_together(
+    problem: Problem,
+    dataset: Dataset,
+    devices: list[Device],
+    settings: Settings,
+    rule: StoppingRule,
+    start: Start,
+) -> FitResult:
+    """Run coordinate ascent on shards of dealt rows; their states come back in the rows' order."""
+    shards = dealt_rows(dataset, len(devices))
+
+    def solve(rank: int, communicator: Communicator) -> FitResult:
+        rows = shards[rank]
+        begin = start if start.duals is None else replace(start, duals=start.duals[rows])
+        shard = rows_of(dataset, rows)
+        return _solve(problem, shard, devices[rank], settings, rule, begin, communicator)
+
+    results = solve_together([partial(solve, rank) for rank in range(len(shards))])
+    duals = np.empty(dataset.matrix.shape[0], dataset.labels.dtype)
+    for rows, result in zip(shards, results, strict=True):
+        duals[rows] = result.duals
+    return replace(_described(results, devices), duals=duals)
+
+
+def _described(results: list[FitResult], devices: list[Device]) -> FitResult:
+    """Return the first of the shards' results, which all have one model; it names all devices."""
+    names = ", ".join(device.description for device in devices[1 : len(results)])
+    description = f"{results[0].description}, {names}" if names else results[0].description
+    return replace(results[0], description=description)
 
 
 def _solve(
@@ -160,9 +192,4 @@ def _check_solvable(problem: Problem, settings: Settings) -> None:
             f"the {problem.loss.core_name.lower()} loss with solver='pqn' and device_ids: this "
             "version has coordinate ascent for it on a GPU; use solver='auto' or 'sdca', or "
             "device_ids=None"
-        )
-    if len(settings.device_ids) > 1:
-        raise NotImplementedError(
-            f"coordinate ascent with device_ids={list(settings.device_ids)!r}: this version runs "
-            f"it on one GPU; use device_ids=[{settings.device_ids[0]}]"
         )
