@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import traceback
 from dataclasses import replace
 from functools import partial
 
@@ -92,25 +93,45 @@ def fit(
     """
     _check_solvable(problem, settings)
     devices = [make_device(device_id) for device_id in settings.device_ids]
+    try:
+        result = _fit_on(devices, problem, dataset, communicator, rule, settings, start)
+    except BaseException as error:
+        # Whoever keeps the error, as an interactive shell does, keeps the frames that it passed,
+        # and with them the arrays that these call their own.
+        _forget_locals(error)
+        if isinstance(error, MemoryError):
+            for device in devices:
+                device.free_unused()
+        raise
+    is_only = settings.solver == "auto"
+    reason = "all that solves this on a GPU in this version" if is_only else "as asked for"
+    return replace(result, description=f"{result.description}: {reason}")
+
+
+def _fit_on(
+    devices: list[Device],
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
     if len(devices) == 1:
-        result = _solve(problem, dataset, devices[0], settings, rule, start, communicator)
-    elif communicator.size > 1:
+        return _solve(problem, dataset, devices[0], settings, rule, start, communicator)
+    if communicator.size > 1:
         raise NotImplementedError(
             f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
             "device each"
         )
-    elif is_dual(problem, settings):
-        result = _ascend_together(problem, dataset, devices, settings, rule, start)
-    else:
-        shards = row_shards(dataset, len(devices))
-        solves = [
-            partial(_solve, problem, shard, device, settings, rule, start)
-            for shard, device in zip(shards, devices, strict=False)
-        ]
-        result = _described(solve_together(solves), devices)
-    is_only = settings.solver == "auto"
-    reason = "all that solves this on a GPU in this version" if is_only else "as asked for"
-    return replace(result, description=f"{result.description}: {reason}")
+    if is_dual(problem, settings):
+        return _ascend_together(problem, dataset, devices, settings, rule, start)
+    shards = row_shards(dataset, len(devices))
+    solves = [
+        partial(_solve, problem, shard, device, settings, rule, start)
+        for shard, device in zip(shards, devices, strict=False)
+    ]
+    return _described(solve_together(solves), devices)
 
 
 def _ascend_together(
@@ -153,6 +174,25 @@ def _solve(
     start: Start,
     communicator: Communicator,
 ) -> FitResult:
+    """Solve on one device, whose errors say what to do about them."""
+    try:
+        return _solve_there(problem, dataset, device, settings, rule, start, communicator)
+    except Exception as error:
+        explained = device.explained(error)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _solve_there(
+    problem: Problem,
+    dataset: Dataset,
+    device: Device,
+    settings: Settings,
+    rule: StoppingRule,
+    start: Start,
+    communicator: Communicator,
+) -> FitResult:
     if is_dual(problem, settings):
         dual_engine = GpuEngine(
             problem,
@@ -175,6 +215,21 @@ def _solve(
             seed=settings.seed,
         )
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _forget_locals(error: BaseException) -> None:
+    """Clear the local variables of all frames that an error and its causes have passed.
+
+    What a nested function has of the function around it stays: those that a fit on a device runs
+    must not close over what owns arrays there.
+    """
+    left, seen = [error], set()
+    while left:
+        one = left.pop()
+        seen.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        causes = (one.__cause__, one.__context__)
+        left += [cause for cause in causes if cause is not None and id(cause) not in seen]
 
 
 def _check_solvable(problem: Problem, settings: Settings) -> None:

@@ -6,7 +6,10 @@ import re
 
 import numpy as np
 
+from snapml.kernels.failures import out_of_memory
+
 from .build import build, sanitizer_of_process
+from .memory import OutOfMemory
 
 
 class EmulationError(RuntimeError):
@@ -67,6 +70,8 @@ class EmulatedDevice:
         self.n_workers = 1 if sanitizer_of_process() == "address" else n_workers
 
     description = "emulated device"
+    n_emptied = 0
+    """How often its unused memory was given back."""
 
     def use(self):
         return contextlib.nullcontext()
@@ -111,6 +116,14 @@ class EmulatedDevice:
 
     def free_bytes(self):
         return 2**34
+
+    def free_unused(self):
+        self.n_emptied += 1
+
+    def explained(self, error):
+        if isinstance(error, OutOfMemory):
+            return out_of_memory(self.description, self.free_bytes(), error)
+        return None
 
 
 def _marshalled(args, signature, name):
