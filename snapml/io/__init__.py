@@ -1,6 +1,7 @@
 """Files: how data come in, and go out."""
 
+from snapml.io.click_log import ClickLogEncoder
 from snapml.io.snap_format import dump_snap, load_snap
 from snapml.io.svmlight import load_svmlight, svmlight_batches
 
-__all__ = ["dump_snap", "load_snap", "load_svmlight", "svmlight_batches"]
+__all__ = ["ClickLogEncoder", "dump_snap", "load_snap", "load_svmlight", "svmlight_batches"]

@@ -5,20 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml import _native
-from snapml.io.text_blocks import name_of, opened, text_blocks
+from snapml.io.text_blocks import name_of, opened, refuse, text_blocks
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["load_svmlight", "svmlight_batches"]
 
 _INT32_MAX = np.iinfo(np.int32).max
-# Bytes of an offending token that a message shows.
-_SHOWN = 40
 
 
 def load_svmlight(
@@ -199,7 +197,8 @@ class _Rows:
             self._is_wide = True
             found = self._parsed(block)
         if isinstance(found, tuple):
-            self._refuse(block, *found)
+            n_lines, position, expected = found
+            refuse(self._name, block, self._n_lines + n_lines, position, expected, self._offset)
         for *arrays, n_lines, smallest, largest in found:
             for parts, array in zip(self._arrays, arrays, strict=True):
                 parts.append(array)
@@ -245,15 +244,6 @@ class _Rows:
         for begin, part in zip(np.cumsum([0, *map(len, parts)]), parts, strict=False):
             joined[begin : begin + len(part)] = part
         return joined
-
-    def _refuse(self, block: memoryview, n_lines: int, position: int, expected: str) -> NoReturn:
-        """Say what stands where something else was expected."""
-        line = self._n_lines + n_lines + 1
-        text = bytes(block[position : position + _SHOWN])
-        got = text.splitlines()[0].split()[:1] if text.strip() else []
-        where = f"line {line}" if self._offset == 0 else f"line {line} behind byte {self._offset}"
-        shown = repr(got[0] if got else b"")[1:]
-        raise ValueError(f"{self._name}, {where}: expected {expected}, got {shown}")
 
 
 def _checked(name: str, number: Any, least: int) -> int:

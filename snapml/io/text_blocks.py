@@ -11,12 +11,14 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
-__all__ = ["name_of", "opened", "text_blocks"]
+__all__ = ["name_of", "opened", "refuse", "text_blocks"]
 
 # Long enough for all threads of a parser, short enough for Ctrl-C.
 BLOCK_BYTES = 16 * 2**20
+# Bytes of what a message shows.
+_SHOWN = 40
 
 _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 _LONGEST_MAGIC = max(map(len, _OPENERS))
@@ -97,6 +99,38 @@ def text_blocks(stream: BinaryIO, name: str, offset: int, length: int) -> Iterat
             raise ValueError(
                 f"{name}: the compressed data are damaged or end early: {error}"
             ) from error
+
+
+def refuse(
+    name: str, block: memoryview, n_lines: int, position: int, expected: str, offset: int
+) -> NoReturn:
+    """Say what stands where something else was expected.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    block : memoryview
+        The text that holds the error.
+    n_lines : int
+        Lines before that of the error, from `offset` on.
+    position : int
+        Where in the block.
+    expected : str
+        What should have stood there.
+    offset : int
+        Where reading began.
+
+    Raises
+    ------
+    ValueError
+        Always.
+    """
+    text = bytes(block[position : position + _SHOWN])
+    got = text.splitlines()[0].split()[:1] if text.strip() else []
+    where = f"line {n_lines + 1}" + (f" behind byte {offset}" if offset else "")
+    shown = repr(got[0] if got else b"")[1:]
+    raise ValueError(f"{name}, {where}: expected {expected}, got {shown}")
 
 
 class _Reader:

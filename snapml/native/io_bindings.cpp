@@ -1,13 +1,16 @@
-// The face of the text parser towards Python: check what comes, release the GIL, call.
+// The face of the text parsers towards Python: check what comes, release the GIL, call.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
+#include <limits>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "click_rows.hpp"
 #include "svmlight.hpp"
 
 namespace snapml::native {
@@ -27,6 +30,14 @@ nb::object as_array(std::unique_ptr<T[]> memory, int64 size) {
   nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
   return nb::cast(
       nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {static_cast<std::size_t>(size)}, owner));
+}
+
+template <class T>
+nb::object as_array(std::vector<T> numbers) {
+  auto memory = std::make_unique<std::vector<T>>(std::move(numbers));
+  std::vector<T>* const vector = memory.release();
+  nb::capsule owner(vector, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(vector->data(), {vector->size()}, owner));
 }
 
 // A list of pieces (labels, lengths, indices, values, n_lines, smallest, largest), or a tuple
@@ -70,11 +81,83 @@ nb::object svmlight_rows(const Bytes& text, bool is_double, bool is_wide, int64 
                  : parsed<float, int32>(text, least, n_threads);
 }
 
+void check_threads_and_columns(int n_threads, int64 n_features) {
+  if (n_threads < 1 || n_features < 1) {
+    throw std::invalid_argument("expected at least 1 thread and 1 column, got " +
+                                std::to_string(n_threads) + " and " + std::to_string(n_features));
+  }
+}
+
+// A list of pieces (labels, lengths, indices, n_lines), or as above where there is an error.
+template <class Index>
+nb::object clicks_of(const Bytes& text, const ClickFormat& format, const clicks::Hash& hash,
+                     int n_threads) {
+  ThreadPool pool(n_threads);
+  auto pieces = [&] {
+    const nb::gil_scoped_release release;
+    return parse_clicks<Index>(reinterpret_cast<const char*>(text.data()),
+                               static_cast<int64>(text.size()), format, hash, pool);
+  }();
+  int64 n_lines = 0;
+  nb::list out;
+  for (auto& piece : pieces) {
+    n_lines += piece.n_lines;
+    if (piece.error.position >= 0) {
+      return nb::make_tuple(n_lines, piece.error.position, piece.error.expected);
+    }
+    out.append(nb::make_tuple(as_array(std::move(piece.labels)), as_array(std::move(piece.lengths)),
+                              as_array(std::move(piece.indices)), piece.n_lines));
+  }
+  return out;
+}
+
+nb::object click_rows(const Bytes& text, bool has_label, int64 n_numbers, int64 n_categories,
+                      int64 n_features, uint64 seed, int n_threads) {
+  check_threads_and_columns(n_threads, n_features);
+  if (n_numbers < 0 || n_categories < 0) {
+    throw std::invalid_argument("expected numbers of fields >= 0, got " +
+                                std::to_string(n_numbers) + " and " + std::to_string(n_categories));
+  }
+  const ClickFormat format{has_label, n_numbers, n_categories};
+  const clicks::Hash hash(seed, n_features);
+  if (n_features - 1 <= std::numeric_limits<int32>::max()) {
+    return clicks_of<int32>(text, format, hash, n_threads);
+  }
+  return clicks_of<int64>(text, format, hash, n_threads);
+}
+
+// Columns of one numeric field's contents; NaN is missing.
+nb::object click_numbers(const nb::ndarray<const double, nb::ndim<1>, nb::c_contig>& values,
+                         int64 field, int64 n_features, uint64 seed) {
+  check_threads_and_columns(1, n_features);
+  const clicks::Hash hash(seed, n_features);
+  std::vector<int64> out(values.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const double value = values.data()[i];
+    out[i] = value == value ? hash.number(field, value) : hash.missing(field);
+  }
+  return as_array(std::move(out));
+}
+
+// Column of one categorical field's content; no bytes are missing.
+int64 click_category(const nb::bytes& text, int64 field, int64 n_features, uint64 seed) {
+  check_threads_and_columns(1, n_features);
+  const clicks::Hash hash(seed, n_features);
+  const auto size = static_cast<int64>(text.size());
+  return size == 0 ? hash.missing(field) : hash.category(field, text.c_str(), size);
+}
+
 }  // namespace
 
 void bind_io(nb::module_& m) {
   m.def("svmlight_rows", &svmlight_rows, nb::arg("text"), nb::arg("is_double"), nb::arg("is_wide"),
         nb::arg("least"), nb::arg("n_threads"));
+  m.def("click_rows", &click_rows, nb::arg("text"), nb::arg("has_label"), nb::arg("n_numbers"),
+        nb::arg("n_categories"), nb::arg("n_features"), nb::arg("seed"), nb::arg("n_threads"));
+  m.def("click_numbers", &click_numbers, nb::arg("values"), nb::arg("field"), nb::arg("n_features"),
+        nb::arg("seed"));
+  m.def("click_category", &click_category, nb::arg("text"), nb::arg("field"), nb::arg("n_features"),
+        nb::arg("seed"));
 }
 
 }  // namespace snapml::native

@@ -4,6 +4,7 @@
 // own, sized for the shortest entries there can be: pages that no entry reaches cost nothing.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -217,18 +218,24 @@ class Parser {
 
 }  // namespace svmlight
 
+// Where a text is cut for so many parts: whole lines each, about equal in bytes.
+inline std::vector<int64> line_cuts(const char* text, int64 size, int parts) {
+  std::vector<int64> cuts{0};
+  for (int part = 1; part < parts; ++part) {
+    const int64 at = std::max(cuts.back(), share(size, parts, part).begin);
+    const void* const newline = std::memchr(text + at, '\n', static_cast<std::size_t>(size - at));
+    cuts.push_back(newline == nullptr ? size : static_cast<const char*>(newline) - text + 1);
+  }
+  cuts.push_back(size);
+  return cuts;
+}
+
 // Parses whole lines with the threads of a pool. The first error of the text is that of the first
 // piece that has one; pieces after it say nothing.
 template <class Real, class Index>
 std::vector<SvmlightPiece<Real, Index>> parse_svmlight(const char* text, int64 size, int64 least,
                                                        ThreadPool& pool) {
-  std::vector<int64> cuts{0};
-  for (int part = 1; part < pool.size(); ++part) {
-    const int64 at = std::max(cuts.back(), share(size, pool.size(), part).begin);
-    const void* const newline = std::memchr(text + at, '\n', static_cast<std::size_t>(size - at));
-    cuts.push_back(newline == nullptr ? size : static_cast<const char*>(newline) - text + 1);
-  }
-  cuts.push_back(size);
+  const std::vector<int64> cuts = line_cuts(text, size, pool.size());
   std::vector<SvmlightPiece<Real, Index>> pieces(static_cast<std::size_t>(pool.size()));
   pool.run([&](int worker) {
     const auto part = static_cast<std::size_t>(worker);

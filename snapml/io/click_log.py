@@ -1,0 +1,186 @@
+"""Click logs: rows of numbers and categories as sparse rows of hashed ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from snapml import _native
+from snapml.data import CompressedMatrix
+from snapml.io.text_blocks import name_of, opened, refuse, text_blocks
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["ClickLogEncoder"]
+
+
+class ClickLogEncoder:
+    r"""Turns rows of fields into sparse rows of ones, the same in training and prediction.
+
+    A number falls into a bin (four from each power of two to the next, signs apart), a category is
+    its text, and what is missing is a category of its own. The column is a hash of field number and
+    content; two fields of a row that meet in one column count once. Nothing is learned from the
+    data, so there is nothing to fit, and rows may come in any batches.
+
+    Parameters
+    ----------
+    n_features : int, default=2**20
+        Number of columns, of all fields together.
+    n_numbers : int, default=13
+        Leading fields of a text line that are numbers; 13 as in the Criteo logs.
+    n_categories : int, default=26
+        Fields behind them that are categories; 26 as in the Criteo logs.
+    seed : int, default=0
+        Other seeds give other collisions.
+
+    Examples
+    --------
+    >>> import io
+    >>> from snapml.io import ClickLogEncoder
+    >>> encoder = ClickLogEncoder(100, n_numbers=1, n_categories=1)
+    >>> [(X, y)] = encoder.batches(io.BytesIO(b"1\t3\tred\n0\t\tblue\n"))
+    >>> X.shape, X.n_stored, y.tolist()
+    ((2, 100), 4, [1.0, 0.0])
+    """
+
+    def __init__(
+        self,
+        n_features: int = 2**20,
+        *,
+        n_numbers: int = 13,
+        n_categories: int = 26,
+        seed: int = 0,
+    ) -> None:
+        self.n_features = _checked("n_features", n_features, 1)
+        self.n_numbers = _checked("n_numbers", n_numbers, 0)
+        self.n_categories = _checked("n_categories", n_categories, 0)
+        self.seed = _checked("seed", seed, 0)
+
+    def batches(
+        self,
+        path: Any,
+        *,
+        has_labels: bool = True,
+        n_threads: int | None = None,
+        offset: int = 0,
+        length: int = -1,
+    ) -> Iterator[tuple[CompressedMatrix, np.ndarray | None]]:
+        """Encode a file of lines ``label TAB number ... TAB category ...``, batch by batch.
+
+        Parameters
+        ----------
+        path : str, path-like or binary file
+            Plain text, or text compressed by gzip, bzip2 or xz. Fields may be empty.
+        has_labels : bool, default=True
+            Whether lines begin with a label; logs to predict on have none.
+        n_threads : int or None, default=None
+            Threads that parse; None means all available cores.
+        offset, length : int, default=0 and -1
+            A range of the text, as for `load_svmlight`.
+
+        Yields
+        ------
+        X : CompressedMatrix of shape (n_rows, n_features)
+            Sorted columns, all entries one.
+        y : ndarray of shape (n_rows,), float64, or None
+            Labels.
+
+        Raises
+        ------
+        ValueError
+            If a line is malformed; the message names it.
+        OSError
+            If the file cannot be read.
+        """
+        name, n_threads = name_of(path), resolve_n_threads(n_threads, sys.maxsize)
+        offset, length = _checked("offset", offset, 0), _checked("length", length, -1)
+        sizes = self.n_numbers, self.n_categories, self.n_features, self.seed
+        n_lines = 0
+        with opened(path) as stream:
+            for block in text_blocks(stream, name, offset, length):
+                text = np.frombuffer(block, np.uint8)
+                found = _native.click_rows(text, has_labels, *sizes, n_threads)
+                if isinstance(found, tuple):
+                    refuse(name, block, n_lines + found[0], found[1], found[2], offset)
+                n_lines += sum(piece[3] for piece in found)
+                labels, lengths, indices = (
+                    np.concatenate([piece[k] for piece in found]) for k in range(3)
+                )
+                yield self._matrix(lengths, indices), labels if has_labels else None
+
+    def transform(self, frame: Any) -> CompressedMatrix:
+        """Encode a frame: its columns are the fields, numeric ones by their type.
+
+        A column of numbers encodes as the same field of a text line does, one of strings too.
+
+        Parameters
+        ----------
+        frame : pandas, Polars or PyArrow frame
+            Numbers and strings; null and NaN are missing.
+
+        Returns
+        -------
+        CompressedMatrix of shape (n_rows, n_features)
+            Sorted columns, all entries one.
+
+        Raises
+        ------
+        TypeError
+            If this is no frame, or a column has neither numbers nor strings.
+        """
+        columns = nw.from_native(frame, eager_only=True)
+        hashed = np.empty((len(columns), len(columns.columns)), np.int64)
+        for field, name in enumerate(columns.columns):
+            hashed[:, field] = self._encoded(columns[name], field)
+        hashed.sort(axis=1)
+        is_new = np.ones(hashed.shape, bool)
+        is_new[:, 1:] = hashed[:, 1:] != hashed[:, :-1]
+        return self._matrix(is_new.sum(axis=1), hashed[is_new])
+
+    def _encoded(self, column: Any, field: int) -> np.ndarray:
+        """Return the columns of a field's contents."""
+        options = field, self.n_features, self.seed
+        if column.dtype.is_numeric():
+            values = column.cast(nw.Float64).to_numpy().astype(np.float64)
+            return _native.click_numbers(np.ascontiguousarray(values), *options)
+        if not isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum | nw.Object):
+            raise TypeError(
+                f"column {column.name!r}: expected numbers or strings, got {column.dtype}"
+            )
+        known: dict[Any, int] = {}
+        out = np.empty(len(column), np.int64)
+        for i, value in enumerate(column.to_list()):
+            place = known.get(value)
+            if place is None:
+                place = known[value] = _native.click_category(_bytes(value, column.name), *options)
+            out[i] = place
+        return out
+
+    def _matrix(self, lengths: np.ndarray, indices: np.ndarray) -> CompressedMatrix:
+        index = np.int32 if self.n_features <= 2**31 else np.int64
+        indptr = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        if indptr[-1] > np.iinfo(index).max:
+            index = np.int64
+        return CompressedMatrix(
+            indptr.astype(index), indices.astype(index, copy=False), self.n_features
+        )
+
+
+def _bytes(value: Any, name: str) -> bytes:
+    if value is None or value != value:  # NaN in a pandas column of objects
+        return b""
+    if not isinstance(value, str):
+        raise TypeError(f"column {name!r}: expected numbers or strings, got {value!r}")
+    return value.encode()
+
+
+def _checked(name: str, number: Any, least: int) -> int:
+    is_integer = isinstance(number, Integral) and not isinstance(number, bool)
+    if not is_integer or not least <= int(number) < 2**63:
+        raise ValueError(f"{name}: expected an integer >= {least}, got {number!r}")
+    return int(number)
