@@ -133,7 +133,10 @@ class CudaDevice:
         if function is None:
             capability = self._device.compute_capability
             path = cached_cubin(self.xp.cuda.nvrtc, kernel.program, capability)
-            function = self.xp.RawModule(path=str(path)).get_function(kernel.name)
+            module = self.xp.RawModule(
+                path=str(path), enable_cooperative_groups=kernel.is_cooperative
+            )
+            function = module.get_function(kernel.name)
             self._functions[kernel] = function
         if shared_bytes > _SHARED_BYTES_OF_ALL:
             function.max_dynamic_shared_size_bytes = self.shared_bytes_per_block

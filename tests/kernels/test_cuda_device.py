@@ -76,12 +76,17 @@ def fake_cupy(function, n_devices=1, error=None):
             raise FakeCudaError(error)
         return n_devices
 
+    def raw_module(path, enable_cooperative_groups):
+        if function is not None:
+            function.is_cooperative = enable_cooperative_groups
+        return SimpleNamespace(get_function=lambda name: function)
+
     pool, pinned_pool = FakePool(), FakePool()
     return SimpleNamespace(
         ndarray=FakeArray,
         get_default_memory_pool=lambda: pool,
         get_default_pinned_memory_pool=lambda: pinned_pool,
-        RawModule=lambda path: SimpleNamespace(get_function=lambda name: function),
+        RawModule=raw_module,
         cuda=SimpleNamespace(
             Device=FakeDevice,
             nvrtc=None,
@@ -122,6 +127,13 @@ def test_launch_passes_arrays_scalars_and_null_pointers(function):
 def test_much_shared_memory_is_asked_of_the_kernel_first(function):
     CudaDevice(0).launch(KERNEL, (1,), (64,), (), 60_000)
     assert function.max_dynamic_shared_size_bytes == 232448
+
+
+@pytest.mark.parametrize("is_cooperative", [False, True])
+def test_kernel_whose_blocks_meet_is_launched_cooperatively(function, is_cooperative):
+    kernel = Kernel(KERNEL.program, KERNEL.name, is_cooperative)
+    CudaDevice(0).launch(kernel, (1,), (64,), ())
+    assert function.is_cooperative is is_cooperative
 
 
 @pytest.mark.parametrize(
