@@ -12,6 +12,7 @@ from snapml.kernels.compiler import cached_cubin
 from snapml.kernels.device import Argument, Stream
 from snapml.kernels.failures import context_lost, out_of_memory
 from snapml.kernels.program import Kernel
+from snapml.kernels.staged_copy import LEAST_STAGED_BYTES, copy_staged
 
 __all__ = ["CudaDevice"]
 
@@ -102,10 +103,19 @@ class CudaDevice:
         self._device.synchronize()
 
     def to_device(self, array: np.ndarray) -> Any:
-        """Return a copy of an array of the host."""
+        """Return a copy of an array of the host; a large one goes through pinned memory."""
         with self._device:
             copy = self.xp.empty(array.shape, array.dtype)
-            copy.set(np.ascontiguousarray(array))
+            if array.nbytes < LEAST_STAGED_BYTES:
+                copy.set(np.ascontiguousarray(array))
+                return copy
+            try:
+                copy_staged(self.xp, array, copy)
+            except self.xp.cuda.runtime.CUDARuntimeError as error:
+                if error.status != _OUT_OF_MEMORY:
+                    raise
+                _logger.warning("no memory of the host can be pinned, copies are slower: %s", error)
+                copy.set(np.ascontiguousarray(array))
             return copy
 
     def to_host(self, array: Any) -> np.ndarray:

@@ -279,3 +279,24 @@ def test_cubin_that_the_driver_refuses_is_compiled_anew(function, status, is_ren
     device.launch(KERNEL, (1,), (64,), ())
     assert paths == ["False.cubin", "True.cubin"]
     assert len(function.launches) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["pinned", "nothing can be pinned"])
+@pytest.mark.parametrize("n_bytes", [2**26 - 8, 2**26])
+def test_large_arrays_go_through_pinned_memory(function, monkeypatch, caplog, n_bytes, fails):
+    device, sets, staged = CudaDevice(0), [], []
+    device.xp.empty = lambda shape, dtype: SimpleNamespace(set=sets.append)
+
+    def copy_staged(cupy, array, target):
+        if fails:
+            raise FakeCudaError("cudaErrorMemoryAllocation: out of memory", 2)
+        staged.append(array)
+
+    monkeypatch.setattr(cuda_device, "copy_staged", copy_staged)
+    array = np.zeros(n_bytes, np.int8)[::-1]
+    device.to_device(array)
+    is_large = n_bytes >= 2**26
+    assert (len(sets), len(staged)) == ((0, 1) if is_large and not fails else (1, 0))
+    assert not staged or staged[0] is array  # no copy of it is made first
+    assert not sets or sets[0].flags.c_contiguous
+    assert ("copies are slower" in caplog.text) == (is_large and fails)
