@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import tempfile
 from pathlib import Path
@@ -11,6 +12,10 @@ from typing import Any
 from snapml.kernels.program import Program
 
 __all__ = ["cached_cubin", "compile_program"]
+
+_logger = logging.getLogger("snapml")
+
+_LOG_LINES = 20  # of the compiler, in an error
 
 
 def compile_program(nvrtc: Any, program: Program, architecture: str) -> tuple[bytes, str]:
@@ -47,23 +52,26 @@ def compile_program(nvrtc: Any, program: Program, architecture: str) -> tuple[by
         except nvrtc.NVRTCError as error:
             raise RuntimeError(
                 f"{program.path.name} did not compile for sm_{architecture} with "
-                f"{dict(program.macros)}:\n{nvrtc.getProgramLog(handle)}"
+                f"{dict(program.macros)}: {error}\n{_head(str(nvrtc.getProgramLog(handle)))}"
             ) from error
         return bytes(nvrtc.getCUBIN(handle)), str(nvrtc.getProgramLog(handle))
     finally:
         nvrtc.destroyProgram(handle)
 
 
-def cached_cubin(nvrtc: Any, program: Program, architecture: str) -> Path:
+def cached_cubin(nvrtc: Any, program: Program, architecture: str, *, renews: bool = False) -> Path:
     """Return the file of a compiled program, and compile it if there is none yet.
 
     CuPy's own cache leaves included headers out of its key: after an update of the core headers it
-    would run the kernels of yesterday.
+    would run the kernels of yesterday. Where the cache takes no more files, the program is compiled
+    for this process alone, and the log says so.
 
     Parameters
     ----------
     nvrtc, program, architecture
         As in `compile_program`.
+    renews : bool, default=False
+        Whether to compile it even if there is one: for a file that the driver refuses.
 
     Returns
     -------
@@ -73,9 +81,14 @@ def cached_cubin(nvrtc: Any, program: Program, architecture: str) -> Path:
     version = "_".join(map(str, nvrtc.getVersion()))
     name = f"{program.file}-sm_{architecture}-nvrtc_{version}-{program.digest[:32]}.cubin"
     path = cache_dir() / name
-    if not path.exists():
+    if renews or not path.exists():
         cubin, _ = compile_program(nvrtc, program, architecture)
-        _write_whole(path, cubin)
+        try:
+            _write_whole(path, cubin)
+        except OSError as error:  # a full disk, or a folder that has become read-only
+            _logger.warning("compiled kernels are not kept: %s", error)
+            path = Path(_process_cache().name) / name
+            _write_whole(path, cubin)
     return path
 
 
@@ -107,5 +120,16 @@ def _process_cache() -> tempfile.TemporaryDirectory[str]:
 def _write_whole(path: Path, content: bytes) -> None:
     """Write a file that other processes see whole or not at all."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(content)
-    Path(file.name).replace(path)
+        part = Path(file.name)
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _head(log: str) -> str:
+    lines = log.splitlines()
+    rest = len(lines) - _LOG_LINES
+    return "\n".join([*lines[:_LOG_LINES], f"... and {rest} more lines"] if rest > 0 else lines)

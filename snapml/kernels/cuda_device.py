@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -11,8 +12,11 @@ from snapml.kernels.compiler import cached_cubin
 from snapml.kernels.device import Argument, Stream
 from snapml.kernels.failures import context_lost, out_of_memory
 from snapml.kernels.program import Kernel
+from snapml.kernels.staged_copy import LEAST_STAGED_BYTES, copy_staged
 
 __all__ = ["CudaDevice"]
+
+_logger = logging.getLogger("snapml")
 
 # What every block may ask for; more must be asked of each kernel first.
 _SHARED_BYTES_OF_ALL = 48 * 1024
@@ -22,6 +26,9 @@ _SHARED_BYTES_OF_ALL = 48 * 1024
 # instruction, misaligned address, invalid address space, invalid pc, launch failure.
 _OUT_OF_MEMORY = 2
 _LOST = frozenset({700, 702, 710, *range(714, 720)})
+# What loading a file that is no cubin, or not a whole one, ends with: invalid image, no binary for
+# this device, file not found.
+_BAD_CUBIN = frozenset({200, 209, 301})
 
 
 class CudaDevice:
@@ -65,7 +72,17 @@ class CudaDevice:
         """Queue a kernel on the current stream; see `Device.launch`."""
         pointers = tuple(self._checked(arg) for arg in args)
         with self._device:
-            self._function(kernel, shared_bytes)(grid, block, pointers, shared_mem=shared_bytes)
+            function = self._function(kernel, shared_bytes)
+            try:
+                function(grid, block, pointers, shared_mem=shared_bytes)
+            except self._cuda_errors as error:
+                if self.explained(error) is not None:  # then it is not this launch's fault
+                    raise
+                raise RuntimeError(
+                    f"{self.description} refuses {kernel.name} of {kernel.program.path.name} with "
+                    f"{dict(kernel.program.macros)}, {grid} blocks of {block} threads and "
+                    f"{shared_bytes} bytes of shared memory: {error}"
+                ) from error
 
     def resident_blocks(self, kernel: Kernel, n_threads: int, shared_bytes: int) -> int:
         """Return how many blocks of a kernel one multiprocessor holds at once."""
@@ -86,10 +103,19 @@ class CudaDevice:
         self._device.synchronize()
 
     def to_device(self, array: np.ndarray) -> Any:
-        """Return a copy of an array of the host."""
+        """Return a copy of an array of the host; a large one goes through pinned memory."""
         with self._device:
             copy = self.xp.empty(array.shape, array.dtype)
-            copy.set(np.ascontiguousarray(array))
+            if array.nbytes < LEAST_STAGED_BYTES:
+                copy.set(np.ascontiguousarray(array))
+                return copy
+            try:
+                copy_staged(self.xp, array, copy)
+            except self.xp.cuda.runtime.CUDARuntimeError as error:
+                if error.status != _OUT_OF_MEMORY:
+                    raise
+                _logger.warning("no memory of the host can be pinned, copies are slower: %s", error)
+                copy.set(np.ascontiguousarray(array))
             return copy
 
     def to_host(self, array: Any) -> np.ndarray:
@@ -121,26 +147,41 @@ class CudaDevice:
 
     def explained(self, error: BaseException) -> Exception | None:
         """Return what to raise for an error of CUDA, None where the error says enough."""
-        cuda = self.xp.cuda
-        is_cudas = isinstance(error, (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError))
-        status = getattr(error, "status", None) if is_cudas else None
-        if isinstance(error, cuda.memory.OutOfMemoryError) or status == _OUT_OF_MEMORY:
+        status = getattr(error, "status", None) if isinstance(error, self._cuda_errors) else None
+        is_full = isinstance(error, self.xp.cuda.memory.OutOfMemoryError)
+        if is_full or status == _OUT_OF_MEMORY:
             return out_of_memory(self.description, self.free_bytes(), error)
         return context_lost(self.description, error) if status in _LOST else None
+
+    @property
+    def _cuda_errors(self) -> tuple[type[Exception], ...]:
+        cuda = self.xp.cuda
+        return cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
 
     def _function(self, kernel: Kernel, shared_bytes: int) -> Any:
         function = self._functions.get(kernel)
         if function is None:
-            capability = self._device.compute_capability
-            path = cached_cubin(self.xp.cuda.nvrtc, kernel.program, capability)
-            module = self.xp.RawModule(
-                path=str(path), enable_cooperative_groups=kernel.is_cooperative
-            )
-            function = module.get_function(kernel.name)
+            try:
+                function = self._loaded(kernel, renews=False)
+            except self._cuda_errors as error:
+                if getattr(error, "status", None) not in _BAD_CUBIN:
+                    raise
+                _logger.warning("a compiled kernel is made anew: %s", error)
+                function = self._loaded(kernel, renews=True)
             self._functions[kernel] = function
         if shared_bytes > _SHARED_BYTES_OF_ALL:
             function.max_dynamic_shared_size_bytes = self.shared_bytes_per_block
         return function
+
+    def _loaded(self, kernel: Kernel, *, renews: bool) -> Any:
+        """Return a function of a compiled program."""
+        capability, nvrtc = self._device.compute_capability, self.xp.cuda.nvrtc
+        try:
+            path = cached_cubin(nvrtc, kernel.program, capability, renews=renews)
+        except RuntimeError as error:
+            raise RuntimeError(f"kernel {kernel.name} of {self.description}: {error}") from error
+        module = self.xp.RawModule(path=str(path), enable_cooperative_groups=kernel.is_cooperative)
+        return module.get_function(kernel.name)
 
     def _checked(self, arg: Argument) -> Any:
         if arg is None:

@@ -108,7 +108,7 @@ class Device(Protocol):
         """Wait until all work of the device is done."""
 
     def to_device(self, array: np.ndarray) -> Any:
-        """Return a copy of an array of the host, queued if its memory is pinned."""
+        """Return a copy of an array of the host, of any strides, which may change afterwards."""
 
     def to_host(self, array: Any) -> np.ndarray:
         """Return a copy of an array of the device; waits for the current stream."""

@@ -70,7 +70,7 @@ def upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:
         If indices or offsets lead outside the matrix.
     """
     if isinstance(matrix, DenseMatrix):
-        return DenseRows(device.to_device(np.ascontiguousarray(matrix.values)))
+        return DenseRows(device.to_device(matrix.values))
     if not isinstance(matrix, CompressedMatrix):
         raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
     used = slice(max(0, int(matrix.indptr[-1])))
@@ -115,6 +115,7 @@ def device_matrix(device: Device, matrix: Matrix) -> DeviceMatrix:
     summed = matrix.summed()
     if summed.n_stored == matrix.n_stored:
         return copied
+    del copied  # both would take twice the memory
     _logger.info("entries stored twice are added up in a copy of the matrix")
     return DeviceMatrix(upload_rows(device, summed))
 

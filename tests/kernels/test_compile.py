@@ -3,6 +3,7 @@
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -146,3 +147,71 @@ def test_cache_that_cannot_be_written_is_replaced_for_the_process(tmp_path, monk
     compiler.cache_dir.cache_clear()
     assert place.is_dir()
     assert tmp_path not in place.parents
+
+
+class FailingCompiler(CountingCompiler):
+    class NVRTCError(RuntimeError):
+        pass
+
+    def compileProgram(self, handle, options):
+        raise self.NVRTCError("NVRTC_ERROR_COMPILATION (6)")
+
+    def getProgramLog(self, handle):
+        return "\n".join(f"error {k}" for k in range(100))
+
+
+def test_error_of_the_compiler_begins_with_the_head_of_its_log():
+    program = Program("objective", (("SNAPML_LOSS", "snapml::Hinge"),))
+    with pytest.raises(RuntimeError) as raised:
+        compiler.compile_program(FailingCompiler(), program, "90")
+    says = str(raised.value)
+    for part in ("objective.cu", "sm_90", "snapml::Hinge", "NVRTC_ERROR_COMPILATION", "error 19\n",
+                 "and 80 more lines"):  # fmt: skip
+        assert part in says
+    assert "error 20" not in says
+
+
+def test_file_that_is_no_cubin_is_replaced(cache):
+    program = Program("reduce")
+    path = compiler.cached_cubin(CountingCompiler(), program, "90")
+    path.write_bytes(b"")
+    assert compiler.cached_cubin(CountingCompiler(), program, "90", renews=True) == path
+    assert path.read_bytes() == b"machine code"
+
+
+def test_cache_that_is_full_is_left_for_one_of_the_process(cache, monkeypatch, caplog):
+    place = compiler.cache_dir()
+    write = compiler._write_whole
+
+    def full(path, content):
+        if path.parent == place:
+            raise OSError(28, "No space left on device")
+        write(path, content)
+
+    monkeypatch.setattr(compiler, "_write_whole", full)
+    path = compiler.cached_cubin(CountingCompiler(), Program("reduce"), "90")
+    assert path.read_bytes() == b"machine code"
+    assert place not in path.parents
+    assert "No space left on device" in caplog.text
+
+
+def test_write_that_fails_leaves_no_part_behind(cache, monkeypatch):
+    def fail(*_):
+        raise OSError("read-only")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="read-only"):
+        compiler._write_whole(compiler.cache_dir() / "name", b"code")
+    assert list(compiler.cache_dir().iterdir()) == []
+
+
+def test_compilers_at_work_at_once_leave_one_whole_file(cache):
+    contents = [bytes([k]) * 100_000 for k in range(8)]
+    path = compiler.cache_dir() / "name"
+    seen = set()
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(compiler._write_whole, path, content) for content in contents]:
+            done.result()
+            seen.add(path.read_bytes())
+    assert seen <= set(contents)
+    assert list(path.parent.iterdir()) == [path]

@@ -110,7 +110,7 @@ def function(monkeypatch):
     """The function that launches reach."""
     found = FakeFunction()
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(found))
-    monkeypatch.setattr(cuda_device, "cached_cubin", lambda *_: "reduce.cubin")
+    monkeypatch.setattr(cuda_device, "cached_cubin", lambda *_, renews: f"{renews}.cubin")
     return found
 
 
@@ -227,3 +227,76 @@ def test_lost_context_says_that_the_process_must_be_restarted(function, error):
 )
 def test_other_errors_speak_for_themselves(function, error):
     assert CudaDevice(0).explained(error) is None
+
+
+def test_refused_launch_names_kernel_and_shape(function, monkeypatch):
+    def refuse(*_, **__):
+        raise FakeCudaError("cudaErrorInvalidValue: invalid argument", 1)
+
+    monkeypatch.setattr(FakeFunction, "__call__", refuse)
+    with pytest.raises(RuntimeError) as raised:
+        CudaDevice(0).launch(KERNEL, (2,), (64,), (), 100)
+    for part in ("Fake card", "parts_sum of reduce.cu", "(2,) blocks of (64,)", "100 bytes",
+                 "cudaErrorInvalidValue"):  # fmt: skip
+        assert part in str(raised.value)
+
+
+def test_error_of_an_earlier_launch_is_not_blamed_on_this_one(function, monkeypatch):
+    def refuse(*_, **__):
+        raise FakeDriverError("CUDA_ERROR_LAUNCH_FAILED")
+
+    monkeypatch.setattr(FakeFunction, "__call__", refuse)
+    with pytest.raises(FakeDriverError):
+        CudaDevice(0).launch(KERNEL, (2,), (64,), ())
+
+
+def test_kernel_that_does_not_compile_is_named(function, monkeypatch):
+    def fail(*_, renews):
+        raise RuntimeError("reduce.cu did not compile for sm_90 with {}:\nno such type")
+
+    monkeypatch.setattr(cuda_device, "cached_cubin", fail)
+    says = r"kernel parts_sum of Fake card \(device 0\): reduce.cu did not .* sm_90"
+    with pytest.raises(RuntimeError, match=says):
+        CudaDevice(0).launch(KERNEL, (1,), (64,), ())
+
+
+@pytest.mark.parametrize(("status", "is_renewed"), [(200, True), (209, True), (2, False)])
+def test_cubin_that_the_driver_refuses_is_compiled_anew(function, status, is_renewed):
+    device, paths = CudaDevice(0), []
+    load = device.xp.RawModule
+
+    def once(path, **options):
+        paths.append(path)
+        if len(paths) == 1:
+            raise FakeCudaError("CUDA_ERROR_INVALID_IMAGE", status)
+        return load(path, **options)
+
+    device.xp.RawModule = once
+    if not is_renewed:
+        with pytest.raises(FakeCudaError):
+            device.launch(KERNEL, (1,), (64,), ())
+        return
+    device.launch(KERNEL, (1,), (64,), ())
+    assert paths == ["False.cubin", "True.cubin"]
+    assert len(function.launches) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["pinned", "nothing can be pinned"])
+@pytest.mark.parametrize("n_bytes", [2**26 - 8, 2**26])
+def test_large_arrays_go_through_pinned_memory(function, monkeypatch, caplog, n_bytes, fails):
+    device, sets, staged = CudaDevice(0), [], []
+    device.xp.empty = lambda shape, dtype: SimpleNamespace(set=sets.append)
+
+    def copy_staged(cupy, array, target):
+        if fails:
+            raise FakeCudaError("cudaErrorMemoryAllocation: out of memory", 2)
+        staged.append(array)
+
+    monkeypatch.setattr(cuda_device, "copy_staged", copy_staged)
+    array = np.zeros(n_bytes, np.int8)[::-1]
+    device.to_device(array)
+    is_large = n_bytes >= 2**26
+    assert (len(sets), len(staged)) == ((0, 1) if is_large and not fails else (1, 0))
+    assert not staged or staged[0] is array  # no copy of it is made first
+    assert not sets or sets[0].flags.c_contiguous
+    assert ("copies are slower" in caplog.text) == (is_large and fails)
