@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,9 @@ class CpuPrimalEngine:
         If indices or offsets lead outside the matrix, or class numbers outside the classes.
     """
 
+    device: Any = None
     xp: Any = np
+    vectors: Any = np
     block_entries = 100_000  # they stay in cache
 
     def __init__(
@@ -120,7 +123,7 @@ class CpuPrimalEngine:
             self._trial,
             gradients,
         )
-        return float(loss), gradients[0], float(stiffness)
+        return float(loss), gradients[0].copy(), float(stiffness)
 
     def accept(self) -> None:
         """Make the margins of the last pass those of the present point."""
@@ -252,6 +255,10 @@ class CpuPrimalEngine:
         """Return `array`: the rows are on the host."""
         return array
 
+    def to_vectors(self, array: np.ndarray) -> np.ndarray:
+        """Return `array`: the vectors are on the host."""
+        return array
+
     def to_host(self, array: np.ndarray) -> np.ndarray:
         """Return `array`: the rows are on the host."""
         return array
@@ -272,6 +279,39 @@ class CpuPrimalEngine:
         squares = csr_matrix(self._array, dtype=np.float64, copy=True)
         squares.data **= 2
         return squares.T.tocsr()  # runs along the columns that it adds up
+
+    def column_grams(self, columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return weighted Gram matrices of some columns and the intercept's, one an output.
+
+        Parameters
+        ----------
+        columns : ndarray of shape (n_taken,), int64
+            Column numbers.
+        weights : ndarray of shape (n_outputs, n_rows), float64
+            Not negative.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_taken + 1, n_taken + 1), float64
+            The intercept's column is the last.
+        """
+        taken, bias = self._wide_rows[:, columns], self.bias_column
+        grams = np.empty((len(weights), len(columns) + 1, len(columns) + 1))
+        for gram, own in zip(grams, weights, strict=True):
+            weighted = taken.multiply(own[:, None]).tocsr()
+            gram[:-1, :-1] = (taken.T @ weighted).toarray()
+            gram[-1, :-1] = bias * np.asarray(weighted.sum(axis=0)).ravel()
+            gram[:-1, -1] = gram[-1, :-1]
+            gram[-1, -1] = bias * bias * own.sum()
+        return grams
+
+    @functools.cached_property
+    def _wide_rows(self) -> csr_matrix:
+        return csr_matrix(self._array.astype(np.float64, copy=False))
+
+    def fast_products(self) -> AbstractContextManager[None]:
+        """Return a context that changes nothing."""
+        return nullcontext()
 
     def sample(self, n_rows: int) -> CpuPrimalEngine:
         """Return an engine on a copy of randomly chosen rows that stand for all.

@@ -82,7 +82,7 @@ def fit(
     Raises
     ------
     NotImplementedError
-        If this version has no way to solve the problem on a GPU.
+        If this version has no way to solve the problem on a GPU, or the devices differ.
     RuntimeError
         If there is no such device.
     MemoryError
@@ -98,12 +98,14 @@ def fit(
             "device each"
         )
     else:
+        _check_alike(devices)
         shards = row_shards(dataset, len(devices))
         result = solve_together(
             [
                 partial(_solve, problem, shard, device, settings, rule, start)
                 for shard, device in zip(shards, devices, strict=False)
-            ]
+            ],
+            devices[: len(shards)],
         )
         names = ", ".join(device.description for device in devices[1 : len(shards)])
         result = replace(result, description=f"{result.description}, {names}")
@@ -143,6 +145,13 @@ def _solve(
             seed=settings.seed,
         )
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _check_alike(devices: list[Device]) -> None:
+    """Refuse devices on which equal arithmetic may give other bits: their shards would part."""
+    if len({device.model for device in devices}) > 1:
+        names = ", ".join(f"{device.description}: {device.model}" for device in devices)
+        raise NotImplementedError(f"device_ids: expected devices of one model, got {names}")
 
 
 def _check_solvable(problem: Problem, settings: Settings) -> None:

@@ -16,4 +16,12 @@ def on_emulated_gpu(problem, dataset, *, device=None, **options):
     return GpuPrimalEngine(problem, dataset, device or StrictDevice(), **options)
 
 
-ENGINES = {"cpu": on_cpu, "gpu-emulated": on_emulated_gpu}
+def with_device_vectors(problem, dataset, **options):
+    """Return the same with coefficients and gradients on the device, however few."""
+    engine = on_emulated_gpu(problem, dataset, **options)
+    engine.vectors = engine.xp
+    return engine
+
+
+GPUS = {"host vectors": on_emulated_gpu, "device vectors": with_device_vectors}
+ENGINES = {"cpu": on_cpu, **GPUS}

@@ -5,6 +5,7 @@ import ctypes
 import re
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from .build import build, sanitizer_of_process
 
@@ -65,7 +66,7 @@ class EmulatedDevice:
         self.seed = seed
         self.n_workers = 1 if sanitizer_of_process() == "address" else n_workers
 
-    description = "emulated device"
+    description = model = "emulated device"
 
     def use(self):
         return contextlib.nullcontext()
@@ -104,6 +105,18 @@ class EmulatedDevice:
 
     def pinned_empty(self, shape, dtype):
         return np.empty(shape, dtype)
+
+    def copy_of(self, array):
+        return np.array(array)
+
+    def cholesky(self, matrix):
+        return np.linalg.cholesky(matrix)
+
+    def solve_lower(self, lower, right):
+        return solve_triangular(lower, right, lower=True)
+
+    def fast_products(self):
+        return contextlib.nullcontext()
 
     def free_bytes(self):
         return 2**34
