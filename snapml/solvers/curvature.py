@@ -204,12 +204,12 @@ class DenseCurvature:
         n_different = np.array([float((curvatures != curvatures[0]).any())])
         if communicator.allreduce_sum(n_different)[0] == 0.0:
             curvatures = curvatures[:1]
-        return [self._rows.gram(weights) for weights in curvatures]
+        return list(map(self._rows.gram, curvatures))
 
     def _softmax_hessians(self, engine: PrimalEngine) -> list[Any]:
         n_classes, size = engine.n_outputs, engine.n_features + 1
         if n_classes * size > MOST_JOINT_COLUMNS:
-            return [self._rows.gram(weights) for weights in own_curvatures(engine)]
+            return list(map(self._rows.gram, own_curvatures(engine)))
         weights, p = engine.row_weights(), engine.curvatures()
         joint = engine.xp.empty((n_classes, size, n_classes, size), np.float64)
         for k in range(n_classes):

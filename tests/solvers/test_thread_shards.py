@@ -50,7 +50,7 @@ def test_shards_on_devices_hold_one_model(on_gpu, is_sparse, n_devices):
 
     devices = devices_of(n_devices)
     shards = zip(row_shards(case.dataset(), 3), devices, strict=True)
-    result = solve_together([partial(solve, *both) for both in shards], devices)
+    result, *_ = solve_together([partial(solve, *both) for both in shards], devices)
     assert len(set(coefs)) == 1
     assert case.suboptimality(result) <= result.gap
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from .device import EmulatedDevice
+from .memory import count
 
 _current = threading.local()
 
@@ -31,6 +32,7 @@ class DeviceArray:
 
     def __init__(self, data, device=None):
         self.memory = np.asarray(data)
+        count(self.memory)
         self.device = device_in_use() if device is None else device
         if self.device is not None:
             self.device.n_queued += 1
