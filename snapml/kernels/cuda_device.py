@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,12 @@ class CudaDevice:
         name = self.xp.cuda.runtime.getDeviceProperties(device_id)["name"].decode()
         self.description = f"{name} (device {device_id})"
         self._functions: dict[Kernel, Any] = {}
+
+    @property
+    def model(self) -> str:
+        """Name and size: libraries choose their algorithms by both."""
+        name = self.description.removesuffix(f" (device {self.device_id})")
+        return f"{name} of {self.n_multiprocessors} multiprocessors"
 
     def use(self) -> AbstractContextManager[Any]:
         """Make this device the current one inside ``with``."""
@@ -129,6 +136,41 @@ class CudaDevice:
         with self._device:
             memory = self.xp.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize))
         return np.frombuffer(memory, dtype, count).reshape(shape)
+
+    def copy_of(self, array: Any) -> Any:
+        """Return a copy of an array of any device."""
+        with self._device:
+            copy = self.xp.empty(array.shape, array.dtype)
+            self.xp.copyto(copy, array)  # between devices too, as no operator of CuPy does
+            return copy
+
+    def cholesky(self, matrix: Any) -> Any:
+        """Return the lower Cholesky factor; see `Device.cholesky`."""
+        import cupyx
+
+        # CuPy looks at cuSOLVER's answer, for which it must wait, only if it is told to.
+        with self._device, cupyx.errstate(linalg="raise"):
+            return self.xp.linalg.cholesky(matrix)
+
+    def solve_lower(self, lower: Any, right: Any) -> Any:
+        """Return the inverse of a lower triangular matrix times another matrix."""
+        from cupyx.scipy.linalg import solve_triangular
+
+        with self._device:
+            return solve_triangular(lower, right, lower=True)
+
+    @contextmanager
+    def fast_products(self) -> Iterator[None]:
+        """Let float32 matrix products of the calling thread use TF32, inside ``with``."""
+        cublas = self.xp.cuda.cublas
+        with self._device:
+            handle = self.xp.cuda.get_cublas_handle()  # of this thread and device
+            before = cublas.getMathMode(handle)
+            cublas.setMathMode(handle, cublas.CUBLAS_TF32_TENSOR_OP_MATH)
+            try:
+                yield
+            finally:
+                cublas.setMathMode(handle, before)
 
     def free_bytes(self) -> int:
         """Return what the driver has left and CuPy's pool holds unused, up to the pool's limit."""

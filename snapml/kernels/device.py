@@ -53,6 +53,10 @@ class Device(Protocol):
     def description(self) -> str:
         """Which device this is, for `FitResult.description`."""
 
+    @property
+    def model(self) -> str:
+        """Which kind of device this is: equal kinds give equal bits."""
+
     def use(self) -> AbstractContextManager[Any]:
         """Make this device the current one of the calling thread, inside ``with``."""
 
@@ -115,6 +119,30 @@ class Device(Protocol):
 
     def pinned_empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return an array of the host whose copies to the device run beside other work."""
+
+    def copy_of(self, array: Any) -> Any:
+        """Return a copy on this device of an array of any device, queued on the current stream.
+
+        The array must be C-contiguous and complete, and must stay until the copy is done.
+        """
+
+    def cholesky(self, matrix: Any) -> Any:
+        """Return the lower Cholesky factor of a symmetric matrix of the device.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the matrix is not positive definite.
+        """
+
+    def solve_lower(self, lower: Any, right: Any) -> Any:
+        """Return the inverse of a lower triangular matrix times another matrix."""
+
+    def fast_products(self) -> AbstractContextManager[Any]:
+        """Let float32 matrix products of the calling thread use TF32, inside ``with``.
+
+        Factors are then rounded to 11 bits, and their products added up in float32.
+        """
 
     def free_bytes(self) -> int:
         """Return how much memory an allocation may still take."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-import numpy as np
+from typing import Any, Protocol
 
 __all__ = ["Communicator", "SerialCommunicator"]
 
@@ -20,8 +18,11 @@ class Communicator(Protocol):
     def size(self) -> int:
         """Number of shards."""
 
-    def allreduce_sum(self, array: np.ndarray) -> np.ndarray:
-        """Return the sum over all shards; every shard gets the same bits."""
+    def allreduce_sum(self, array: Any) -> Any:
+        """Return the sum over all shards, where the array is; every shard gets the same bits.
+
+        Shards that hold arrays of devices lay down theirs; all others lay down arrays of the host.
+        """
 
 
 class SerialCommunicator:
@@ -30,17 +31,17 @@ class SerialCommunicator:
     rank = 0
     size = 1
 
-    def allreduce_sum(self, array: np.ndarray) -> np.ndarray:
+    def allreduce_sum(self, array: Any) -> Any:
         """Return `array` itself.
 
         Parameters
         ----------
-        array : ndarray
+        array : array of the host or of a device
             This shard's addend.
 
         Returns
         -------
-        ndarray
+        array
             The same object.
         """
         return array

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from snapml.problems import Intercept, Softmax
 from snapml.solvers.communicator import Communicator
@@ -26,6 +25,7 @@ __all__ = [
     "DiagonalCurvature",
     "HotCurvature",
     "make_curvature",
+    "own_curvatures",
 ]
 
 # Up to here the Hessians of all pairs of classes are formed, beyond only those of each class.
@@ -36,9 +36,9 @@ _MOST_DENSE_COLUMNS = 4096
 
 
 class Curvature(Protocol):
-    """An approximate Hessian of the objective."""
+    """An approximate Hessian of the objective, for arrays of the engine's `vectors`."""
 
-    def solve(self, gradient: np.ndarray) -> np.ndarray:
+    def solve(self, gradient: Any) -> Any:
         """Return the approximate Hessian's inverse times `gradient`, in its shape."""
 
 
@@ -65,6 +65,27 @@ def make_curvature(
     return DenseCurvature(engine, communicator)
 
 
+def own_curvatures(engine: PrimalEngine, rows: np.ndarray | None = None) -> Any:
+    """Return the rows' curvatures along each output alone, at the engine's present point.
+
+    Parameters
+    ----------
+    engine : PrimalEngine
+        Rows and point.
+    rows : ndarray of shape (n_taken,), int64, or None, default=None
+        Rows to look at; None means all.
+
+    Returns
+    -------
+    array of shape (n_outputs, n_rows or n_taken), float64
+        c_i l''(z_i), of the softmax c_i p (1 - p); of a few rows on the host, of all as `xp`.
+    """
+    curvatures = engine.curvatures(rows)
+    if isinstance(engine.problem.loss, Softmax):
+        return engine.row_weights(rows) * curvatures * (1.0 - curvatures)
+    return curvatures
+
+
 class DenseCurvature:
     """The Hessian in centred and scaled columns, factored.
 
@@ -76,8 +97,10 @@ class DenseCurvature:
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
         self._problem = engine.problem
         self._bias_column = engine.bias_column
+        self._vectors = engine.vectors
         self._rows = ScaledRows(engine, communicator)
-        self._mean, self._scale = self._rows.mean, self._rows.scale
+        self._mean = engine.to_vectors(self._rows.mean)
+        self._scale = engine.to_vectors(self._rows.scale)
         self._ridge = self._scaled_penalty(engine)
         own = np.array([1.0, engine.rows_per_row]) * engine.n_rows
         n_rows, n_meant = communicator.allreduce_sum(own)
@@ -101,9 +124,7 @@ class DenseCurvature:
             hessians = self._separate_hessians(engine, communicator)
         self._factors: list[Factor | DeviceFactor] = []
         for hessian in hessians:
-            if communicator.size > 1:
-                hessian = communicator.allreduce_sum(engine.to_host(hessian))
-                hessian = engine.to_rows(hessian)
+            hessian = communicator.allreduce_sum(hessian)
             repeats = len(hessian) // len(self._ridge)
             diagonal = hessian.reshape(-1)[:: len(hessian) + 1]
             # Few rows see too little curvature in some directions: steps there would be too long.
@@ -111,17 +132,22 @@ class DenseCurvature:
             diagonal += engine.to_rows(np.tile(self._ridge, repeats))
             self._factors.append(make_factor(engine, hessian, self._problem.penalty.l2 > 0.0))
 
-    def solve(self, gradient: np.ndarray) -> np.ndarray:
+    @property
+    def is_hessian(self) -> bool:
+        """Whether nothing is left out: neither rows, by itself, nor what couples the classes."""
+        return not isinstance(self._problem.loss, Softmax) or len(self._factors) == 1
+
+    def solve(self, gradient: Any) -> Any:
         """Return the Hessian's inverse times a gradient.
 
         Parameters
         ----------
-        gradient : ndarray of shape (n_outputs, n_features + 1), float64
+        gradient : array of shape (n_outputs, n_features + 1), float64
             In the columns as they are.
 
         Returns
         -------
-        ndarray of shape (n_outputs, n_features + 1), float64
+        array of shape (n_outputs, n_features + 1), float64
             A step in the coefficients as they are.
         """
         scaled = gradient.copy()
@@ -134,7 +160,7 @@ class DenseCurvature:
             step = self._factors[0].solve(scaled.T).T
         else:
             parts = zip(self._factors, scaled, strict=True)
-            step = np.array([factor.solve(part) for factor, part in parts])
+            step = self._vectors.stack([factor.solve(part) for factor, part in parts])
         step[:, :-1] /= self._scale
         if self._bias_column:
             step[:, -1] -= step[:, :-1] @ self._mean / self._bias_column
@@ -151,22 +177,23 @@ class DenseCurvature:
         Returns
         -------
         ndarray of shape (n_outputs, n_features + 1), float64
-            As short as the rows allow; the intercept makes up for the columns' means.
+            As short as the rows allow; the intercept makes up for the columns' means. Both are
+            of the host.
         """
         null = self._factors[0].null_space
         if null is None or self._factors[0].size != coef.shape[1]:
             return coef
-        basis = np.linalg.qr(null[:-1] / self._scale[:, None])[0]
+        basis = np.linalg.qr(null[:-1] / self._rows.scale[:, None])[0]
         moved = coef.copy()
         excess = (coef[:, :-1] @ basis) @ basis.T
         moved[:, :-1] -= excess
         if self._bias_column:
-            moved[:, -1] += excess @ self._mean / self._bias_column
+            moved[:, -1] += excess @ self._rows.mean / self._bias_column
         return moved
 
     def _scaled_penalty(self, engine: PrimalEngine) -> np.ndarray:
         l2 = engine.problem.penalty.l2
-        ridge = np.append(l2 / self._scale**2, 0.0)
+        ridge = np.append(l2 / self._rows.scale**2, 0.0)
         if engine.problem.intercept is not Intercept.FREE:
             ridge[-1] = l2 if self._bias_column else 1.0  # no intercept: a column of zeros
         return ridge
@@ -180,11 +207,10 @@ class DenseCurvature:
         return list(map(self._rows.gram, curvatures))
 
     def _softmax_hessians(self, engine: PrimalEngine) -> list[Any]:
-        weights = engine.row_weights()
-        p = engine.curvatures()
-        n_classes, size = len(p), len(self._mean) + 1
+        n_classes, size = engine.n_outputs, engine.n_features + 1
         if n_classes * size > MOST_JOINT_COLUMNS:
-            return list(map(self._rows.gram, (weights * q * (1.0 - q) for q in p)))
+            return list(map(self._rows.gram, own_curvatures(engine)))
+        weights, p = engine.row_weights(), engine.curvatures()
         joint = engine.xp.empty((n_classes, size, n_classes, size), np.float64)
         for k in range(n_classes):
             joint[k, :, k] = self._rows.gram(weights * p[k] * (1.0 - p[k]))
@@ -201,11 +227,6 @@ class HotCurvature:
     """The Hessian's block of the heaviest columns, factored, and its diagonal elsewhere."""
 
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
-        self._problem = engine.problem
-        self._bias_column = engine.bias_column
-        # On the host whatever the device: a few thousand sparse rows, whose squares and block are
-        # quickly formed there, against kernels of their own.
-        self._rows = csr_matrix(engine.host_rows().astype(np.float64))
         self.update(engine, communicator)
 
     def update(self, engine: PrimalEngine, communicator: Communicator) -> None:
@@ -218,63 +239,46 @@ class HotCurvature:
         communicator : Communicator
             Adds up over the shards.
         """
-        l2 = self._problem.penalty.l2
-        curvatures = engine.to_host(engine.curvatures())
-        if isinstance(self._problem.loss, Softmax):
-            weights = engine.to_host(engine.row_weights())
-            curvatures = weights * curvatures * (1.0 - curvatures)
-        squares = self._rows.copy()
-        squares.data **= 2
-        diagonals = communicator.allreduce_sum(np.asarray((squares.T @ curvatures.T).T))
-        total = diagonals.sum(axis=0)
-        self._hot = np.sort(np.argpartition(-total, HOT_COLUMNS)[:HOT_COLUMNS])
-        hot = self._rows[:, self._hot]
-        self._diagonals = 2.0 * diagonals + l2  # rare columns' curvature varies most
-        floor = self._diagonals.max() * 1e-12
-        self._diagonals = np.maximum(self._diagonals, floor if floor > 0.0 else 1.0)
+        xp, l2, last = engine.vectors, engine.problem.penalty.l2, engine.n_features
+        self._vectors = xp
+        weights = own_curvatures(engine)
+        diagonals = communicator.allreduce_sum(engine.weighted_squares(weights))
+        order = xp.argpartition(-diagonals.sum(axis=0), HOT_COLUMNS)
+        hot = xp.sort(order[:HOT_COLUMNS])
+        self._places = xp.concatenate((hot, xp.full(1, last, hot.dtype)))
+        diagonals = 2.0 * diagonals + l2  # rare columns' curvature varies most
+        floor = float(diagonals.max()) * 1e-12
+        self._diagonals = xp.maximum(diagonals, floor if floor > 0.0 else 1.0)
+        ridge = np.full(len(self._places), l2)
+        if engine.problem.intercept is Intercept.FREE:
+            ridge[-1] = 0.0
+        else:
+            ridge[-1] = l2 if engine.bias_column else 1.0  # no intercept: a column of zeros
+        blocks = communicator.allreduce_sum(engine.column_grams(engine.to_rows(hot), weights))
         self._factors = []
-        for weights in curvatures:
-            block = self._block(hot, weights, communicator)
-            ridge = np.full(len(block), l2)
-            if self._problem.intercept is not Intercept.FREE:
-                ridge[-1] = l2 if self._bias_column else 1.0  # no intercept: a column of zeros
-            else:
-                ridge[-1] = 0.0
-            block[np.diag_indices_from(block)] += ridge
-            self._factors.append(Factor(block, l2 > 0.0))
+        for block in blocks:
+            diagonal = block.reshape(-1)[:: len(block) + 1]
+            diagonal += engine.to_rows(ridge)
+            self._factors.append(make_factor(engine, block, l2 > 0.0))
 
-    def solve(self, gradient: np.ndarray) -> np.ndarray:
+    def solve(self, gradient: Any) -> Any:
         """Return the approximate Hessian's inverse times a gradient.
 
         Parameters
         ----------
-        gradient : ndarray of shape (n_outputs, n_features + 1), float64
+        gradient : array of shape (n_outputs, n_features + 1), float64
             The gradient.
 
         Returns
         -------
-        ndarray of shape (n_outputs, n_features + 1), float64
+        array of shape (n_outputs, n_features + 1), float64
             A step.
         """
-        step = np.empty_like(gradient)
+        step = self._vectors.empty_like(gradient)
         step[:, :-1] = gradient[:, :-1] / self._diagonals
-        hot = np.append(self._hot, gradient.shape[1] - 1)
-        for k, factor in enumerate(self._factors):
-            step[k, hot] = factor.solve(gradient[k, hot])
+        for own, slopes, factor in zip(step, gradient, self._factors, strict=True):
+            own[self._places] = factor.solve(slopes[self._places])
         return step
-
-    def _block(
-        self, hot: csr_matrix, weights: np.ndarray, communicator: Communicator
-    ) -> np.ndarray:
-        """Return the Hessian of the hot columns and the intercept's column."""
-        weighted = hot.multiply(weights[:, None]).tocsr()
-        size = hot.shape[1] + 1
-        block = np.zeros((size, size))
-        block[:-1, :-1] = (hot.T @ weighted).toarray()
-        block[-1, :-1] = self._bias_column * np.asarray(weighted.sum(axis=0)).ravel()
-        block[:-1, -1] = block[-1, :-1]
-        block[-1, -1] = self._bias_column * self._bias_column * weights.sum()
-        return communicator.allreduce_sum(block)
 
 
 class DiagonalCurvature:
@@ -293,21 +297,19 @@ class DiagonalCurvature:
         communicator : Communicator
             Adds up over the shards.
         """
-        weights = engine.curvatures()
-        if isinstance(engine.problem.loss, Softmax):
-            weights = engine.row_weights() * weights * (1.0 - weights)
-        diagonal = np.empty((engine.n_outputs, engine.n_features + 1))
+        xp, weights = engine.vectors, own_curvatures(engine)
+        diagonal = xp.empty((engine.n_outputs, engine.n_features + 1), np.float64)
         diagonal[:, :-1] = engine.weighted_squares(weights)
-        diagonal[:, -1] = engine.to_host(engine.bias_column**2 * weights.sum(axis=1))
+        diagonal[:, -1] = engine.to_vectors(engine.bias_column**2 * weights.sum(axis=1))
         diagonal = communicator.allreduce_sum(diagonal)
         is_penalised = engine.problem.intercept is Intercept.PENALISED
         diagonal[:, : None if is_penalised else -1] += engine.problem.penalty.l2
-        self._diagonal = np.where(diagonal > 0.0, diagonal, 1.0)  # no intercept: a column of zeros
+        self._diagonal = xp.where(diagonal > 0.0, diagonal, 1.0)  # no intercept: a column of zeros
 
-    def solve(self, gradient: np.ndarray) -> np.ndarray:
+    def solve(self, gradient: Any) -> Any:
         """Return the inverse diagonal times a gradient."""
-        return np.asarray(gradient / self._diagonal)
+        return gradient / self._diagonal
 
-    def product(self, step: np.ndarray) -> np.ndarray:
+    def product(self, step: Any) -> Any:
         """Return the diagonal times a step."""
-        return np.asarray(step * self._diagonal)
+        return step * self._diagonal

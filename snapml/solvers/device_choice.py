@@ -85,7 +85,7 @@ def fit(
     Raises
     ------
     NotImplementedError
-        If this version has no way to solve the problem on a GPU.
+        If this version has no way to solve the problem on a GPU, or the devices differ.
     RuntimeError
         If there is no such device.
     MemoryError
@@ -126,12 +126,13 @@ def _fit_on(
         )
     if is_dual(problem, settings):
         return _ascend_together(problem, dataset, devices, settings, rule, start)
+    _check_alike(devices)
     shards = row_shards(dataset, len(devices))
     solves = [
         partial(_solve, problem, shard, device, settings, rule, start)
         for shard, device in zip(shards, devices, strict=False)
     ]
-    return _described(solve_together(solves), devices)
+    return _described(solve_together(solves, devices), devices)
 
 
 def _ascend_together(
@@ -215,6 +216,13 @@ def _solve_there(
             seed=settings.seed,
         )
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _check_alike(devices: list[Device]) -> None:
+    """Refuse devices on which equal arithmetic may give other bits: their shards would part."""
+    if len({device.model for device in devices}) > 1:
+        names = ", ".join(f"{device.description}: {device.model}" for device in devices)
+        raise NotImplementedError(f"device_ids: expected devices of one model, got {names}")
 
 
 def _forget_locals(error: BaseException) -> None:

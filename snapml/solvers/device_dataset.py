@@ -145,32 +145,43 @@ class DeviceDataset:
         n_stored = matrix.values.size if isinstance(matrix, DenseRows) else matrix.indices.size
         return DeviceDataset(self.device, matrix, targets, int(n_stored), self.is_single)
 
-    def dense_rows(self, rows: Any) -> Any:
+    def dense_rows(self, rows: Any, columns: Any = None) -> Any:
         """Return rows as a dense array; entries stored twice are added up.
 
         Parameters
         ----------
         rows : slice or array of int64
             Which; an array is one of the device.
+        columns : array of int64 or None, default=None
+            Which of their columns, each once, on the device; None means all.
 
         Returns
         -------
-        array of shape (n_taken, n_cols)
+        array of shape (n_taken, n_cols or len(columns))
             A view of dense rows in a slice, else a copy.
         """
         matrix, xp = self.matrix, self.device.xp
         if isinstance(matrix, DenseRows):
-            return matrix.values[rows]
+            taken = matrix.values[rows]
+            return taken if columns is None else taken[:, columns]
         if isinstance(rows, slice):
             rows = xp.arange(*rows.indices(matrix.shape[0]), dtype=np.int64)
         offsets, row_of, entries = self._entries_of(rows)
+        places, n_cols = matrix.indices[entries], matrix.n_cols
+        if columns is not None:
+            n_cols = len(columns)
+            place_of = xp.full(matrix.n_cols, -1, np.int64)
+            place_of[columns] = xp.arange(n_cols, dtype=np.int64)
+            places = place_of[places]
+            kept = xp.flatnonzero(places >= 0)
+            row_of, entries, places = row_of[kept], entries[kept], places[kept]
         if matrix.values is None:
             values = xp.zeros(len(entries), matrix.dtype) + matrix.dtype.type(matrix.constant)
         else:
             values = matrix.values[entries]
-        out = xp.zeros((len(offsets) - 1) * matrix.n_cols, matrix.dtype)
-        xp.add.at(out, row_of * matrix.n_cols + matrix.indices[entries], values)
-        return out.reshape(-1, matrix.n_cols)
+        out = xp.zeros((len(offsets) - 1) * n_cols, matrix.dtype)
+        xp.add.at(out, row_of * n_cols + places, values)
+        return out.reshape(-1, n_cols)
 
     def weighted_squares(self, weights: Any, *, is_ordered: bool) -> Any:
         """Return sum_i weights_ki x_ij^2.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -78,8 +79,8 @@ class Engine(Protocol):
 class PrimalEngine(Protocol):
     """A shard of the data on some device, as a primal method sees it.
 
-    Coefficients and gradients have shape (n_outputs, n_features + 1), float64, the last column
-    being the intercept's. Sums are over the engine's own rows.
+    Coefficients and gradients are arrays of `vectors` of shape (n_outputs, n_features + 1),
+    float64, the last column being the intercept's. Sums are over the engine's own rows.
     """
 
     problem: Problem
@@ -99,8 +100,14 @@ class PrimalEngine(Protocol):
     rows_per_row: float
     """How many rows each row of this engine stands for: above 1 in a sample."""
 
+    device: Any
+    """The `Device` where the rows are; None for the host."""
+
     xp: Any
     """The array module of what stays where the rows are: ``numpy``, or what has its functions."""
+
+    vectors: Any
+    """The array module of coefficients and gradients: ``numpy``, or `xp` where that is faster."""
 
     block_entries: int
     """Entries of a dense copy of some rows that is large enough, and no burden on memory."""
@@ -113,9 +120,7 @@ class PrimalEngine(Protocol):
     def is_sparse(self) -> bool:
         """Whether the rows are compressed."""
 
-    def fused_pass(
-        self, coef: np.ndarray, *, wants_stiffness: bool = False
-    ) -> tuple[float, np.ndarray, float]:
+    def fused_pass(self, coef: Any, *, wants_stiffness: bool = False) -> tuple[float, Any, float]:
         """Return loss, its gradient and sum_i c_i ||x_i||^2; keep the margins aside."""
 
     def accept(self) -> None:
@@ -124,7 +129,7 @@ class PrimalEngine(Protocol):
     def line_point(self, step: float) -> tuple[float, float]:
         """Return loss and slope between the present point and that of the last pass."""
 
-    def hessian_product(self, direction: np.ndarray) -> np.ndarray:
+    def hessian_product(self, direction: Any) -> Any:
         """Return the loss's Hessian at the present point times `direction`, by one read."""
 
     def curvatures(self, rows: np.ndarray | None = None) -> Any:
@@ -146,8 +151,8 @@ class PrimalEngine(Protocol):
     def row_weights(self, rows: np.ndarray | None = None) -> Any:
         """Return c_i of a few rows on the host, or of all where the rows are."""
 
-    def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Return the sums of a few rows times factors, one sum an output."""
+    def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> Any:
+        """Return the sums of a few rows times factors, one sum an output, as `vectors`."""
 
     def dense_rows(self, rows: Any) -> Any:
         """Return the rows of a slice or of an index array of `xp` as a dense array of `xp`."""
@@ -155,14 +160,23 @@ class PrimalEngine(Protocol):
     def host_rows(self) -> Any:
         """Return all rows on the host, as an ndarray or SciPy's CSR matrix."""
 
-    def to_rows(self, array: np.ndarray) -> Any:
-        """Return an array of the host where the rows are."""
+    def to_rows(self, array: Any) -> Any:
+        """Return an array of the host or of `xp` where the rows are."""
+
+    def to_vectors(self, array: Any) -> Any:
+        """Return an array of the host or of `xp` where the vectors are."""
 
     def to_host(self, array: Any) -> np.ndarray:
-        """Return an array of `xp` on the host."""
+        """Return an array of the host or of `xp` on the host."""
 
-    def weighted_squares(self, weights: Any) -> np.ndarray:
-        """Return sum_i weights_ki x_ij^2 of all rows, for weights where the rows are."""
+    def weighted_squares(self, weights: Any) -> Any:
+        """Return sum_i weights_ki x_ij^2 as `vectors`, for weights where the rows are."""
+
+    def column_grams(self, columns: Any, weights: Any) -> Any:
+        """Return sum_i weights_ki x_i x_i^T of some columns and the intercept's; all are `xp`'s."""
+
+    def fast_products(self) -> AbstractContextManager[Any]:
+        """Let float32 matrix products be coarser inside ``with``, where a device gains by it."""
 
     def sample(self, n_rows: int) -> Any:
         """Return an engine on a copy of randomly chosen rows that stand for all."""

@@ -13,10 +13,13 @@ __all__ = ["DeviceFactor", "Factor", "make_factor"]
 
 # The pivots of a matrix with unit diagonal tell how close to singular it is.
 _LEAST_PIVOT = 1e-6
+# Up to here LAPACK is done before a device's launches are queued. An estimate: no card has
+# measured it yet.
+_MOST_HOST_COLUMNS = 128
 
 
 def make_factor(engine: PrimalEngine, matrix: Any, is_penalised: bool) -> Factor | DeviceFactor:
-    """Factor a matrix of an engine's array module.
+    """Factor a matrix of an engine's array module, on the host where that takes no time.
 
     Parameters
     ----------
@@ -30,10 +33,11 @@ def make_factor(engine: PrimalEngine, matrix: Any, is_penalised: bool) -> Factor
     Returns
     -------
     Factor or DeviceFactor
-        Takes and returns vectors of the host.
+        Takes and returns arrays of the engine's `vectors`.
     """
-    if engine.xp is np:
-        return Factor(matrix, is_penalised)
+    is_small = engine.vectors is np and len(matrix) <= _MOST_HOST_COLUMNS
+    if engine.device is None or is_small:
+        return Factor(engine.to_host(matrix), is_penalised)
     return DeviceFactor(engine, matrix, is_penalised)
 
 
@@ -94,23 +98,20 @@ class DeviceFactor:
             self._pseudo_inverse(matrix) if inverse is None else inverse / scale[:, None] / scale
         )
 
-    def solve(self, vector: np.ndarray) -> np.ndarray:
+    def solve(self, vector: Any) -> Any:
         """Return the (pseudo-)inverse times a vector or columns of vectors."""
-        product = self._inverse @ self._engine.to_rows(np.ascontiguousarray(vector))
-        return self._engine.to_host(product)
+        return self._engine.to_vectors(self._inverse @ self._engine.to_rows(vector))
 
     def _inverse_of_definite(self, scaled: Any, least_pivot: float) -> Any:
         """Return the inverse of a matrix with unit diagonal, None where it is close to singular."""
-        xp = self._engine.xp
+        device = self._engine.device
         try:
-            lower = xp.linalg.cholesky(scaled)
+            lower = device.cholesky(scaled)
         except LinAlgError:
+            return None  # as on the host
+        if not float(lower.diagonal().min()) > least_pivot:
             return None
-        # Not every library says that it failed; what it leaves behind is no factor then.
-        residual = float(xp.abs(lower @ lower.T - scaled).max())
-        if not residual <= 1e-10 * self.size or not float(lower.diagonal().min()) > least_pivot:
-            return None
-        inverse = xp.linalg.inv(lower)
+        inverse = device.solve_lower(lower, device.xp.eye(self.size))
         return inverse.T @ inverse
 
     def _pseudo_inverse(self, matrix: Any) -> Any:

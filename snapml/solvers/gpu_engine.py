@@ -328,7 +328,7 @@ class GpuEngine:
         wide = self.device.xp.full(n_rows, self._dataset.weight) if weights is None else weights
         wide = wide.astype(np.float64)
         sums = ExactProducts(self.device, self._matrix).column_sums(wide)
-        both = communicator.allreduce_sum(np.append(sums, float(wide.sum())))
+        both = communicator.allreduce_sum(np.append(sums, self._dataset.total_weight))
         mean: np.ndarray = (both[:-1] / max(both[-1], _TINY)).astype(self._matrix.dtype)
         return mean
 

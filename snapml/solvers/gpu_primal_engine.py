@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,17 @@ from snapml.solvers.row_sample import sampled_rows
 
 __all__ = ["GpuPrimalEngine"]
 
+# Coefficients of so many numbers or more live on the device. NumPy adds so many up in 6 us, about
+# what CuPy takes for a launch, whatever the number. The latter is an estimate: to be measured.
+_LEAST_DEVICE_VECTOR = 32_768
+
 
 class GpuPrimalEngine:
     """A shard of rows on a device with the margins of two points (protocol `PrimalEngine`).
 
-    What crosses the border are coefficients and gradients (outputs x columns), a few scalars, and
-    the few rows that a certificate looks at. Calls belong inside ``with device.use():``.
+    What crosses the border are a few scalars, the few rows that a certificate looks at, and, where
+    `vectors` is NumPy, coefficients and gradients: few numbers. Calls belong inside
+    ``with device.use():``.
 
     Parameters
     ----------
@@ -69,7 +75,7 @@ class GpuPrimalEngine:
         wide: np.dtype | None = None,
     ) -> None:
         self.problem = problem
-        self.device = device
+        self.device: Any = device
         self.xp: Any = device.xp
         self.n_threads = n_threads
         self.seed = seed
@@ -83,6 +89,8 @@ class GpuPrimalEngine:
         self.n_rows, self.n_features = dataset.matrix.shape
         self.n_outputs, self.is_single = dataset.targets.n_outputs, dataset.is_single
         self.bias_column = problem.bias_column
+        is_long = self.n_outputs * (self.n_features + 1) >= _LEAST_DEVICE_VECTOR
+        self.vectors: Any = self.xp if is_long else np
         self._total_weight: float | None = None
         self._losses = MarginLosses(device, self._loss_name, dataset.targets, self.n_rows)
         self._margins = self.xp.zeros((self.n_outputs, self.n_rows), np.float64)
@@ -98,9 +106,7 @@ class GpuPrimalEngine:
         """Whether the rows are compressed."""
         return self._data.is_sparse
 
-    def fused_pass(
-        self, coef: np.ndarray, *, wants_stiffness: bool = False
-    ) -> tuple[float, np.ndarray, float]:
+    def fused_pass(self, coef: Any, *, wants_stiffness: bool = False) -> tuple[float, Any, float]:
         """Read the matrix once: margins, loss and gradient; the margins are kept for `accept`.
 
         Dense rows too long for a block's shared memory are read twice, and compressed ones by
@@ -108,8 +114,8 @@ class GpuPrimalEngine:
 
         Parameters
         ----------
-        coef : ndarray of shape (n_outputs, n_features + 1), float64
-            The point.
+        coef : array of shape (n_outputs, n_features + 1), float64
+            The point; one of `vectors`.
         wants_stiffness : bool, default=False
             Whether to add up ``c_i ||x_i||^2`` as well, by one more read.
 
@@ -117,8 +123,8 @@ class GpuPrimalEngine:
         -------
         loss : float
             ``sum_i c_i l(z_i, y_i)``, summed over the outputs.
-        gradient : ndarray of shape (n_outputs, n_features + 1), float64
-            Of the loss.
+        gradient : array of shape (n_outputs, n_features + 1), float64
+            Of the loss; one of `vectors`.
         stiffness : float
             ``sum_i c_i ||x_i||^2``, or 0.
         """
@@ -132,7 +138,7 @@ class GpuPrimalEngine:
             sums = fused_pass.dense_pass(self.device, matrix, *args)
         else:
             sums = self._two_reads(point)
-        found = self.to_host(sums)
+        found = self.to_vectors(sums)
         gradient = found[:-1].reshape(self.n_outputs, self.n_features + 1)
         return float(found[-1]), gradient, self._stiffness() if wants_stiffness else 0.0
 
@@ -156,23 +162,23 @@ class GpuPrimalEngine:
         value, slope = self.to_host(self._losses.line_point(self._margins, self._trial, step))
         return float(value), float(slope)
 
-    def hessian_product(self, direction: np.ndarray) -> np.ndarray:
+    def hessian_product(self, direction: Any) -> Any:
         """Return the loss's Hessian at the present point times a direction, by two reads.
 
         Parameters
         ----------
-        direction : ndarray of shape (n_outputs, n_features + 1), float64
-            In the coefficients.
+        direction : array of shape (n_outputs, n_features + 1), float64
+            In the coefficients; one of `vectors`.
 
         Returns
         -------
-        ndarray of shape (n_outputs, n_features + 1), float64
+        array of shape (n_outputs, n_features + 1), float64
             ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
         """
         matrix = self._data.matrix
         products = margins(self.device, matrix, self._on_device(direction), self.bias_column)
         self._losses.multiply_by_curvature(self._margins, products)
-        return self.to_host(self._transposed(products))
+        return self.to_vectors(self._transposed(products))
 
     def curvatures(self, rows: np.ndarray | None = None) -> Any:
         """Return c_i l''(z_i) at the present point, or the probabilities of the softmax.
@@ -224,7 +230,7 @@ class GpuPrimalEngine:
             return np.full(len(rows), self._data.targets.weight)
         return self.to_host(given[..., self.device.to_device(rows)]).astype(np.float64)
 
-    def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> Any:
         """Return the sums of a few rows times factors.
 
         Parameters
@@ -236,14 +242,20 @@ class GpuPrimalEngine:
 
         Returns
         -------
-        ndarray of shape (n_outputs, n_features), float64
-            The sums.
+        array of shape (n_outputs, n_features), float64
+            The sums; one of `vectors`.
         """
-        if self.is_sparse:  # few entries, of columns so many that they are not laid out in full
-            taken = self._data.host_rows(rows).astype(np.float64)
-            return np.asarray((taken.T @ factors.T).T)
-        taken = self._data.dense_rows(self.device.to_device(rows)).astype(np.float64)
-        return self.to_host(self.device.to_device(factors) @ taken)
+        taken: Any
+        if not self.is_sparse:
+            taken = self._data.dense_rows(self.device.to_device(rows)).astype(np.float64)
+            return self.to_vectors(self.device.to_device(factors) @ taken)
+        # Few entries, so of few of the columns: the host adds these up, in a fixed order.
+        taken = self._data.host_rows(rows).astype(np.float64)
+        columns, places = np.unique(taken.indices, return_inverse=True)
+        few = csr_matrix((taken.data, places, taken.indptr), shape=(len(rows), len(columns)))
+        sums = self.vectors.zeros((self.n_outputs, self.n_features), np.float64)
+        sums[:, self.to_vectors(columns)] = self.to_vectors((few.T @ factors.T).T)
+        return sums
 
     def dense_rows(self, rows: Any) -> Any:
         """Return the rows of a slice or of an index array of the device as a dense array."""
@@ -253,18 +265,55 @@ class GpuPrimalEngine:
         """Return a copy of all rows on the host."""
         return self._data.host_rows()
 
-    def to_rows(self, array: np.ndarray) -> Any:
-        """Return a copy of an array on the device."""
-        return self.device.to_device(array)
+    def to_rows(self, array: Any) -> Any:
+        """Return an array on the device: itself, or a copy of one of the host."""
+        return array if isinstance(array, self.xp.ndarray) else self.device.to_device(array)
+
+    def to_vectors(self, array: Any) -> Any:
+        """Return an array as one of `vectors`: itself, or a copy."""
+        return self.to_host(array) if self.vectors is np else self.to_rows(array)
 
     def to_host(self, array: Any) -> np.ndarray:
-        """Return a copy of an array on the host."""
-        return self.device.to_host(array)
+        """Return an array on the host: itself, or a copy of one of the device."""
+        return array if isinstance(array, np.ndarray) else self.device.to_host(array)
 
-    def weighted_squares(self, weights: Any) -> np.ndarray:
-        """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
+    def weighted_squares(self, weights: Any) -> Any:
+        """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64, as `vectors`."""
         sums = self._data.weighted_squares(weights, is_ordered=self._is_deterministic)
-        return self.to_host(sums)
+        return self.to_vectors(sums)
+
+    def column_grams(self, columns: Any, weights: Any) -> Any:
+        """Return weighted Gram matrices of some columns and the intercept's, one an output.
+
+        Parameters
+        ----------
+        columns : array of shape (n_taken,), int64
+            Column numbers, on the device.
+        weights : array of shape (n_outputs, n_rows), float64
+            Not negative, on the device.
+
+        Returns
+        -------
+        array of shape (n_outputs, n_taken + 1, n_taken + 1), float64
+            On the device; the intercept's column is the last.
+        """
+        xp, size = self.xp, len(columns) + 1
+        grams = xp.zeros((len(weights), size, size), np.float64)
+        step = max(1, self.block_entries // size)
+        for first in range(0, self.n_rows, step):
+            part = slice(first, first + step)
+            roots = xp.sqrt(weights[:, part])
+            rows = xp.empty((roots.shape[1], size), np.float64)
+            rows[:, :-1] = self._data.dense_rows(part, columns)
+            rows[:, -1] = self.bias_column
+            for k in range(len(weights)):
+                scaled = rows * roots[k][:, None]
+                grams[k] += scaled.T @ scaled
+        return grams
+
+    def fast_products(self) -> AbstractContextManager[Any]:
+        """Let float32 matrix products of this thread round their factors, inside ``with``."""
+        return self.device.fast_products()
 
     def sample(self, n_rows: int) -> GpuPrimalEngine:
         """Return an engine on a copy of randomly chosen rows that stand for all.
@@ -290,7 +339,7 @@ class GpuPrimalEngine:
             seed=self.seed,
             wide=self._wide,
         )
-        sampled.rows_per_row = rows_per_row
+        sampled.rows_per_row, sampled.vectors = rows_per_row, self.vectors
         return sampled
 
     def check_finite(self) -> None:
@@ -303,8 +352,9 @@ class GpuPrimalEngine:
     def _loss_name(self) -> str:
         return self.problem.loss.core_name
 
-    def _on_device(self, coef: np.ndarray) -> Any:
-        return self.device.to_device(np.ascontiguousarray(coef, dtype=self._wide))
+    def _on_device(self, coef: Any) -> Any:
+        """Return coefficients for a kernel to read."""
+        return self.xp.ascontiguousarray(self.to_rows(coef).astype(self._wide, copy=False))
 
     def _two_reads(self, point: Any) -> Any:
         """Return what `dense_pass` does, for rows of any length."""

@@ -121,7 +121,8 @@ class HotBlock:
         ndarray
             In the same order.
         """
-        assert self._factor is not None
+        if self._factor is None:
+            raise RuntimeError("expected a support with columns of the block, got none")
         return np.asarray(
             self._root * cho_solve(self._factor, self._root * vector, check_finite=False)
         )

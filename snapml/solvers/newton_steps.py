@@ -8,14 +8,13 @@ trust-region method (Lin, Weng and Keerthi 2008), with the diagonal as precondit
 from __future__ import annotations
 
 import math
-from typing import Protocol
-
-import numpy as np
+from typing import Any, Protocol
 
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.curvature import DiagonalCurvature
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.inner_products import inner
 
 __all__ = ["NewtonSteps"]
 
@@ -29,11 +28,11 @@ _GROWTH = 2.0  # of the trust region's radius over the length of the last step
 class Point(Protocol):
     """What a step needs of the descent."""
 
-    coef: np.ndarray
-    gradient: np.ndarray
+    coef: Any
+    gradient: Any
     n_passes: int
 
-    def advance(self, direction: np.ndarray) -> bool:
+    def advance(self, direction: Any) -> bool:
         """Move along a direction, and say whether the objective fell."""
 
     def forget(self) -> None:
@@ -91,23 +90,22 @@ class NewtonSteps:
             self.curvature.update(self._engine, self._communicator)
         reads_left = self._most_reads - self.n_reads(point) - 1  # the step itself takes one
         direction = self._direction(point.gradient, self.curvature, max(1, reads_left))
-        start, decrement = point.coef, -float(np.vdot(direction, point.gradient))
+        start, decrement = point.coef, -inner(self._engine, direction, point.gradient)
         has_moved = point.advance(direction)
         point.forget()  # no step here is made from those before
         if not has_moved:
             return 0.0
         moved = point.coef - start
-        length = math.sqrt(float(np.vdot(moved, self.curvature.product(moved))))
+        length = math.sqrt(inner(self._engine, moved, self.curvature.product(moved)))
         self._radius = _GROWTH * length
         return decrement
 
-    def _direction(
-        self, gradient: np.ndarray, curvature: DiagonalCurvature, most_products: int
-    ) -> np.ndarray:
+    def _direction(self, gradient: Any, curvature: DiagonalCurvature, most_products: int) -> Any:
         """Return an approximate minimum of the quadratic model inside the trust region."""
-        direction, residual = np.zeros_like(gradient), -gradient
+        engine = self._engine
+        direction, residual = engine.vectors.zeros_like(gradient), -gradient
         scaled = curvature.solve(residual)
-        search, square = scaled.copy(), float(np.vdot(residual, scaled))
+        search, square = scaled.copy(), inner(engine, residual, scaled)
         self._first_square = self._first_square or square
         left = math.sqrt(square / self._first_square) if square > 0.0 else 0.0
         enough = min(_RESIDUAL**2, left) * square
@@ -117,7 +115,7 @@ class NewtonSteps:
             if not square > enough:
                 break
             product = self._product(search)
-            bend = float(np.vdot(search, product))
+            bend = inner(engine, search, product)
             if not bend > 0.0:
                 break
             step = square / bend
@@ -130,7 +128,7 @@ class NewtonSteps:
             direction += step * search
             residual -= step * product
             scaled = curvature.solve(residual)
-            following = float(np.vdot(residual, scaled))
+            following = inner(engine, residual, scaled)
             ratio, square = following / square, following
             length_sq, mixed = ahead, ratio * (mixed + step * search_sq)
             search_sq = square + ratio * ratio * search_sq
@@ -138,7 +136,7 @@ class NewtonSteps:
             search += scaled
         return direction
 
-    def _product(self, direction: np.ndarray) -> np.ndarray:
+    def _product(self, direction: Any) -> Any:
         """Return the objective's Hessian times a direction."""
         self._n_products += 1
         product = self._communicator.allreduce_sum(self._engine.hessian_product(direction))

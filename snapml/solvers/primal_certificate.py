@@ -8,13 +8,16 @@ intercept asks for sum(beta) = 0: near the optimum little is missing, and a few 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from snapml.problems import Intercept, Softmax
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_formulas import loss_quantity, penalty_conjugate
+from snapml.solvers.curvature import own_curvatures
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.inner_products import inner, inner_products
 
 __all__ = ["constrained_lower_bound", "lower_bound"]
 
@@ -26,9 +29,9 @@ _FEW_MOVED, _MOST_MOVED = 32, 1024
 def lower_bound(
     engine: PrimalEngine,
     communicator: Communicator,
-    coef: np.ndarray,
+    coef: Any,
     loss: float,
-    gradient: np.ndarray,
+    gradient: Any,
 ) -> float:
     """Return D at the dual point that the losses' slopes at the engine's present point make.
 
@@ -38,11 +41,11 @@ def lower_bound(
         At `coef`.
     communicator : Communicator
         Adds up over the shards.
-    coef : ndarray of shape (n_outputs, n_features + 1), float64
-        The point.
+    coef : array of shape (n_outputs, n_features + 1), float64
+        The point; one of the engine's `vectors`.
     loss : float
         Of all shards, at `coef`.
-    gradient : ndarray of shape (n_outputs, n_features + 1), float64
+    gradient : array of shape (n_outputs, n_features + 1), float64
         Of the loss of all shards, at `coef`.
 
     Returns
@@ -55,18 +58,20 @@ def lower_bound(
         return -math.inf
     sizes = (_FEW_MOVED, _MOST_MOVED)
     terms, adjoint = _dual_point(engine, communicator, coef, loss, gradient, sizes)
-    bound = terms - float(np.vdot(adjoint, adjoint)) / (2.0 * penalty.l2)
+    last = gradient[:, -1]
+    columns, intercepts = inner_products(engine, (adjoint, adjoint), (last, last))
+    bound = terms - columns / (2.0 * penalty.l2)
     if kind is Intercept.PENALISED:
-        bound -= float(np.vdot(gradient[:, -1], gradient[:, -1])) / (2.0 * penalty.l2)
+        bound -= intercepts / (2.0 * penalty.l2)
     return bound if math.isfinite(bound) else -math.inf
 
 
 def constrained_lower_bound(
     engine: PrimalEngine,
     communicator: Communicator,
-    coef: np.ndarray,
+    coef: Any,
     loss: float,
-    gradient: np.ndarray,
+    gradient: Any,
 ) -> float:
     """Return D at the slopes' dual point, scaled to where it is finite under an L1 penalty.
 
@@ -85,7 +90,7 @@ def constrained_lower_bound(
     """
     penalty, kind = engine.problem.penalty, engine.problem.intercept
     terms, adjoint = _dual_point(engine, communicator, coef, loss, gradient, (_MOST_MOVED,))
-    point = (-gradient if kind is Intercept.PENALISED else adjoint).ravel()
+    point = engine.to_host(-gradient if kind is Intercept.PENALISED else adjoint).ravel()
     largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))
     scales = {1.0} if penalty.l2 or largest <= penalty.l1 else {penalty.l1 / largest}
     if penalty.l2 and 0.0 < penalty.l1 < largest:
@@ -101,21 +106,22 @@ def constrained_lower_bound(
 def _dual_point(
     engine: PrimalEngine,
     communicator: Communicator,
-    coef: np.ndarray,
+    coef: Any,
     loss: float,
-    gradient: np.ndarray,
+    gradient: Any,
     sizes: tuple[int, ...],
-) -> tuple[float, np.ndarray]:
+) -> tuple[float, Any]:
     """Return the dual's loss terms and X^T beta of the slopes, balanced for a free intercept.
 
     As many rows move as the first of `sizes` that suffices.
     """
-    terms = loss - float(np.vdot(gradient, coef))  # sum_i -c_i l*(l'(z_i)), by Fenchel's equality
+    terms = loss - inner(engine, gradient, coef)  # sum_i -c_i l*(l'(z_i)), by Fenchel's equality
     adjoint = -gradient[:, :-1]
     if engine.problem.intercept is not Intercept.FREE:
         return terms, adjoint
+    mass = engine.to_host(-gradient[:, -1])
     for n_moved in sizes:
-        change, moved = _balance(engine, communicator, -gradient[:, -1], n_moved)
+        change, moved = _balance(engine, communicator, mass, n_moved)
         if math.isfinite(change):
             break
     return terms + change, adjoint + moved
@@ -123,7 +129,7 @@ def _dual_point(
 
 def _balance(
     engine: PrimalEngine, communicator: Communicator, mass: np.ndarray, n_moved: int
-) -> tuple[float, np.ndarray]:
+) -> tuple[float, Any]:
     """Make every output's dual variables add up to zero.
 
     Returns the change of the dual's loss terms, and that of X^T beta. What is missing is shared
@@ -131,14 +137,11 @@ def _balance(
     """
     step = max(1, engine.n_rows // _MOST_LOOKED_AT)
     rows = np.arange(0, engine.n_rows, step)
-    curvatures = engine.curvatures(rows)
-    if isinstance(engine.problem.loss, Softmax):
-        room = engine.row_weights(rows) * curvatures * (1.0 - curvatures)
-    else:
-        room = curvatures  # c l'' is at most the distance to the bounds for all losses here
+    # c l'' is at most the distance to the bounds for all losses here.
+    room = own_curvatures(engine, rows)
     total = communicator.allreduce_sum(room.sum(axis=1))
     if not (total > 0.0).all():
-        return -math.inf, np.zeros((engine.n_outputs, engine.n_features))
+        return -math.inf, engine.vectors.zeros((engine.n_outputs, engine.n_features))
     best = np.argsort(-(room / total[:, None]).sum(axis=0), kind="stable")[:n_moved]
     rows, room = rows[best], room[:, best]
     if isinstance(engine.problem.loss, Softmax):
@@ -149,7 +152,7 @@ def _balance(
     sums = communicator.allreduce_sum(np.append(shift.sum(axis=1), engine.total_weight))
     rounding = np.finfo(np.float64).eps * sums[-1]
     if not (np.abs(sums[:-1] + mass) <= 1e-6 * np.abs(mass).max() + rounding).all():
-        return -math.inf, np.zeros((engine.n_outputs, engine.n_features))
+        return -math.inf, engine.vectors.zeros((engine.n_outputs, engine.n_features))
     change = float(communicator.allreduce_sum(np.array([_terms_change(engine, rows, shift)]))[0])
     return change, communicator.allreduce_sum(engine.weighted_rows(rows, shift))
 

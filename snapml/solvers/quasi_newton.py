@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from snapml.solvers.curvature import (
 )
 from snapml.solvers.descent import Descent
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.inner_products import inner, inner_products
 from snapml.solvers.newton_steps import NewtonSteps
 from snapml.solvers.primal_certificate import lower_bound
 from snapml.solvers.result import FitResult
@@ -79,7 +81,10 @@ def solve(
     """
     progress = Progress(rule, first_epoch=0)
     with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
-        coef = np.zeros((engine.n_outputs, engine.n_features + 1)) if start is None else start
+        if start is None:
+            coef = engine.vectors.zeros((engine.n_outputs, engine.n_features + 1))
+        else:
+            coef = engine.to_vectors(start)
         model: SampledCurvature | NewtonSteps
         if _suits_products(engine):
             model = NewtonSteps(engine, communicator, rule.max_iter)
@@ -90,7 +95,8 @@ def solve(
         descent = Descent(engine, communicator, coef)
         best = _descend(descent, model, progress)
         if engine.problem.penalty.l2 <= 0.0 and isinstance(model.curvature, DenseCurvature):
-            best.coef = model.curvature.without_null_space(best.coef)
+            shortest = model.curvature.without_null_space(engine.to_host(best.coef))
+            best.coef = engine.to_vectors(shortest)
         n_reads = model.n_reads(descent)
         result = _result(descent, best, progress.history)
     # An objective whose minimum may be 0 has no gap that is small beside it, once rounded.
@@ -132,7 +138,7 @@ def evaluate(
         With the certificate of the data.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        descent = Descent(engine, communicator, coef)
+        descent = Descent(engine, communicator, engine.to_vectors(coef))
         descent.begin()
         best = _Best()
         best.see(descent)
@@ -200,8 +206,8 @@ class _Best:
     def __init__(self) -> None:
         self.value = math.inf
         self.gap = math.inf
-        self.coef = np.empty(0)
-        self.gradient = np.empty(0)
+        self.coef: Any = np.empty(0)
+        self.gradient: Any = np.empty(0)
         self._bound = 0.0  # no loss and no penalty is negative
 
     def see(self, descent: Descent) -> None:
@@ -213,7 +219,7 @@ class _Best:
             descent.loss,
             descent.loss_gradient,
         )
-        if not descent.gradient.any():
+        if not bool(descent.gradient.any()):
             bound = descent.value  # the objective is convex
         self._bound = max(self._bound, bound)
         if descent.value <= self.value or not math.isfinite(self.value):
@@ -226,7 +232,7 @@ class _Best:
         Half the squared decrement is the gap to second order; four times that leaves room for a
         curvature made from a sample.
         """
-        decrement = float(np.vdot(descent.gradient, curvature.solve(descent.gradient)))
+        decrement = inner(descent.engine, descent.gradient, curvature.solve(descent.gradient))
         self.gap = min(self.gap, certified_gap(2.0 * decrement, 0.0))
 
 
@@ -246,12 +252,13 @@ def _result(descent: Descent, best: _Best, history: list[dict[str, float]]) -> F
     rounding = coef.astype(np.float64) - best.coef
     stiffness = descent.stiffness + engine.bias_column * engine.bias_column * descent.total_weight
     largest = _max_curvature(engine) * stiffness + engine.problem.penalty.l2
-    loss_of_rounding = max(0.0, float(np.vdot(best.gradient, rounding))) + 0.5 * largest * float(
-        np.vdot(rounding, rounding)
-    )
+    pairs = (best.gradient, rounding), (rounding, rounding)
+    slope, square = inner_products(engine, *pairs)
+    loss_of_rounding = max(0.0, slope) + 0.5 * largest * square
     if loss_of_rounding > _VISIBLE_ROUNDING * abs(best.value):
         exact = descent.value_at(coef) - best.value
         loss_of_rounding = exact if math.isfinite(exact) else loss_of_rounding
+    coef = engine.to_host(coef)
     intercept = engine.bias_column * coef[:, -1].astype(np.float64)
     return FitResult(
         coef=coef[0, :-1] if engine.is_single else coef[:, :-1],

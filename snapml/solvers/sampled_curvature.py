@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
 from snapml.solvers.descent import Descent
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.inner_products import inner
 
 __all__ = ["SampledCurvature", "sample_rows"]
 
@@ -106,7 +108,9 @@ class SampledCurvature:
     @property
     def is_exact(self) -> bool:
         """Whether a fresh curvature is the Hessian itself, so that it knows more than the pairs."""
-        return not self.has_other_rows and isinstance(self.curvature, DenseCurvature)
+        curvature = self.curvature
+        is_hessian = isinstance(curvature, DenseCurvature) and curvature.is_hessian
+        return is_hessian and not self.has_other_rows
 
     @property
     def description(self) -> str:
@@ -152,7 +156,7 @@ class SampledCurvature:
                 if self.is_exact:
                     descent.forget()
             direction = descent.direction(self.current)
-            decrement = -float(np.vdot(direction, descent.gradient))
+            decrement = -inner(self._all_rows, direction, descent.gradient)
             if descent.advance(direction):
                 self._note(decrement, before)
                 return decrement
@@ -178,12 +182,12 @@ class SampledCurvature:
         seen.clear()
         return True
 
-    def update(self, coef: np.ndarray | None = None) -> None:
+    def update(self, coef: Any = None) -> None:
         """Make the curvature at a point.
 
         Parameters
         ----------
-        coef : ndarray of shape (n_outputs, n_features + 1), float64, or None
+        coef : array of shape (n_outputs, n_features + 1), float64, or None
             None is the point the engine is at.
         """
         if coef is not None and self.has_other_rows:
@@ -196,7 +200,7 @@ class SampledCurvature:
             self.curvature.update(self.engine, self._communicator)
         self._has_slowed = False
 
-    def minimise(self, coef: np.ndarray) -> np.ndarray:
+    def minimise(self, coef: Any) -> Any:
         """Minimise over the sample, as far as a sample is worth it."""
         descent = Descent(self.engine, self._communicator, coef)
         descent.begin()
@@ -211,7 +215,7 @@ class SampledCurvature:
                 if is_cheap:
                     descent.forget()
             direction = descent.direction(self.current)
-            before, decrement = decrement, -float(np.vdot(direction, descent.gradient))
+            before, decrement = decrement, -inner(self.engine, direction, descent.gradient)
             if not descent.advance(direction) or decrement <= worth * abs(descent.value):
                 break
             if not decrement < before:

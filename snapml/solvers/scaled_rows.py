@@ -81,7 +81,10 @@ class ScaledRows:
             columns[:, :-1] /= self._scale
             columns[:, -1] = self._engine.bias_column
             columns *= root
-            gram += columns.T @ columns
+            # Both factors are rounded alike: the product remains semidefinite, and the steps that
+            # are made from it are corrected by the gradients.
+            with self._engine.fast_products():
+                gram += columns.T @ columns
         return gram
 
     def _sparse_gram(self, rows: csr_matrix, weights: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from snapml import _native
 from snapml.data import ChunkedMatrix, Dataset, Matrix
 from snapml.problems import Problem
 from snapml.solvers.cpu_margins import CpuMargins
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.cpu_primal_engine import CpuPrimalEngine, column_grams
 from snapml.solvers.cpu_rows import as_array, native_rows
 from snapml.solvers.row_sample import sampled_rows
 from snapml.solvers.threads import resolve_n_threads
@@ -46,7 +47,9 @@ class StreamingEngine:
         If a chunk cannot be read.
     """
 
+    device: Any = None
     xp: Any = np
+    vectors: Any = np
     rows_per_row = 1.0
     block_entries = 10_000_000  # of what is taken at once, with reads of whole chunks
 
@@ -204,6 +207,10 @@ class StreamingEngine:
         """Return `array`: the rows are on the host."""
         return array
 
+    def to_vectors(self, array: np.ndarray) -> np.ndarray:
+        """Return `array`: the vectors are on the host."""
+        return array
+
     def to_host(self, array: np.ndarray) -> np.ndarray:
         """Return `array`: the rows are on the host."""
         return array
@@ -217,6 +224,19 @@ class StreamingEngine:
             squares = squares.multiply(squares) if self.is_sparse else squares * squares
             sums += np.asarray((squares.T @ weights[:, rows].T).T)
         return sums
+
+    def column_grams(self, columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return weighted Gram matrices of some columns and the intercept's, one an output."""
+        sums = np.zeros((len(weights), len(columns) + 1, len(columns) + 1))
+        for number, matrix in self._matrix.chunks():
+            rows = csr_matrix(as_array(_without_labels(matrix)), dtype=np.float64)
+            own = weights[:, self._matrix.rows_of(number)]
+            sums += column_grams(rows, columns, own, self.bias_column)
+        return sums
+
+    def fast_products(self) -> AbstractContextManager[None]:
+        """Return a context that changes nothing."""
+        return nullcontext()
 
     def sample(self, n_rows: int) -> CpuPrimalEngine:
         """Return an engine on a copy, in memory, of randomly chosen rows that stand for all.

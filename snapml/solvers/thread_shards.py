@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.kernels import Device
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult
@@ -103,7 +105,9 @@ def rows_of(dataset: Dataset, rows: slice | np.ndarray) -> Dataset:
     return replace(dataset, matrix=taken, labels=labels, row_weights=weights)
 
 
-def solve_together(solves: Sequence[Callable[[Communicator], FitResult]]) -> list[FitResult]:
+def solve_together(
+    solves: Sequence[Callable[[Communicator], FitResult]], devices: Sequence[Device] = ()
+) -> list[FitResult]:
     """Run one solver a shard, on as many threads, and return what they return.
 
     Ctrl-C reaches the caller's thread, which has the first shard. The others end at their next sum:
@@ -113,6 +117,9 @@ def solve_together(solves: Sequence[Callable[[Communicator], FitResult]]) -> lis
     ----------
     solves : sequence of callable
         Each solves the same problem on its shard; all of them return the same model.
+    devices : sequence of Device, default=()
+        Where each shard's arrays live that are not of the host, if there are any: one device a
+        shard, or the same one for several. Equal bits on all take devices of one model.
 
     Returns
     -------
@@ -130,7 +137,8 @@ def solve_together(solves: Sequence[Callable[[Communicator], FitResult]]) -> lis
 
     def run(rank: int) -> None:
         try:
-            results[rank] = solves[rank](_ThreadCommunicator(rank, meeting))
+            device = devices[rank] if devices else None
+            results[rank] = solves[rank](_ThreadCommunicator(rank, meeting, device))
         except BaseException as error:
             errors.append(error)
             meeting.leave()
@@ -145,6 +153,7 @@ def solve_together(solves: Sequence[Callable[[Communicator], FitResult]]) -> lis
         errors.append(error)
         meeting.leave()
         _join(others)
+    meeting.forget()  # `run` knows it, and whoever keeps an error keeps `run`
     if not errors:
         return [results[rank] for rank in range(len(solves))]
     try:
@@ -164,36 +173,35 @@ class _Lost(RuntimeError):
 
 
 class _Meeting:
-    """Where the shards lay down their addends.
+    """Where the shards lay down what each of them has.
 
-    A sum that all have come to is handed out even where one of them fails right after: its cause
-    then shows in every shard that has one, and not as a broken wait.
+    What all have come to is handed out even where one of them fails right after: its cause then
+    shows in every shard that has one, and not as a broken wait.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._change = threading.Condition()
-        self._addends = [np.empty(0)] * size
-        self._n_arrived = self._n_sums = 0
+        self._laid_down: list[Any] = [None] * size
+        self._n_arrived = self._n_meetings = 0
         self._has_lost = False
-        self._total = np.empty(0)
+        self._made: Any = None
 
-    def sum(self, rank: int, array: np.ndarray) -> np.ndarray:
-        """Return the sum in the order of ranks, when all have come."""
+    def meet(self, rank: int, own: Any, make: Callable[[list[Any]], Any]) -> Any:
+        """Return what the last to come makes of what all have laid down, in the order of ranks."""
         with self._change:
-            n_before = self._n_sums
-            self._addends[rank] = array
+            n_before = self._n_meetings
+            self._laid_down[rank] = own
             self._n_arrived += 1
             if self._n_arrived == self.size:
-                self._total = self._addends[0].copy()
-                for addend in self._addends[1:]:
-                    self._total += addend
-                self._n_arrived, self._n_sums = 0, n_before + 1
+                self._made = make(self._laid_down)
+                self._laid_down = [None] * self.size
+                self._n_arrived, self._n_meetings = 0, n_before + 1
                 self._change.notify_all()
-            self._change.wait_for(lambda: self._n_sums > n_before or self._has_lost)
-            if self._n_sums == n_before:
+            self._change.wait_for(lambda: self._n_meetings > n_before or self._has_lost)
+            if self._n_meetings == n_before:
                 raise _Lost("another shard of this fit has failed")
-            return self._total.copy()  # nobody can complete the next sum before this line
+            return self._made  # nobody can complete the next meeting before this line
 
     def leave(self) -> None:
         """Send those home who wait for this shard."""
@@ -201,18 +209,50 @@ class _Meeting:
             self._has_lost = True
             self._change.notify_all()
 
+    def forget(self) -> None:
+        """Drop what was laid down, arrays of devices among it, when all have gone home."""
+        self._laid_down, self._made = [], None
+
 
 class _ThreadCommunicator:
     """One shard's end of a meeting (protocol `Communicator`)."""
 
-    def __init__(self, rank: int, meeting: _Meeting) -> None:
+    def __init__(self, rank: int, meeting: _Meeting, device: Device | None) -> None:
         self.rank = rank
         self.size = meeting.size
         self._meeting = meeting
+        self._device = device
 
-    def allreduce_sum(self, array: np.ndarray) -> np.ndarray:
-        """Return the sum over all shards; every shard gets the same bits."""
-        return self._meeting.sum(self.rank, array)
+    def allreduce_sum(self, array: Any) -> Any:
+        """Return the sum over all shards, where the array is; every shard gets the same bits."""
+        if isinstance(array, np.ndarray):
+            return self._meeting.meet(self.rank, array, _sum).copy()
+        if self._device is None:
+            raise TypeError(f"expected an array of the host, got {type(array)}")
+        return self._sum_on(self._device, array)
+
+    def _sum_on(self, device: Device, array: Any) -> Any:
+        """Return the sum on this shard's device, which fetches the others' addends itself.
+
+        CUDA orders the work of one stream only: an addend is complete before others hear of it,
+        and stays until all of them have read it.
+        """
+        own = device.xp.ascontiguousarray(array)
+        device.synchronize()
+        addends = self._meeting.meet(self.rank, own, list)
+        total = device.copy_of(addends[0])
+        for addend in addends[1:]:
+            total += device.copy_of(addend)
+        device.synchronize()
+        self._meeting.meet(self.rank, None, list)
+        return total
+
+
+def _sum(addends: list[np.ndarray]) -> np.ndarray:
+    total = addends[0].copy()
+    for addend in addends[1:]:
+        total += addend
+    return total
 
 
 def _consequence(error: BaseException) -> int:

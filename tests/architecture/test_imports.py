@@ -29,6 +29,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/cpu_column_model.py",
     "solvers/cpu_gram_model.py",
     "solvers/cpu_quadratic.py",
+    "solvers/streaming_engine.py",
     "solvers/threads.py",
 }
 

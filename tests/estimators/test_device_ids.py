@@ -166,6 +166,25 @@ def test_more_devices_than_rows_leave_some_idle(devices):
     np.testing.assert_allclose(model.coef_, LogisticRegression().fit(X, y).coef_, rtol=1e-4)
 
 
+def test_one_device_may_hold_several_shards(monkeypatch):
+    device = StrictDevice()
+    monkeypatch.setattr(device_choice, "make_device", lambda _: device)
+    X, y = example()
+    twice = LogisticRegression(device_ids=[0, 0], tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(twice.coef_, LogisticRegression(tol=1e-8).fit(X, y).coef_, rtol=1e-3)
+
+
+def test_devices_of_two_models_are_refused(monkeypatch):
+    def make(device_id):
+        device = StrictDevice()
+        device.model = f"model {device_id}"
+        return device
+
+    monkeypatch.setattr(device_choice, "make_device", make)
+    with pytest.raises(NotImplementedError, match=r"of one model, got .*model 0, .*model 1"):
+        LogisticRegression(device_ids=[0, 1]).fit(*example())
+
+
 def test_error_of_one_device_ends_all_of_them(monkeypatch):
     made = []
 

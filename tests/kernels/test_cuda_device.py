@@ -166,6 +166,45 @@ def test_device_that_is_not_there_is_an_error_that_says_what_is(monkeypatch, cup
     assert "device_ids=None" in str(raised.value)
 
 
+@pytest.fixture
+def math_modes(function):
+    """The modes that cuBLAS was given, the first being that of before."""
+    modes = ["default"]
+    sys.modules["cupy"].cuda.get_cublas_handle = lambda: "handle"
+    sys.modules["cupy"].cuda.cublas = SimpleNamespace(
+        CUBLAS_TF32_TENSOR_OP_MATH="TF32",
+        getMathMode=lambda handle: modes[-1],
+        setMathMode=lambda handle, mode: modes.append(mode),
+    )
+    return modes
+
+
+def test_mode_of_products_is_as_before_even_after_an_error(math_modes):
+    with CudaDevice(0).fast_products():
+        assert math_modes == ["default", "TF32"]
+    assert math_modes[-1] == "default"
+    with pytest.raises(ZeroDivisionError), CudaDevice(0).fast_products():
+        raise ZeroDivisionError
+    assert math_modes == ["default", "TF32", "default", "TF32", "default"]
+
+
+def test_factorisation_that_fails_is_told_to_raise(function, monkeypatch):
+    asked = []
+
+    @contextlib.contextmanager
+    def errstate(**state):
+        asked.append(state)
+        yield
+
+    monkeypatch.setitem(sys.modules, "cupyx", SimpleNamespace(errstate=errstate))
+    sys.modules["cupy"].linalg = SimpleNamespace(cholesky=lambda matrix: (asked[-1], matrix))
+    assert CudaDevice(0).cholesky("matrix") == ({"linalg": "raise"}, "matrix")
+
+
+def test_model_tells_devices_apart_that_may_compute_other_bits(function):
+    assert CudaDevice(0).model == "Fake card of 132 multiprocessors"
+
+
 def test_description_is_known_without_asking_a_device_that_may_have_failed(function):
     device = CudaDevice(0)
     device.xp.cuda.runtime.getDeviceProperties = None

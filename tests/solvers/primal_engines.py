@@ -37,4 +37,12 @@ def on_store(problem, dataset, **options):
     return engine
 
 
-ENGINES = {"cpu": on_cpu, "gpu-emulated": on_emulated_gpu, "streamed": on_store}
+def with_device_vectors(problem, dataset, **options):
+    """Return the same with coefficients and gradients on the device, however few."""
+    engine = on_emulated_gpu(problem, dataset, **options)
+    engine.vectors = engine.xp
+    return engine
+
+
+GPUS = {"host vectors": on_emulated_gpu, "device vectors": with_device_vectors}
+ENGINES = {"cpu": on_cpu, **GPUS, "streamed": on_store}

@@ -1,38 +1,43 @@
 """The quasi-Newton solver on an emulated GPU finds what it finds on the CPU."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from kernels.emulator.strict_arrays import StrictDevice
 
-from snapml.data import Dataset, DenseMatrix
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax, Squared, SquaredHinge
 from snapml.solvers import curvature, quasi_newton, sampled_curvature
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.curvature import DenseCurvature, HotCurvature
-from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.thread_shards import row_shards, solve_together
 
 from .cases import Case
-from .primal_engines import on_cpu, on_emulated_gpu
+from .primal_engines import GPUS, on_cpu, with_device_vectors
 
 SERIAL = SerialCommunicator()
 
 
-def both(problem, dataset, rule, **options):
+@pytest.fixture(params=GPUS.values(), ids=GPUS)
+def on_gpu(request):
+    return request.param
+
+
+@pytest.fixture
+def both(on_gpu):
     """Return the results of the CPU and of the emulated device."""
-    return [
-        quasi_newton.solve(make(problem, dataset), SERIAL, rule, **options)
-        for make in (on_cpu, on_emulated_gpu)
-    ]
+
+    def solve(problem, dataset, rule):
+        return [
+            quasi_newton.solve(make(problem, dataset), SERIAL, rule) for make in (on_cpu, on_gpu)
+        ]
+
+    return solve
 
 
 @pytest.mark.parametrize("intercept", Intercept, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), SquaredHinge()], ids=str)
-def test_objective_is_the_cpus_and_the_certificate_holds(loss, intercept, is_sparse, dtype):
+def test_objective_is_the_cpus_and_the_certificate_holds(both, loss, intercept, is_sparse, dtype):
     case = Case(loss, intercept, dtype.name, is_sparse=is_sparse, n_rows=200, n_features=8)
     tol = 1e-9 if dtype == np.float64 else 1e-6
     cpu, gpu = both(case.problem, case.dataset(), StoppingRule(tol, 100))
@@ -46,7 +51,7 @@ def test_objective_is_the_cpus_and_the_certificate_holds(loss, intercept, is_spa
 
 @pytest.mark.parametrize("kind", [Intercept.NONE, Intercept.FREE], ids=lambda kind: kind.value)
 @pytest.mark.parametrize("most_joint", [1200, 0], ids=["all classes at once", "class by class"])
-def test_softmax_is_the_cpus(kind, most_joint, monkeypatch):
+def test_softmax_is_the_cpus(both, kind, most_joint, monkeypatch):
     monkeypatch.setattr(curvature, "MOST_JOINT_COLUMNS", most_joint)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
@@ -58,7 +63,7 @@ def test_softmax_is_the_cpus(kind, most_joint, monkeypatch):
     assert gpu.gap <= 1e-8 * gpu.objective
 
 
-def test_outputs_share_the_reads():
+def test_outputs_share_the_reads(both):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(250, 5))
     labels = np.sign(X[:, :3] + 0.5 * rng.normal(size=(250, 3))).T.copy()
@@ -70,7 +75,7 @@ def test_outputs_share_the_reads():
 
 
 @pytest.mark.parametrize("n_features", [6, 300])
-def test_curvature_of_a_sample_leads_to_the_same_answer(n_features, monkeypatch):
+def test_curvature_of_a_sample_leads_to_the_same_answer(both, n_features, monkeypatch):
     monkeypatch.setattr(
         sampled_curvature, "sample_rows", lambda engine, total: min(total, 2 * engine.n_features)
     )
@@ -81,7 +86,7 @@ def test_curvature_of_a_sample_leads_to_the_same_answer(n_features, monkeypatch)
     assert gpu.objective == pytest.approx(cpu.objective, rel=1e-5)
 
 
-def test_wide_sparse_rows_take_steps_from_products_with_the_hessian(dtype):
+def test_wide_sparse_rows_take_steps_from_products_with_the_hessian(both, dtype):
     case = Case(Logistic(), Intercept.FREE, dtype.name, is_sparse=True, n_rows=150, n_features=600)
     tol = 1e-8 if dtype == np.float64 else 1e-6
     cpu, gpu = both(case.problem, case.dataset(), StoppingRule(tol, 100))
@@ -90,21 +95,31 @@ def test_wide_sparse_rows_take_steps_from_products_with_the_hessian(dtype):
     assert "conjugate gradients" in gpu.description
 
 
-def test_block_and_diagonal_of_wide_sparse_rows_are_the_cpus():
+def test_wide_sparse_rows_of_a_loss_with_jumps_take_steps_from_a_block(both):
+    case = Case(SquaredHinge(), Intercept.FREE, is_sparse=True, n_rows=150, n_features=600)
+    cpu, gpu = both(case.problem, case.dataset(), StoppingRule(1e-8, 12))
+    assert gpu.n_iter == cpu.n_iter
+    assert gpu.objective == pytest.approx(cpu.objective, rel=1e-6)
+    assert gpu.gap == pytest.approx(cpu.gap, rel=1e-6)
+    assert "curvature from" in gpu.description
+
+
+def test_block_and_diagonal_of_wide_sparse_rows_are_the_cpus(on_gpu):
     """They serve losses whose curvature jumps, and fits without a penalty."""
     case = Case(SquaredHinge(), Intercept.FREE, is_sparse=True, n_rows=150, n_features=600)
     gradient = np.random.default_rng(0).normal(size=(1, 601))
     steps = []
-    for make in (on_cpu, on_emulated_gpu):
+    for make in (on_cpu, on_gpu):
         engine = make(case.problem, case.dataset())
         engine.fused_pass(np.zeros((1, 601)))
         engine.accept()
-        steps.append(HotCurvature(engine, SERIAL).solve(gradient))
+        step = HotCurvature(engine, SERIAL).solve(engine.to_vectors(gradient))
+        steps.append(engine.to_host(step))
     np.testing.assert_allclose(steps[1], steps[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("is_singular", [False, True], ids=["definite", "singular"])
-def test_fit_without_a_penalty_is_the_shortest(is_singular):
+def test_fit_without_a_penalty_is_the_shortest(both, is_singular):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 5))
     y = np.sign(X @ rng.normal(size=5) + 2 * rng.normal(size=200))
@@ -117,7 +132,7 @@ def test_fit_without_a_penalty_is_the_shortest(is_singular):
 
 
 @pytest.mark.parametrize("is_penalised", [False, True])
-def test_step_of_the_curvature_is_the_cpus_where_columns_repeat(is_penalised):
+def test_step_of_the_curvature_is_the_cpus_where_columns_repeat(on_gpu, is_penalised):
     """An indefinite matrix makes the device's factor fail in silence: eigenvalues take over."""
     case = Case(Squared(), Intercept.FREE, n_rows=80, n_features=4)
     X = case.objective.X
@@ -125,75 +140,60 @@ def test_step_of_the_curvature_is_the_cpus_where_columns_repeat(is_penalised):
     problem = Problem(Squared(), Intercept.FREE, penalty=Penalty(0.0, float(is_penalised)))
     gradient = np.random.default_rng(0).normal(size=(1, 5))[:, [0, 1, 2, 3] * 3 + [4]]
     steps = []
-    for make in (on_cpu, on_emulated_gpu):
+    for make in (on_cpu, on_gpu):
         engine = make(problem, dataset)
         engine.fused_pass(np.zeros((1, 13)))
         engine.accept()
-        steps.append(DenseCurvature(engine, SERIAL).solve(gradient))
+        step = DenseCurvature(engine, SERIAL).solve(engine.to_vectors(gradient))
+        steps.append(engine.to_host(step))
     np.testing.assert_allclose(steps[1], steps[0], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_shards_of_rows_are_the_rows(is_sparse):
-    dataset = Case(Logistic(), is_sparse=is_sparse, n_rows=10).dataset()
-    shards = row_shards(dataset, 3)
-    assert [shard.matrix.shape[0] for shard in shards] == [3, 3, 4]
-    whole = [on_cpu(Problem(Logistic()), part).host_rows() for part in (dataset, *shards)]
-    dense = [rows.toarray() if is_sparse else rows for rows in whole]
-    np.testing.assert_array_equal(np.vstack(dense[1:]), dense[0])
-    np.testing.assert_array_equal(np.hstack([s.labels for s in shards]), dataset.labels)
-    np.testing.assert_array_equal(np.hstack([s.row_weights for s in shards]), dataset.row_weights)
-
-
-def test_shards_on_two_devices_hold_one_model():
-    case = Case(Logistic(), Intercept.FREE, n_rows=120)
-    coefs = []
-
-    def solve(shard, communicator):
-        engine = on_emulated_gpu(case.problem, shard, device=StrictDevice())
-        result = quasi_newton.solve(engine, communicator, StoppingRule(1e-8, 100))
-        coefs.append(result.coef.tobytes())
-        return result
-
-    shards = row_shards(case.dataset(), 2)
-    result, _ = solve_together([partial(solve, shard) for shard in shards])
-    assert coefs[0] == coefs[1]
-    assert case.suboptimality(result) <= result.gap
-
-
-def test_sum_that_all_came_to_reaches_those_who_wake_after_an_error():
-    """A hundred times: the slow shards must see the sum, and fail for their own reason."""
-
-    def solve(rank, communicator):
-        for _ in range(3):
-            total = communicator.allreduce_sum(np.array([1.0]))
-        assert total[0] == 4.0
-        raise (NonFiniteError if rank == 3 else ValueError)(f"shard {rank}")
-
-    for _ in range(100):
-        with pytest.raises(NonFiniteError, match="shard 3"):
-            solve_together([partial(solve, rank) for rank in range(4)])
-
-
-@pytest.mark.parametrize("failing", [0, 2])
-def test_shards_do_not_wait_for_one_that_failed(failing):
-    def solve(rank, communicator):
-        if rank == failing:
-            raise MemoryError("no room")
-        communicator.allreduce_sum(np.zeros(2))
-
-    with pytest.raises(MemoryError, match="no room"):
-        solve_together([partial(solve, rank) for rank in range(4)])
-
-
-def test_equal_fits_give_equal_bits_whatever_order_the_threads_run_in():
+def test_equal_fits_give_equal_bits_whatever_order_the_threads_run_in(on_gpu):
     case = Case(Logistic(), Intercept.FREE, is_sparse=True, n_rows=150)
     results = [
         quasi_newton.solve(
-            on_emulated_gpu(case.problem, case.dataset(), device=StrictDevice(seed=seed)),
+            on_gpu(case.problem, case.dataset(), device=StrictDevice(seed=seed)),
             SERIAL,
             StoppingRule(1e-8, 100),
         )
         for seed in (0, 1, 2)
     ]
     assert len({result.coef.tobytes() for result in results}) == 1
+
+
+class CountingDevice(StrictDevice):
+    """Adds up what crosses the border."""
+
+    n_bytes = 0
+
+    def to_device(self, array):
+        self.n_bytes += array.nbytes
+        return super().to_device(array)
+
+    def to_host(self, array):
+        self.n_bytes += array.nbytes
+        return super().to_host(array)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=str)
+def test_what_crosses_the_border_does_not_grow_with_the_columns(loss):
+    """By products with the Hessian, and by a block and a diagonal; entries a row stay the same."""
+    rng = np.random.default_rng(0)
+    per_pass = []
+    for n_features in (700, 7000):
+        indices = np.sort(rng.integers(0, n_features, (300, 10)), axis=1)
+        matrix = CompressedMatrix(
+            np.arange(0, 3001, 10, np.int32), indices.ravel().astype(np.int32), n_features,
+            rng.normal(size=3000),
+        )  # fmt: skip
+        y = np.sign(rng.normal(size=300))
+        device = CountingDevice()
+        dataset = Dataset(matrix, y, None, 1.0)
+        problem = Problem(loss, Intercept.FREE)
+        engine = with_device_vectors(problem, dataset, device=device)
+        before = device.n_bytes
+        result = quasi_newton.solve(engine, SERIAL, StoppingRule(1e-8, 12))
+        coefficients = result.coef.nbytes + 8  # read once, at the end
+        per_pass.append((device.n_bytes - before - coefficients) / (result.n_iter + 1))
+    assert 0 < per_pass[1] < 1.5 * per_pass[0]

@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix, issparse
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared, SquaredHinge
+from snapml.solvers.curvature import own_curvatures
 from snapml.solvers.range_checks import NonFiniteError
 
 from .primal_engines import ENGINES, on_cpu, on_emulated_gpu, on_store
@@ -49,6 +50,18 @@ class Case:
         self.A = np.column_stack([self.X, np.full(len(X), 0.5)])
         self.coef = rng.normal(size=(n_outputs, shape[1] + 1))
         self.direction = rng.normal(size=self.coef.shape)
+
+    def fused_pass(self, coef, **options):
+        """Return what the engine's pass does, on the host."""
+        engine = self.engine
+        value, gradient, stiffness = engine.fused_pass(engine.to_vectors(coef), **options)
+        assert isinstance(gradient, engine.vectors.ndarray)
+        return value, engine.to_host(gradient), stiffness
+
+    def hessian_product(self, direction):
+        """Return the engine's product, on the host."""
+        engine = self.engine
+        return engine.to_host(engine.hessian_product(engine.to_vectors(direction)))
 
     def at(self, coef):
         """Return margins, loss and slopes by NumPy."""
@@ -98,19 +111,19 @@ def layout(request):
 @pytest.mark.parametrize(("loss", "n_outputs"), KINDS, ids=str)
 def test_pass_gives_loss_gradient_and_stiffness(make, layout, loss, n_outputs, dtype):
     case = Case(make, loss, n_outputs, layout, dtype)
-    value, gradient, stiffness = case.engine.fused_pass(case.coef, wants_stiffness=True)
+    value, gradient, stiffness = case.fused_pass(case.coef, wants_stiffness=True)
     _, exact, slopes = case.at(case.coef)
     np.testing.assert_allclose(value, exact, **EXACT)
     np.testing.assert_allclose(gradient, slopes @ case.A, **EXACT)
     np.testing.assert_allclose(stiffness, np.sum(case.c @ (case.X**2).sum(axis=1)), **EXACT)
-    assert case.engine.fused_pass(case.coef)[2] == 0.0
+    assert case.fused_pass(case.coef)[2] == 0.0
 
 
 @pytest.mark.parametrize("weights", ["none", "each row", "each row and output"])
 @pytest.mark.parametrize(("loss", "n_outputs"), KINDS[:3], ids=str)
 def test_weights_of_every_kind_count(make, loss, n_outputs, weights):
     case = Case(make, loss, n_outputs, weights=weights)
-    value, gradient, stiffness = case.engine.fused_pass(case.coef, wants_stiffness=True)
+    value, gradient, stiffness = case.fused_pass(case.coef, wants_stiffness=True)
     case.engine.accept()
     z, exact, slopes = case.at(case.coef)
     np.testing.assert_allclose(value, exact, **EXACT)
@@ -129,9 +142,9 @@ def test_weights_of_every_kind_count(make, loss, n_outputs, weights):
 def test_present_point_answers_without_the_trial(make, layout, loss, n_outputs, dtype):
     case = Case(make, loss, n_outputs, layout, dtype)
     engine = case.engine
-    engine.fused_pass(case.coef)
+    case.fused_pass(case.coef)
     engine.accept()
-    engine.fused_pass(case.coef + case.direction)
+    case.fused_pass(case.coef + case.direction)
     z = case.coef @ case.A.T
     change = case.direction @ case.A.T
     for step in (0.0, 0.25, 1.0):
@@ -151,11 +164,25 @@ def test_present_point_answers_without_the_trial(make, layout, loss, n_outputs, 
 @pytest.mark.parametrize(("loss", "n_outputs"), KINDS, ids=str)
 def test_hessian_product_is_that_of_the_rows(make, layout, loss, n_outputs, dtype):
     case = Case(make, loss, n_outputs, layout, dtype)
-    case.engine.fused_pass(case.coef)
+    case.fused_pass(case.coef)
     case.engine.accept()
     z = case.coef @ case.A.T
     exact = case.curvature_products(z, case.direction @ case.A.T) @ case.A
-    np.testing.assert_allclose(case.engine.hessian_product(case.direction), exact, **EXACT)
+    np.testing.assert_allclose(case.hessian_product(case.direction), exact, **EXACT)
+
+
+@pytest.mark.parametrize(("loss", "n_outputs"), KINDS, ids=str)
+def test_own_curvatures_are_the_diagonal_of_the_rows_hessians(make, loss, n_outputs):
+    case = Case(make, loss, n_outputs)
+    case.fused_pass(case.coef)
+    case.engine.accept()
+    z = case.coef @ case.A.T
+    exact = [
+        case.curvature_products(z, unit[:, None])[k] for k, unit in enumerate(np.eye(n_outputs))
+    ]
+    found = case.engine.to_host(own_curvatures(case.engine))
+    np.testing.assert_allclose(found, exact, **EXACT)
+    np.testing.assert_array_equal(own_curvatures(case.engine, SPOTS), found[:, SPOTS])
 
 
 @pytest.mark.parametrize("is_ordered", [True, False])
@@ -165,14 +192,27 @@ def test_squares_of_the_columns_are_weighted(make, layout, dtype, is_ordered):
     weights = np.random.default_rng(0).random((2, 60))
     found = case.engine.weighted_squares(case.engine.to_rows(weights))
     tolerance = dict(rtol=1e3 * rounding(dtype), atol=1e3 * rounding(dtype))
-    np.testing.assert_allclose(found, weights @ case.X**2, **tolerance)
+    np.testing.assert_allclose(case.engine.to_host(found), weights @ case.X**2, **tolerance)
+
+
+def test_gram_matrices_of_some_columns_are_weighted(make, layout, dtype):
+    case = Case(make, Squared(), 2, layout, dtype)
+    engine, columns = case.engine, np.array([1, 4, 8])
+    engine.block_entries = 80  # several blocks of rows
+    weights = np.random.default_rng(0).random((2, 60)) * (np.arange(60) % 3 > 0)
+    found = engine.column_grams(engine.to_rows(columns), engine.to_rows(weights))
+    A = case.A[:, [*columns, -1]]
+    tolerance = dict(rtol=1e3 * rounding(dtype), atol=1e3 * rounding(dtype))
+    for gram, own in zip(engine.to_host(found), weights, strict=True):
+        np.testing.assert_allclose(gram, A.T @ (own[:, None] * A), **tolerance)
 
 
 def test_few_rows_come_as_they_are(make, layout, dtype):
     case = Case(make, Squared(), 2, layout, dtype)
     engine = case.engine
     factors = np.arange(8.0).reshape(2, 4)
-    np.testing.assert_allclose(engine.weighted_rows(SPOTS, factors), factors @ case.X[SPOTS])
+    sums = engine.to_host(engine.weighted_rows(SPOTS, factors))
+    np.testing.assert_allclose(sums, factors @ case.X[SPOTS])
     np.testing.assert_array_equal(engine.to_host(engine.dense_rows(slice(3, 99))), case.X[3:])
     taken = engine.dense_rows(engine.to_rows(SPOTS))
     np.testing.assert_array_equal(engine.to_host(taken), case.X[SPOTS])
@@ -191,9 +231,11 @@ def test_sample_is_the_cpus_and_stands_for_all_rows(layout, weights):
         assert sample.n_rows == 104
         assert sample.n_stored == samples[0].n_stored
         assert 0.8 < sample.total_weight / case.engine.total_weight < 1.25
-    first, *others = (sample.fused_pass(cases[0].coef[:, -7:]) for sample in samples)
+    first, *others = (
+        sample.to_host(sample.fused_pass(sample.to_vectors(cases[0].coef))[1]) for sample in samples
+    )
     for other in others:
-        np.testing.assert_allclose(other[1], first[1], **EXACT)
+        np.testing.assert_allclose(other, first, **EXACT)
 
 
 def test_numbers_that_are_not_finite_are_found(make, layout):
@@ -213,7 +255,7 @@ def test_rows_too_long_for_a_block_are_read_twice(dtype):
     small = StrictDevice(shared_bytes_per_block=4096)
     for loss, n_outputs in KINDS:
         case = Case(on_emulated_gpu, loss, n_outputs, dtype=dtype, shape=(60, 300), device=small)
-        value, gradient, _ = case.engine.fused_pass(case.coef)
+        value, gradient, _ = case.fused_pass(case.coef)
         case.engine.accept()
         z, exact, slopes = case.at(case.coef)
         np.testing.assert_allclose(value, exact, **EXACT)
@@ -230,14 +272,14 @@ def test_atomics_agree_with_the_ordered_sums(loss, n_outputs):
         for flag in (True, False)
     )
     for case in (ordered, free):
-        case.engine.fused_pass(case.coef)
+        case.fused_pass(case.coef)
         case.engine.accept()
-    first, second = (case.engine.fused_pass(case.coef)[1] for case in (ordered, free))
+    first, second = (case.fused_pass(case.coef)[1] for case in (ordered, free))
     np.testing.assert_allclose(first, second, **EXACT)
-    first, second = (case.engine.hessian_product(case.direction) for case in (ordered, free))
+    first, second = (case.hessian_product(case.direction) for case in (ordered, free))
     np.testing.assert_allclose(first, second, **EXACT)
     np.testing.assert_array_equal(
-        ordered.engine.fused_pass(ordered.coef)[1], ordered.engine.fused_pass(ordered.coef)[1]
+        ordered.fused_pass(ordered.coef)[1], ordered.fused_pass(ordered.coef)[1]
     )
 
 
@@ -249,8 +291,8 @@ def test_entries_stored_twice_are_added_up(make):
     X = np.array([[2.0, 5.0, 0.0], [0.0, 0.0, 8.0]])
     np.testing.assert_array_equal(engine.to_host(engine.dense_rows(slice(None))), X)
     coef = np.array([[1.0, 2.0, 3.0, 0.0]])
-    _, gradient, _ = engine.fused_pass(coef)
-    np.testing.assert_allclose(gradient[0, :3], X.T @ (X @ coef[0, :3]))
+    _, gradient, _ = engine.fused_pass(engine.to_vectors(coef))
+    np.testing.assert_allclose(engine.to_host(gradient)[0, :3], X.T @ (X @ coef[0, :3]))
 
 
 @pytest.mark.parametrize(
@@ -283,3 +325,14 @@ def test_engines_differ_in_nothing_that_solvers_ask_for():
                  "bias_column", "rows_per_row", "is_sparse", "problem"):  # fmt: skip
         assert getattr(first, name) == getattr(second, name), name
     assert second.description == "emulated device"
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_only_long_vectors_are_on_the_device(n_outputs):
+    where = []
+    for n_features in (32_767 // n_outputs - 1, 32_768 // n_outputs):
+        matrix = CompressedMatrix(np.zeros(2, np.int32), np.zeros(0, np.int32), n_features)
+        problem = Problem(Softmax(n_outputs) if n_outputs > 1 else Squared())
+        engine = on_emulated_gpu(problem, Dataset(matrix, np.zeros(1), None, 1.0))
+        where.append(engine.vectors)
+    assert where == [np, engine.xp]

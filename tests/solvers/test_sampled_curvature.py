@@ -5,9 +5,9 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from snapml import LogisticRegression
-from snapml.data import CompressedMatrix, Dataset
-from snapml.problems import Intercept, Logistic, Problem
-from snapml.solvers import quasi_newton
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
+from snapml.solvers import curvature, quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
@@ -34,6 +34,19 @@ def test_the_sample_grows_where_it_shows_too_little():
     assert result.has_converged
     assert f"curvature from {len(X)} rows" in result.description
     assert result.n_iter <= 40
+
+
+def test_curvature_of_each_class_alone_does_not_replace_the_pairs(monkeypatch):
+    """It is not the Hessian: with it alone this takes 78 reads."""
+    monkeypatch.setattr(curvature, "MOST_JOINT_COLUMNS", 0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    y = (0.5 * X[:, :3] + rng.gumbel(size=(400, 3))).argmax(axis=1).astype(float)
+    problem = Problem(Softmax(3), Intercept.FREE, penalty=Penalty(0.0, 0.0))
+    engine = CpuPrimalEngine(problem, Dataset(DenseMatrix(X), y, None, 1.0), n_threads=1)
+    result = quasi_newton.solve(engine, SerialCommunicator(), StoppingRule(1e-9, 300))
+    assert result.has_converged
+    assert result.n_iter <= 25
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])

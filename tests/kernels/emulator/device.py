@@ -5,6 +5,7 @@ import ctypes
 import re
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from snapml.kernels.failures import out_of_memory
 
@@ -69,7 +70,7 @@ class EmulatedDevice:
         self.seed = seed
         self.n_workers = 1 if sanitizer_of_process() == "address" else n_workers
 
-    description = "emulated device"
+    description = model = "emulated device"
     n_emptied = 0
     """How often its unused memory was given back."""
 
@@ -113,6 +114,18 @@ class EmulatedDevice:
 
     def pinned_empty(self, shape, dtype):
         return np.empty(shape, dtype)
+
+    def copy_of(self, array):
+        return np.array(array)
+
+    def cholesky(self, matrix):
+        return np.linalg.cholesky(matrix)
+
+    def solve_lower(self, lower, right):
+        return solve_triangular(lower, right, lower=True)
+
+    def fast_products(self):
+        return contextlib.nullcontext()
 
     def free_bytes(self):
         return 2**34

@@ -1,17 +1,27 @@
 """An array module as unforgiving as CuPy, over NumPy's memory.
 
-Its arrays do not turn into NumPy's and do not mix with them, reductions return arrays without axes
-instead of numbers, and there are only functions that CuPy has, with the arguments that it takes.
-What runs on them does not fail on a card for one of these reasons.
+Its arrays do not turn into NumPy's and do not mix with them, nor with those of another device than
+the one in use; reductions return arrays without axes instead of numbers, and there are only
+functions that CuPy has, with the arguments that it takes. What runs on them does not fail on a card
+for one of these reasons.
 """
 
+import contextlib
 import operator
+import threading
 from types import SimpleNamespace
 
 import numpy as np
 
 from .device import EmulatedDevice
 from .memory import count
+
+_current = threading.local()
+
+
+def device_in_use():
+    """Return the device that the thread is inside the ``use()`` of, if any."""
+    return getattr(_current, "device", None)
 
 
 class DeviceArray:
@@ -20,9 +30,21 @@ class DeviceArray:
     __array_ufunc__ = None  # NumPy's operators then leave theirs to this class, which refuses
     __hash__ = None
 
-    def __init__(self, data):
-        self._data = np.asarray(data)
-        count(self._data)
+    def __init__(self, data, device=None):
+        self.memory = np.asarray(data)
+        count(self.memory)
+        self.device = device_in_use() if device is None else device
+        if self.device is not None:
+            self.device.n_queued += 1
+            self.place = self.device.n_queued
+
+    @property
+    def _data(self):
+        """The memory, for work on the device in use."""
+        here = device_in_use()
+        if here is not None and self.device is not None and here is not self.device:
+            raise ValueError("Array device must be same as the current device")
+        return self.memory
 
     def __array__(self, *_, **__):
         raise TypeError("implicit conversion to a NumPy array is not allowed; use to_host")
@@ -118,7 +140,7 @@ def _binary(name):
     def in_place(self, other):
         if isinstance(other, np.ndarray):
             return NotImplemented
-        self._data = getattr(operator, f"i{name.strip('_')}")(self._data, _unwrapped(other))
+        self.memory = getattr(operator, f"i{name.strip('_')}")(self._data, _unwrapped(other))
         return self
 
     return forward, backward, in_place
@@ -171,14 +193,6 @@ def _function(function, parameters=()):
     return on_device
 
 
-def _cholesky(a):
-    """What CuPy returns unless asked to raise: for an indefinite matrix, not a factor."""
-    try:
-        return DeviceArray(np.linalg.cholesky(_unwrapped(a)))
-    except np.linalg.LinAlgError:
-        return DeviceArray(np.tril(_unwrapped(a)))
-
-
 def _eigh(a):
     values, vectors = np.linalg.eigh(_unwrapped(a))
     return DeviceArray(values), DeviceArray(vectors)
@@ -207,16 +221,17 @@ STRICT_NUMPY = SimpleNamespace(
     array=_refuses_arrays,
     argsort=_argsort,
     add=SimpleNamespace(at=_add_at),
-    linalg=SimpleNamespace(cholesky=_cholesky, eigh=_eigh, inv=_function(np.linalg.inv)),
+    linalg=SimpleNamespace(eigh=_eigh),
     **{
         name: _function(getattr(np, name), ("dtype",))
-        for name in ("arange", "empty", "full", "zeros")
+        for name in ("arange", "empty", "eye", "full", "zeros")
     },
     **{
         name: _function(getattr(np, name))
         for name in (
-            "abs", "ascontiguousarray", "concatenate", "diff", "dot", "einsum", "flatnonzero",
-            "isfinite", "maximum", "minimum", "sqrt", "subtract", "take", "where",
+            "abs", "argpartition", "ascontiguousarray", "concatenate", "diff", "dot", "einsum",
+            "empty_like", "flatnonzero", "isfinite", "maximum", "minimum", "sort", "sqrt", "stack",
+            "subtract", "take", "vdot", "where", "zeros_like",
         )
     },
     cumsum=_function(np.cumsum, ("axis", "dtype")),
@@ -225,9 +240,19 @@ STRICT_NUMPY = SimpleNamespace(
 
 
 class StrictDevice(EmulatedDevice):
-    """An emulated device whose arrays are as unforgiving as CuPy's."""
+    """An emulated device whose arrays are as unforgiving as CuPy's.
+
+    Attributes
+    ----------
+    n_queued, n_done : int
+        Arrays that its work was to make, and those that were complete when it was last waited for.
+    """
 
     xp = STRICT_NUMPY
+    n_queued = n_done = 0
+
+    def synchronize(self):
+        self.n_done = self.n_queued
 
     def launch(self, kernel, grid, block, args, shared_bytes=0):
         for arg in args:
@@ -235,9 +260,29 @@ class StrictDevice(EmulatedDevice):
         arrays = tuple(arg._data if isinstance(arg, DeviceArray) else arg for arg in args)
         super().launch(kernel, grid, block, arrays, shared_bytes)
 
+    @contextlib.contextmanager
+    def use(self):
+        before, _current.device = device_in_use(), self
+        try:
+            yield
+        finally:
+            _current.device = before
+
     def to_device(self, array):
         assert isinstance(array, np.ndarray), f"expected an array of the host, got {type(array)}"
-        return DeviceArray(super().to_device(array))
+        return DeviceArray(super().to_device(array), self)
 
     def to_host(self, array):
+        assert isinstance(array, DeviceArray), f"expected an array of a device, got {type(array)}"
         return super().to_host(array._data)
+
+    def copy_of(self, array):
+        assert array.memory.flags.c_contiguous, "CuPy would lay it out without waiting for it"
+        assert array.place <= array.device.n_done, "a copy of what may not be complete yet"
+        return DeviceArray(super().copy_of(array.memory), self)
+
+    def cholesky(self, matrix):
+        return DeviceArray(super().cholesky(matrix._data))
+
+    def solve_lower(self, lower, right):
+        return DeviceArray(super().solve_lower(lower._data, right._data))
