@@ -9,6 +9,7 @@ import operator
 from types import SimpleNamespace
 
 import numpy as np
+import scipy.special
 
 from .device import EmulatedDevice
 
@@ -36,6 +37,12 @@ class DeviceArray:
     flags = property(lambda self: self._data.flags)
     strides = property(lambda self: self._data.strides)
     T = property(lambda self: DeviceArray(self._data.T))
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None, copy=None):
+        return self._data.__dlpack__(max_version=max_version)
 
     def __len__(self):
         return len(self._data)
@@ -213,19 +220,29 @@ STRICT_NUMPY = SimpleNamespace(
     **{
         name: _function(getattr(np, name))
         for name in (
-            "abs", "ascontiguousarray", "concatenate", "diff", "dot", "einsum", "flatnonzero",
-            "isfinite", "maximum", "minimum", "sqrt", "subtract", "take", "where",
+            "abs", "ascontiguousarray", "diff", "dot", "einsum", "flatnonzero",
+            "isfinite", "isnan", "maximum", "minimum", "sqrt", "subtract", "take", "where",
         )
     },
+    concatenate=_function(np.concatenate, ("axis",)),
     cumsum=_function(np.cumsum, ("axis", "dtype")),
     searchsorted=_function(np.searchsorted, ("side",)),
 )  # fmt: skip
+
+
+STRICT_SPECIAL = SimpleNamespace(
+    expit=_function(scipy.special.expit),
+    log_expit=_function(scipy.special.log_expit),
+    softmax=_function(scipy.special.softmax, ("axis",)),
+    log_softmax=_function(scipy.special.log_softmax, ("axis",)),
+)  # of cupyx.scipy.special
 
 
 class StrictDevice(EmulatedDevice):
     """An emulated device whose arrays are as unforgiving as CuPy's."""
 
     xp = STRICT_NUMPY
+    special = STRICT_SPECIAL
 
     def launch(self, kernel, grid, block, args, shared_bytes=0):
         for arg in args:
@@ -239,3 +256,6 @@ class StrictDevice(EmulatedDevice):
 
     def to_host(self, array):
         return super().to_host(array._data)
+
+    def adopt(self, array):
+        return array if isinstance(array, DeviceArray) else DeviceArray(super().adopt(array))
