@@ -32,8 +32,9 @@ from snapml.estimators.placement import (
     with_host_predictions,
 )
 from snapml.kernels import ResidentMatrix
+from snapml.kernels.resident_matrix import device_number
 from snapml.problems import Problem
-from snapml.solvers import choice
+from snapml.solvers import choice, device_choice
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.range_checks import NonFiniteError
@@ -409,9 +410,11 @@ def all_or_nothing(fit: Any) -> Any:
         before = dict(vars(self))
         try:
             return fit(self, *args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
+            if device_number(kwargs.get("X", args[0] if args else None)) is not None:
+                device_choice.forget_locals(error)  # a copy of X in another order, on its device
             raise
 
     return fit_or_restore

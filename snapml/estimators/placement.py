@@ -19,7 +19,7 @@ from snapml._validation import (
     raise_non_finite,
 )
 from snapml.data import Matrix
-from snapml.kernels import ResidentMatrix
+from snapml.kernels import Device, ResidentMatrix
 from snapml.kernels.device_arrays import host_copy_of
 from snapml.kernels.resident_matrix import device_number, resident_matrix
 from snapml.solvers import cpu_rows, device_choice
@@ -170,12 +170,8 @@ def margins_where_rows_are(
             for w, b in zip(coef, intercept, strict=True)
         ]
         return Place(rows.dtype), np.column_stack(columns)
-    matrix = _resident(number, X)
-    check_resident_predict_input(estimator, X, matrix)
-    try:
-        return Place(matrix.dtype, matrix), device_margins(matrix, coef, intercept)
-    except NonFiniteError:
-        raise_non_finite(estimator, matrix)
+    with device_choice.clean_errors(_device(number)):
+        return _margins_there(estimator, number, X, coef, intercept)
 
 
 @contextmanager
@@ -220,10 +216,26 @@ def with_host_predictions(X: Any, *vectors: Any) -> tuple[Any, ...]:
     return (ResidentMatrix(matrix.device, matrix.device_id, matrix.rows), *on_host)
 
 
+def _margins_there(
+    estimator: Any, number: int, X: Any, coef: np.ndarray, intercept: np.ndarray
+) -> tuple[Place, Any]:
+    matrix = _resident(number, X)
+    check_resident_predict_input(estimator, X, matrix)
+    try:
+        return Place(matrix.dtype, matrix), device_margins(matrix, coef, intercept)
+    except NonFiniteError:
+        raise_non_finite(estimator, matrix)
+
+
 def _resident(number: int, X: Any) -> ResidentMatrix:
     """Return rows over the user's memory on the GPU of this number."""
+    device = _device(number)
+    with device_choice.clean_errors(device):
+        return resident_matrix(device, number, X)
+
+
+def _device(number: int) -> Device:
     try:
-        device = device_choice.make_device(number)
+        return device_choice.make_device(number)
     except RuntimeError as error:
         raise RuntimeError(f"X is on CUDA device {number}: {error} with X on the host") from error
-    return resident_matrix(device, number, X)

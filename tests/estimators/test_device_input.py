@@ -3,6 +3,7 @@
 The oracle is the same fit of rows on the host that are copied to the device: the same bits.
 """
 
+import gc
 import pickle
 import sys
 import warnings
@@ -20,6 +21,7 @@ from kernels.emulator.foreign_arrays import (
     Series,
     Tensor,
 )
+from kernels.emulator.memory import watched
 from kernels.emulator.strict_arrays import DeviceArray, StrictDevice
 from scipy.sparse import coo_matrix, csr_matrix
 from sklearn.base import clone
@@ -537,6 +539,34 @@ def test_arrays_of_other_libraries_on_the_host_are_as_before(devices):
     np.testing.assert_array_equal(model.coef_, LogisticRegression().fit(X, y).coef_)
     assert type(model.predict(OnHost(X))) is np.ndarray
     assert devices == {}
+
+
+@pytest.mark.parametrize("name", ["logistic", "hinge"])
+@pytest.mark.parametrize("kind", ["Fortran order", "CSC"])
+def test_nothing_is_left_on_the_device_however_a_fit_ends(devices, name, kind):
+    model, _ = MODELS[name]
+    X, y = sparse_example() if kind == "CSC" else example()
+    bad = X.copy()
+    (bad.data if kind == "CSC" else bad[3])[2] = np.nan
+    make = Csc if kind == "CSC" else lambda X: DeviceArray(np.asfortranarray(X))
+    gc.collect()
+    with watched() as memory:
+        good, bad = make(X), make(bad)
+        users = memory.alive
+        model = clone(model).fit(good, y)
+        model.predict(good)
+        assert memory.peak > users == memory.alive
+        errors = []  # as a shell keeps the last
+        for act in (lambda: clone(model).fit(bad, y), lambda: model.predict(bad)):
+            with pytest.raises(ValueError, match="contains NaN") as raised:
+                act()
+            errors.append(raised.value)
+            assert memory.alive == users
+        memory.n_allowed = memory.n_allocations + 4  # after the conversion
+        with pytest.raises(MemoryError, match="emulated device ran out of memory") as raised:
+            model.predict(good)
+        assert raised.value is not None
+        assert memory.alive == users
 
 
 def test_room_is_asked_for_what_is_not_there_yet(devices, monkeypatch):

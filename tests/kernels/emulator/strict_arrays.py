@@ -12,6 +12,7 @@ import numpy as np
 import scipy.special
 
 from .device import EmulatedDevice
+from .memory import count
 
 
 class DeviceArray:
@@ -22,6 +23,7 @@ class DeviceArray:
 
     def __init__(self, data):
         self._data = np.asarray(data)
+        count(self._data)
 
     def __array__(self, *_, **__):
         raise TypeError("implicit conversion to a NumPy array is not allowed; use to_host")
