@@ -20,6 +20,9 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.kernels import ResidentMatrix
+from snapml.kernels.device_arrays import host_copy_of, is_device_frame
+from snapml.kernels.resident_matrix import device_number
 
 __all__ = [
     "as_matrix",
@@ -30,11 +33,14 @@ __all__ = [
     "check_labels",
     "check_positive",
     "check_predict_input",
+    "check_resident_fit_input",
+    "check_resident_predict_input",
     "check_sample_weight",
     "check_weighted_classes",
     "is_routing_enabled",
     "raise_for_routed_params",
     "raise_non_finite",
+    "refuse_device",
 ]
 
 _FLOATS = [np.float64, np.float32]
@@ -65,6 +71,7 @@ def check_fit_input(
     y : ndarray
         The targets.
     """
+    refuse_device(type(estimator).__name__, X)
     if isinstance(X, CompressedMatrix):
         if y is None:
             raise ValueError(
@@ -112,6 +119,83 @@ def check_predict_input(estimator: Any, X: Any) -> Matrix:
     return as_matrix(X)
 
 
+def check_resident_fit_input(
+    estimator: Any, X: Any, matrix: ResidentMatrix, y: Any, **target_checks: bool
+) -> tuple[Matrix, np.ndarray]:
+    """Validate training data on a GPU as `check_fit_input` does, without copying X to the host.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets ``n_features_in_`` and ``feature_names_in_``.
+    X : object
+        What the user passed: a frame has names.
+    matrix : ResidentMatrix
+        Its rows.
+    y : array-like
+        Targets, on the host.
+    **target_checks : bool
+        As in `check_fit_input`.
+
+    Returns
+    -------
+    matrix : Matrix
+        The rows.
+    y : ndarray
+        The targets.
+    """
+    checks: dict[str, Any] = {"ensure_all_finite": False, "dtype": _FLOATS, **target_checks}
+    if is_device_frame(X):
+        validate_data(estimator, X, skip_check_array=True)
+        _, y = check_X_y(_stand_in(matrix), y, estimator=estimator, **checks)
+    else:
+        _, y = validate_data(estimator, _stand_in(matrix), y, **checks)
+    assert_all_finite(y, input_name="y", estimator_name=type(estimator).__name__)
+    return matrix, y
+
+
+def check_resident_predict_input(estimator: Any, X: Any, matrix: ResidentMatrix) -> None:
+    """Validate data on a GPU to predict on; that they are finite, their margins show.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Says how many features, and which, were seen in fit.
+    X : object
+        What the user passed: a frame has names.
+    matrix : ResidentMatrix
+        Its rows.
+    """
+    if is_device_frame(X):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        check_array(_stand_in(matrix), estimator=estimator, input_name="X")
+    else:
+        validate_data(estimator, _stand_in(matrix), reset=False, dtype=_FLOATS)
+
+
+def refuse_device(name: str, X: Any) -> None:
+    """Refuse rows on a GPU where training is on the host: they are not moved in silence.
+
+    Parameters
+    ----------
+    name : str
+        Of what trains.
+    X : object
+        What the user passed.
+
+    Raises
+    ------
+    NotImplementedError
+        If X is on a GPU; the message says how to copy it.
+    """
+    number = device_number(X)
+    if number is not None:
+        raise NotImplementedError(
+            f"X is on CUDA device {number}, and {name} trains on the CPU only in this version: "
+            f"pass {host_copy_of(X)}"
+        )
+
+
 def raise_non_finite(estimator: Any, X: Any) -> NoReturn:
     """Raise scikit-learn's error about NaN or infinity in X.
 
@@ -119,7 +203,7 @@ def raise_non_finite(estimator: Any, X: Any) -> NoReturn:
     ----------
     estimator : estimator
         Named in the message.
-    X : array-like, sparse matrix, data frame or CompressedMatrix
+    X : array-like, sparse matrix, data frame, CompressedMatrix or ResidentMatrix
         Training data known to hold such an entry.
 
     Raises
@@ -128,6 +212,8 @@ def raise_non_finite(estimator: Any, X: Any) -> NoReturn:
         Always.
     """
     name = type(estimator).__name__
+    if isinstance(X, ResidentMatrix):  # one entry stands for those of the device
+        X = np.full((1, 1), np.nan if X.has_nan() else np.inf, X.dtype)
     values: Any = X.values if isinstance(X, CompressedMatrix) else X
     if issparse(values):
         values = values.data
@@ -223,7 +309,7 @@ def check_sample_weight(sample_weight: Any, matrix: Matrix) -> np.ndarray | None
     Parameters
     ----------
     sample_weight : array-like of shape (n_rows,), float or None
-        The user's weights.
+        The user's weights, on the host or where the matrix is.
     matrix : Matrix
         The rows they belong to.
 
@@ -239,6 +325,8 @@ def check_sample_weight(sample_weight: Any, matrix: Matrix) -> np.ndarray | None
     """
     if sample_weight is None:
         return None
+    if isinstance(matrix, ResidentMatrix):
+        sample_weight = matrix.host_vector("sample_weight", sample_weight)
     # scikit-learn's check looks at an array of the right length, not at the entries of X.
     rows = np.empty((matrix.shape[0], 0))
     with np.errstate(over="ignore"):  # what overflows is refused as not finite
@@ -343,6 +431,11 @@ def check_finite_in(name: str, value: float, dtype: np.dtype) -> float:
             f"for {dtype} data, got {value:.3g}"
         )
     return value
+
+
+def _stand_in(matrix: ResidentMatrix) -> np.ndarray:
+    """Return an array of the host of the same shape that takes no memory: all its rows are one."""
+    return np.broadcast_to(matrix.dtype.type(0), matrix.shape)
 
 
 def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:

@@ -21,15 +21,21 @@ from sklearn.utils.validation import check_is_fitted
 from snapml._validation import (
     check_device_ids,
     check_positive,
-    check_predict_input,
     check_weighted_classes,
     raise_non_finite,
 )
 from snapml.data import Dataset, Matrix
+from snapml.estimators.placement import (
+    Place,
+    margins_where_rows_are,
+    naming_host_copy,
+    with_host_predictions,
+)
+from snapml.kernels import ResidentMatrix
+from snapml.kernels.resident_matrix import device_number
 from snapml.problems import Problem
-from snapml.solvers import choice
+from snapml.solvers import choice, device_choice
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.cpu_rows import margins
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error
@@ -82,9 +88,10 @@ class LinearEstimator(BaseEstimator):
                 "this version; expected device_ids=None"
             )
 
-    def _checked_devices(self) -> tuple[int, ...]:
-        """Return the checked numbers of the GPUs to train on, none for the CPU."""
-        return check_device_ids(self.device_ids)
+    def _checked_devices(self, matrix: Matrix | None = None) -> tuple[int, ...]:
+        """Return the numbers of the GPUs to train on, none for the CPU; rows on one decide."""
+        asked = check_device_ids(self.device_ids)
+        return (matrix.device_id,) if isinstance(matrix, ResidentMatrix) else asked
 
     def _seed(self) -> int:
         """Return the seed of the row order: the same one in every fit where none is asked for."""
@@ -105,12 +112,14 @@ class LinearEstimator(BaseEstimator):
         if not np.isfinite(dataset.labels).all():
             raise ValueError(f"y: expected numbers that are finite in {dataset.labels.dtype}")
         rule = replace(rule, resolution=8.0 * float(np.finfo(dataset.labels.dtype).eps))
-        devices = self._checked_devices()
+        devices = self._checked_devices(dataset.matrix)
         settings = Settings(solver, self.n_threads, self.deterministic, self._seed(), devices)
         try:
-            result = choice.fit(problem, dataset, self._communicator(), rule, settings, start)
+            with naming_host_copy(dataset.matrix):
+                result = choice.fit(problem, dataset, self._communicator(), rule, settings, start)
         except NonFiniteError:
-            raise_non_finite(self, X)
+            is_resident = isinstance(dataset.matrix, ResidentMatrix)
+            raise_non_finite(self, dataset.matrix if is_resident else X)
         if not math.isfinite(result.objective):
             raise overflow_error(dataset.labels.dtype)
         if not result.has_converged:
@@ -142,16 +151,20 @@ class LinearEstimator(BaseEstimator):
         self.solver_ = results[0].description
         self.history_ = results[0].history if len(results) == 1 else [r.history for r in results]
 
-    def _decision(self, X: Any) -> np.ndarray:
-        """Return margins, one column per row of ``coef_``."""
+    def _decision(self, X: Any) -> tuple[Place, Any]:
+        """Return margins, one column per row of ``coef_``, and where they and X are."""
         check_is_fitted(self)
-        matrix = check_predict_input(self, X)
         coef = self.coef_.toarray() if issparse(self.coef_) else np.atleast_2d(self.coef_)
         intercept = np.broadcast_to(self.intercept_, len(coef))
-        columns = [
-            margins(matrix, w, b, self.n_threads) for w, b in zip(coef, intercept, strict=True)
-        ]
-        return np.column_stack(columns).astype(np.result_type(matrix.dtype, coef.dtype))
+        place, found = margins_where_rows_are(self, X, coef, intercept)
+        with place.use():
+            return place, found.astype(np.result_type(place.dtype, coef.dtype))
+
+    def _predicted_targets(self, X: Any) -> Any:
+        """Return a regressor's predictions, one column per target unless there is one."""
+        place, scores = self._decision(X)
+        with place.use():
+            return place.give(scores if self.coef_.ndim == 2 else scores[:, 0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -165,7 +178,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     class_weight: Any
     intercept_scaling: Any
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Any:
         """Return the signed margin of each row: positive means the second class.
 
         Parameters
@@ -175,8 +188,8 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
-            ``X @ coef_.T + intercept_``.
+        array of shape (n_samples,), or (n_samples, n_classes) for more than two classes
+            ``X @ coef_.T + intercept_``; of NumPy, or where X is on a GPU of X's library there.
 
         Raises
         ------
@@ -185,10 +198,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         ValueError
             If X has another number of features than in fit, or is not finite.
         """
-        scores = self._decision(X)
-        return scores.ravel() if scores.shape[1] == 1 else scores
+        place, scores = self._decision(X)
+        with place.use():
+            return place.give(scores.ravel() if scores.shape[1] == 1 else scores)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Predict class labels.
 
         Parameters
@@ -198,8 +212,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Labels as given to fit.
+        array of shape (n_samples,)
+            Labels as given to fit; of NumPy, or where X is on a GPU of X's library there, unless
+            they are no numbers.
 
         Raises
         ------
@@ -208,9 +223,30 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         ValueError
             If X has another number of features than in fit, or is not finite.
         """
-        scores = self.decision_function(X)
-        chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[chosen]
+        place, scores = self._decision(X)
+        with place.use():
+            is_one = scores.shape[1] == 1
+            chosen = (scores[:, 0] > 0).astype(np.intp) if is_one else scores.argmax(axis=1)
+            return place.labels(self.classes_, chosen)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on rows and their labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Share of the weights whose rows are predicted right.
+        """
+        return float(super().score(*with_host_predictions(X, y, sample_weight)))
 
     def sparsify(self) -> LinearClassifier:
         """Turn ``coef_`` into a SciPy CSR matrix, smaller where most coefficients are zero.
@@ -374,9 +410,11 @@ def all_or_nothing(fit: Any) -> Any:
         before = dict(vars(self))
         try:
             return fit(self, *args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
+            if device_number(kwargs.get("X", args[0] if args else None)) is not None:
+                device_choice.forget_locals(error)  # a copy of X in another order, on its device
             raise
 
     return fit_or_restore

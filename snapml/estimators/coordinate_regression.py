@@ -21,6 +21,7 @@ from snapml._validation import (
 )
 from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
+from snapml.estimators.placement import with_host_predictions
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
@@ -420,7 +421,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         self._store(results, matrix)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Predict targets.
 
         Parameters
@@ -430,8 +431,8 @@ class ElasticNet(RegressorMixin, LinearEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-            ``X @ coef_.T + intercept_``.
+        array of shape (n_samples,) or (n_samples, n_targets)
+            ``X @ coef_.T + intercept_``; of NumPy, or where X is on a GPU of X's library there.
 
         Raises
         ------
@@ -440,8 +441,26 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         ValueError
             If X has another number of features than in fit, or is not finite.
         """
-        scores = self._decision(X)
-        return scores if self.coef_.ndim == 2 else scores[:, 0]
+        return self._predicted_targets(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R^2, the share of the variance of y that predictions explain.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            At most 1.
+        """
+        return float(super().score(*with_host_predictions(X, y, sample_weight)))
 
     @property
     def sparse_coef_(self) -> Any:

@@ -16,6 +16,7 @@ from snapml._validation import (
 )
 from snapml.data import CompressedMatrix, Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing
+from snapml.estimators.placement import with_host_predictions
 from snapml.solvers.least_squares import LeastSquaresResult, solve_least_squares
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import overflow_error
@@ -26,7 +27,7 @@ __all__ = ["LinearRegression", "LinearRegressor", "least_squares_fit"]
 class LinearRegressor(RegressorMixin, LinearEstimator):
     """Base of the regressors: any number of targets, predict."""
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Predict targets.
 
         Parameters
@@ -36,8 +37,8 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-            ``X @ coef_.T + intercept_``.
+        array of shape (n_samples,) or (n_samples, n_targets)
+            ``X @ coef_.T + intercept_``; of NumPy, or where X is on a GPU of X's library there.
 
         Raises
         ------
@@ -46,8 +47,26 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
         ValueError
             If X has another number of features than in fit, or is not finite.
         """
-        scores = self._decision(X)
-        return scores if self.coef_.ndim == 2 else scores[:, 0]
+        return self._predicted_targets(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R^2, the share of the variance of y that predictions explain.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            At most 1.
+        """
+        return float(super().score(*with_host_predictions(X, y, sample_weight)))
 
     def _store_models(self, coef: np.ndarray, intercept: np.ndarray, y: np.ndarray) -> None:
         """Keep one model per target, or the only one in the shape of a single target."""

@@ -8,18 +8,17 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
 
 from snapml._validation import (
     check_classes,
     check_finite_in,
-    check_fit_input,
     check_positive,
     check_sample_weight,
 )
 from snapml.data import Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset, callers_level
 from snapml.estimators.penalty_parameters import resolve_penalty
+from snapml.estimators.placement import fit_input
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
 
 __all__ = ["LogisticRegression"]
@@ -86,8 +85,8 @@ class LogisticRegression(LinearClassifier):
         Whether equal fits with equal `n_threads` give equal bits. If False, threads on sparse data
         update one vector without waiting for each other; the certificate holds all the same.
     device_ids : list of int or None, default=None
-        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
-        its rows to each.
+        GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. X of the
+        host is copied there once, a part of its rows to each.
     multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
         More than two classes: one softmax model ('auto' and 'multinomial', scikit-learn's), or
         one model for each class against the rest.
@@ -183,7 +182,9 @@ class LogisticRegression(LinearClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; float32 and float64 are used in place, in any layout.
+            Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
+            PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
+            anything else with DLPack or ``__cuda_array_interface__``; trained there.
         y : array-like of shape (n_samples,)
             Labels of at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -202,7 +203,7 @@ class LogisticRegression(LinearClassifier):
         self._check_parameters()
         cost, penalty = self._cost_and_penalty()
         rule = self._stopping_rule(self.max_iter)
-        matrix, y = check_fit_input(self, X, y)
+        matrix, y = fit_input(self, X, y)
         weights = check_sample_weight(sample_weight, matrix)
         classes = check_classes(self, y)
         check_finite_in("C", cost, matrix.dtype)
@@ -221,7 +222,7 @@ class LogisticRegression(LinearClassifier):
         self._last_result = result if self.warm_start else None
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Any:
         """Predict the probability of each class.
 
         Parameters
@@ -231,19 +232,21 @@ class LogisticRegression(LinearClassifier):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
+        array of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``; where it is, and of which library, as in
+            `decision_function`.
         """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        if self.multi_class != "ovr":
-            return np.asarray(softmax(scores, axis=1))
-        # Relative to the largest, so that a row far from every class keeps its order.
-        shares = log_expit(scores)
-        return np.asarray(softmax(shares, axis=1))
+        place, scores = self._decision(X)
+        xp, special = place.xp, place.special
+        with place.use():
+            if scores.shape[1] == 1:
+                both = xp.concatenate([-scores, scores], axis=1)
+                return place.give(special.expit(both))
+            # Relative to the largest, so that a row far from every class keeps its order.
+            shares = special.log_expit(scores) if self.multi_class == "ovr" else scores
+            return place.give(special.softmax(shares, axis=1))
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Any) -> Any:
         """Predict the logarithm of the probability of each class, finite at any margin.
 
         Parameters
@@ -253,15 +256,18 @@ class LogisticRegression(LinearClassifier):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
+        array of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``; where it is, and of which library, as in
+            `decision_function`.
         """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([log_expit(-scores), log_expit(scores)])
-        return np.asarray(
-            log_softmax(log_expit(scores) if self.multi_class == "ovr" else scores, 1)
-        )
+        place, scores = self._decision(X)
+        xp, special = place.xp, place.special
+        with place.use():
+            if scores.shape[1] == 1:
+                both = xp.concatenate([-scores, scores], axis=1)
+                return place.give(special.log_expit(both))
+            shares = special.log_expit(scores) if self.multi_class == "ovr" else scores
+            return place.give(special.log_softmax(shares, axis=1))
 
     def _check_parameters(self) -> None:
         """Refuse parameters that are not as described."""

@@ -23,7 +23,6 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from snapml._validation import (
     check_classes,
-    check_fit_input,
     check_positive,
     check_sample_weight,
     is_routing_enabled,
@@ -32,6 +31,8 @@ from snapml._validation import (
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.placement import fit_input, with_host_predictions
+from snapml.kernels import ResidentMatrix
 
 __all__ = ["LogisticRegressionCV"]
 
@@ -97,7 +98,8 @@ class LogisticRegressionCV(LogisticRegression):
     deterministic : bool, default=True
         As in `LogisticRegression`.
     device_ids : list of int or None, default=None
-        GPUs to train on, as CUDA counts them; None is the CPU. Every fit copies its rows there.
+        GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. Every fit
+        copies its rows there.
     multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
         As in `LogisticRegression`.
 
@@ -200,7 +202,7 @@ class LogisticRegressionCV(LogisticRegression):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data.
+            Training data, on the host or, as in `LogisticRegression`, on a GPU.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -221,13 +223,17 @@ class LogisticRegressionCV(LogisticRegression):
         raise_for_routed_params(params, self, "fit")
         self._warn_of_defaults()
         ratios = self._ratios()
-        matrix, y = check_fit_input(self, X, y)
+        matrix, y = fit_input(self, X, y)
         weights = check_sample_weight(sample_weight, matrix)
         classes = self.classes_ = check_classes(self, y)
         Cs = self._grid()
+        if isinstance(matrix, ResidentMatrix):
+            sample_weight = matrix.host_vector("sample_weight", sample_weight)
         split_params, score_params = self._routed(sample_weight, params)
         rows = _rows(matrix)
-        folds = list(check_cv(self.cv, y, classifier=True).split(rows, y, **split_params))
+        splitter = check_cv(self.cv, y, classifier=True)
+        shown = np.empty((len(y), 0)) if isinstance(rows, ResidentMatrix) else rows
+        folds = list(splitter.split(shown, y, **split_params))
         weights = self._weights_with_classes(y, classes, weights, matrix.dtype)
         run = delayed(self._fold_path)
         paths = Parallel(n_jobs=self.n_jobs, prefer="threads")(
@@ -256,7 +262,9 @@ class LogisticRegressionCV(LogisticRegression):
         self._store_search(C, ratio, coefs, scores, n_iter)
         return self
 
-    def score(self, X: Any, y: Any, *, sample_weight: Any = None, **score_params: Any) -> Any:
+    def score(  # type: ignore[override]  # scikit-learn's signature
+        self, X: Any, y: Any, *, sample_weight: Any = None, **score_params: Any
+    ) -> Any:
         """Return the score on data, by the scorer of the search.
 
         Parameters
@@ -276,6 +284,7 @@ class LogisticRegressionCV(LogisticRegression):
             The score.
         """
         raise_for_routed_params(score_params, self, "score")
+        X, y, sample_weight = with_host_predictions(X, y, sample_weight)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         given |= score_params
         if is_routing_enabled():
@@ -450,18 +459,21 @@ class LogisticRegressionCV(LogisticRegression):
         model = self._model(1.0, ratio, warm_start=True)
         coefs: list[Any] = [None] * len(Cs)
         scores, n_iter = np.empty(len(Cs)), np.empty(len(Cs), dtype=np.int32)
+        rows_of_test = _taken(rows, test)
         seen = np.unique(y[train])
         for at in np.argsort(Cs):
             if len(seen) > 1:
                 model.set_params(C=float(Cs[at]))
-                model.fit(rows[train], y[train], None if weights is None else weights[train])
+                model.fit(
+                    _taken(rows, train), y[train], None if weights is None else weights[train]
+                )
                 n_iter[at] = np.max(model.n_iter_)
                 judged = model
                 if len(seen) < len(self.classes_):
                     judged = _with_all_classes(model, self.classes_)
             else:
                 judged, n_iter[at] = self._constant_model(rows.shape[1], seen[0]), 0
-            scores[at] = scorer(judged, rows[test], y[test], **of_test)
+            scores[at] = scorer(judged, rows_of_test, y[test], **of_test)
             parts = [np.atleast_2d(judged.coef_)]
             if self.fit_intercept:
                 parts.append(np.reshape(judged.intercept_, (-1, 1)))
@@ -511,6 +523,8 @@ class LogisticRegressionCV(LogisticRegression):
 
 def _rows(matrix: Matrix) -> Any:
     """Return checked rows as what fancy indices select from."""
+    if isinstance(matrix, ResidentMatrix):
+        return ResidentMatrix(matrix.device, matrix.device_id, matrix.rows)
     if isinstance(matrix, DenseMatrix):
         return matrix.values
     assert isinstance(matrix, CompressedMatrix)  # the only other container
@@ -518,6 +532,11 @@ def _rows(matrix: Matrix) -> Any:
     if values is None:
         values = np.ones(matrix.n_stored, dtype=matrix.dtype)
     return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _taken(rows: Any, chosen: np.ndarray) -> Any:
+    """Return a copy of the chosen rows, where they are."""
+    return rows.take(chosen) if isinstance(rows, ResidentMatrix) else rows[chosen]
 
 
 def _rows_of(value: Any, chosen: np.ndarray, n_rows: int) -> Any:

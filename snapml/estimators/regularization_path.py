@@ -21,6 +21,7 @@ from snapml._validation import (
     is_routing_enabled,
     raise_for_routed_params,
     raise_non_finite,
+    refuse_device,
 )
 from snapml.data import CompressedMatrix, Dataset, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
@@ -141,6 +142,7 @@ def enet_path(
     if params:
         raise ValueError("Unexpected parameters in params", params.keys())
     wish = _number_or_strengths(n_alphas, alphas)
+    refuse_device("enet_path", X)
     matrix = as_matrix(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
     targets = check_array(y, dtype=matrix.dtype, ensure_2d=False)
     check_consistent_length(targets, X)

@@ -11,10 +11,11 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from snapml._validation import check_finite_in, check_fit_input, check_labels, check_sample_weight
+from snapml._validation import check_finite_in, check_labels, check_sample_weight
 from snapml.data import Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, LinearEstimator, all_or_nothing
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
+from snapml.estimators.placement import fit_input, naming_host_copy
 from snapml.problems import Intercept, Problem, Squared
 from snapml.solvers.least_squares import is_direct
 from snapml.solvers.result import FitResult
@@ -63,8 +64,9 @@ class RidgeModel(LinearEstimator):
 
     def _is_direct(self, matrix: Matrix, alphas: np.ndarray) -> bool:
         """Say whether to solve linear equations: what iterations cannot do, and what is small."""
-        if self._checked_devices():
-            self._check_for_device(alphas)
+        if self._checked_devices(matrix):
+            with naming_host_copy(matrix):
+                self._check_for_device(alphas)
             return False
         if self.positive or alphas.min() == 0 or self.tol < _LEAST_ITERATIVE_TOL:
             return True
@@ -207,8 +209,8 @@ class Ridge(RidgeModel, LinearRegressor):
         Whether equal fits with equal `n_threads` give equal bits. If False, threads on sparse data
         update one vector without waiting for each other; the certificate holds all the same.
     device_ids : list of int or None, default=None
-        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
-        its rows to each.
+        GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. X of the
+        host is copied there once, a part of its rows to each.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
 
@@ -285,7 +287,9 @@ class Ridge(RidgeModel, LinearRegressor):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; float32 and float64 are used in place, in any layout.
+            Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
+            PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
+            anything else with DLPack or ``__cuda_array_interface__``; trained there.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : float or array-like of shape (n_samples,), default=None
@@ -301,7 +305,7 @@ class Ridge(RidgeModel, LinearRegressor):
         ValueError
             If parameters or data are not as described; the message says what came.
         """
-        matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
+        matrix, y = fit_input(self, X, y, multi_output=True, y_numeric=True)
         weights = check_sample_weight(sample_weight, matrix)
         self._fit_targets(X, matrix, y, weights)
         return self
@@ -316,7 +320,7 @@ class RidgeLabels(LinearClassifier):
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray | None]:
         """Return the rows, the labels, one column of -1 and 1 per target, and the rows' weights."""
-        matrix, y = check_fit_input(self, X, y, multi_output=True)
+        matrix, y = fit_input(self, X, y, multi_output=True)
         y, is_multilabel = check_labels(y)
         weights = check_sample_weight(sample_weight, matrix)
         if self.class_weight is not None:
@@ -328,7 +332,7 @@ class RidgeLabels(LinearClassifier):
         self._is_multilabel = is_multilabel
         return matrix, y, targets, weights
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Predict class labels.
 
         Parameters
@@ -338,14 +342,16 @@ class RidgeLabels(LinearClassifier):
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_labels)
-            Labels as given to fit.
+        array of shape (n_samples,) or (n_samples, n_labels)
+            Labels as given to fit; of NumPy, or where X is on a GPU of X's library there, unless
+            they are no numbers.
         """
         check_is_fitted(self)
         if not self._is_multilabel:
             return super().predict(X)
-        scores = np.where(self.decision_function(X) > 0, 1, -1)
-        return self._label_binarizer.inverse_transform(scores)
+        place, scores = self._decision(X)
+        with place.use():
+            return place.give((scores > 0).astype(self.classes_.dtype))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -385,8 +391,8 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
     deterministic : bool, default=True
         Whether equal fits with equal `n_threads` give equal bits.
     device_ids : list of int or None, default=None
-        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
-        its rows to each.
+        GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. X of the
+        host is copied there once, a part of its rows to each.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
 
@@ -453,7 +459,9 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; float32 and float64 are used in place, in any layout.
+            Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
+            PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
+            anything else with DLPack or ``__cuda_array_interface__``; trained there.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Labels.
         sample_weight : float or array-like of shape (n_samples,), default=None

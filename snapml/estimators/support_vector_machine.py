@@ -9,12 +9,12 @@ import numpy as np
 from snapml._validation import (
     check_classes,
     check_finite_in,
-    check_fit_input,
     check_positive,
     check_sample_weight,
 )
 from snapml.data import Dataset
 from snapml.estimators.base import LinearClassifier, all_or_nothing
+from snapml.estimators.placement import fit_input
 from snapml.problems import Hinge, Intercept, Penalty, Problem, SquaredHinge
 
 __all__ = ["LinearSVC"]
@@ -69,8 +69,8 @@ class LinearSVC(LinearClassifier):
         Whether equal fits with equal `n_threads` give equal bits. If False, threads on sparse data
         update one vector without waiting for each other; the certificate holds all the same.
     device_ids : list of int or None, default=None
-        GPUs to train on, as CUDA counts them; None is the CPU. X is copied there once, a part of
-        its rows to each.
+        GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. X of the
+        host is copied there once, a part of its rows to each.
 
     Attributes
     ----------
@@ -155,7 +155,9 @@ class LinearSVC(LinearClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; float32 and float64 are used in place, in any layout.
+            Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
+            PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
+            anything else with DLPack or ``__cuda_array_interface__``; trained there.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -176,7 +178,7 @@ class LinearSVC(LinearClassifier):
         problem = self._make_problem()
         cost = check_positive("C", self.C)
         rule = self._stopping_rule(self.max_iter)
-        matrix, y = check_fit_input(self, X, y)
+        matrix, y = fit_input(self, X, y)
         weights = check_sample_weight(sample_weight, matrix)
         classes = check_classes(self, y)
         check_finite_in("C", cost, matrix.dtype)

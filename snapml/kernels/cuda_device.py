@@ -15,7 +15,7 @@ from snapml.kernels.failures import context_lost, out_of_memory
 from snapml.kernels.program import Kernel
 from snapml.kernels.staged_copy import LEAST_STAGED_BYTES, copy_staged
 
-__all__ = ["CudaDevice"]
+__all__ = ["CudaDevice", "pointer_device"]
 
 _logger = logging.getLogger("snapml")
 
@@ -63,6 +63,13 @@ class CudaDevice:
         """Name and size: libraries choose their algorithms by both."""
         name = self.description.removesuffix(f" (device {self.device_id})")
         return f"{name} of {self.n_multiprocessors} multiprocessors"
+
+    @property
+    def special(self) -> Any:
+        """``cupyx.scipy.special``."""
+        import cupyx.scipy.special
+
+        return cupyx.scipy.special
 
     def use(self) -> AbstractContextManager[Any]:
         """Make this device the current one inside ``with``."""
@@ -129,6 +136,16 @@ class CudaDevice:
         """Return a copy of an array of the device; waits for the current stream."""
         with self._device:
             return self.xp.asnumpy(array)
+
+    def adopt(self, array: Any) -> Any:
+        """Return an array over the memory of another library's, which is on this device."""
+        if isinstance(array, self.xp.ndarray):
+            return array
+        with self._device:
+            # Both wait for the other library's stream, which stands in the array.
+            if hasattr(array, "__dlpack__"):
+                return self.xp.from_dlpack(array)
+            return self.xp.asarray(array)
 
     def pinned_empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return an array of the host in pinned memory."""
@@ -238,6 +255,31 @@ class CudaDevice:
                 f"{arg.strides} for shape {arg.shape} on device {arg.device.id}"
             )
         return arg
+
+
+def pointer_device(pointer: int) -> int:
+    """Return the number of the device that an address belongs to.
+
+    Parameters
+    ----------
+    pointer : int
+        Of memory that CUDA has allocated; 0, as of an array without elements, asks for the
+        current device.
+
+    Returns
+    -------
+    int
+        As CUDA counts the visible devices.
+
+    Raises
+    ------
+    RuntimeError
+        If CuPy is not installed.
+    """
+    runtime = _import_cupy(0).cuda.runtime
+    if pointer == 0:
+        return int(runtime.getDevice())
+    return int(runtime.pointerGetAttributes(pointer).device)
 
 
 def _import_cupy(device_id: int) -> Any:

@@ -43,6 +43,10 @@ class Device(Protocol):
     xp: Any
     """The array module: ``cupy``, or what has the same functions."""
 
+    @property
+    def special(self) -> Any:
+        """Functions of ``scipy.special`` by the same names, on arrays of the device."""
+
     n_multiprocessors: int
     """How many blocks run at once, at least, if each is as large as it may be."""
 
@@ -116,6 +120,12 @@ class Device(Protocol):
 
     def to_host(self, array: Any) -> np.ndarray:
         """Return a copy of an array of the device; waits for the current stream."""
+
+    def adopt(self, array: Any) -> Any:
+        """Return an array over the memory of another library's, which is on this device.
+
+        Work that is queued on the current stream comes after the other library's.
+        """
 
     def pinned_empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return an array of the host whose copies to the device run beside other work."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import traceback
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +24,7 @@ from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.thread_shards import dealt_rows, row_shards, rows_of, solve_together
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["fit", "is_dual", "make_device"]
+__all__ = ["clean_errors", "fit", "forget_locals", "is_dual", "make_device"]
 
 
 @functools.cache
@@ -96,12 +98,7 @@ def fit(
     try:
         result = _fit_on(devices, problem, dataset, communicator, rule, settings, start)
     except BaseException as error:
-        # Whoever keeps the error, as an interactive shell does, keeps the frames that it passed,
-        # and with them the arrays that these call their own.
-        _forget_locals(error)
-        if isinstance(error, MemoryError):
-            for device in devices:
-                device.free_unused()
+        _leave_nothing(devices, error)
         raise
     is_only = settings.solver == "auto"
     reason = "all that solves this on a GPU in this version" if is_only else "as asked for"
@@ -225,9 +222,47 @@ def _check_alike(devices: list[Device]) -> None:
         raise NotImplementedError(f"device_ids: expected devices of one model, got {names}")
 
 
-def _forget_locals(error: BaseException) -> None:
+@contextlib.contextmanager
+def clean_errors(device: Device) -> Iterator[None]:
+    """Let errors of work on a device leave nothing there, and say what to do about them.
+
+    Parameters
+    ----------
+    device : Device
+        Where the work inside ``with`` is done.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _leave_nothing([device], error)
+        explained = device.explained(error) if isinstance(error, Exception) else None
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _leave_nothing(devices: list[Device], error: BaseException) -> None:
+    """Free what an error keeps alive, and after a lack of memory what the pools hold unused.
+
+    Whoever keeps the error, as an interactive shell does, keeps the frames that it passed, and with
+    them the arrays that these call their own.
+    """
+    forget_locals(error)
+    if isinstance(error, MemoryError):
+        for device in devices:
+            device.free_unused()
+
+
+def forget_locals(error: BaseException) -> None:
     """Clear the local variables of all frames that an error and its causes have passed.
 
+    Parameters
+    ----------
+    error : BaseException
+        What was raised.
+
+    Notes
+    -----
     What a nested function has of the function around it stays: those that a fit on a device runs
     must not close over what owns arrays there.
     """

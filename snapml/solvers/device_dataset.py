@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 from snapml.data import Dataset
 from snapml.kernels import CompressedRows, DenseRows, Device, Targets
 from snapml.kernels.columns import ColumnPieces
+from snapml.kernels.row_selection import entries_of, take_rows
 from snapml.kernels.transposed import transposed_products
 from snapml.problems import Problem, Softmax
 from snapml.solvers.gpu_matrix import check_room, upload_rows
@@ -141,7 +142,7 @@ class DeviceDataset:
         """
         where = self.device.to_device(rows)
         targets = self.targets_of(where, factor)
-        matrix = self._rows_at(where)
+        matrix = take_rows(self.device, self.matrix, where)
         n_stored = matrix.values.size if isinstance(matrix, DenseRows) else matrix.indices.size
         return DeviceDataset(self.device, matrix, targets, int(n_stored), self.is_single)
 
@@ -166,7 +167,7 @@ class DeviceDataset:
             return taken if columns is None else taken[:, columns]
         if isinstance(rows, slice):
             rows = xp.arange(*rows.indices(matrix.shape[0]), dtype=np.int64)
-        offsets, row_of, entries = self._entries_of(rows)
+        offsets, row_of, entries = entries_of(self.device, matrix, rows)
         places, n_cols = matrix.indices[entries], matrix.n_cols
         if columns is not None:
             n_cols = len(columns)
@@ -227,7 +228,9 @@ class DeviceDataset:
             In the order asked for.
         """
         device = self.device
-        matrix = self.matrix if rows is None else self._rows_at(device.to_device(rows))
+        matrix = self.matrix
+        if rows is not None:
+            matrix = take_rows(device, matrix, device.to_device(rows))
         if isinstance(matrix, DenseRows):
             return device.to_host(matrix.values)
         indptr, indices = device.to_host(matrix.indptr), device.to_host(matrix.indices)
@@ -257,31 +260,6 @@ class DeviceDataset:
             matrix.dtype,
         )
         return ColumnPieces.make(self.device, columns)
-
-    def _rows_at(self, rows: Any) -> DenseRows | CompressedRows:
-        xp, matrix = self.device.xp, self.matrix
-        if isinstance(matrix, DenseRows):
-            return DenseRows(xp.ascontiguousarray(matrix.values[rows]))
-        offsets, _, entries = self._entries_of(rows)
-        values = None if matrix.values is None else matrix.values[entries]
-        return CompressedRows(
-            offsets.astype(matrix.indptr.dtype),
-            matrix.indices[entries],
-            values,
-            matrix.n_cols,
-            matrix.constant,
-            matrix.dtype,
-        )
-
-    def _entries_of(self, rows: Any) -> tuple[Any, Any, Any]:
-        """Return where taken rows begin, and of each entry its place among them and in storage."""
-        xp, indptr = self.device.xp, self.matrix.indptr  # type: ignore[union-attr]  # compressed
-        begins = indptr[rows].astype(np.int64)
-        offsets = xp.zeros(len(rows) + 1, np.int64)
-        xp.cumsum(indptr[rows + 1].astype(np.int64) - begins, out=offsets[1:])
-        places = xp.arange(int(offsets[-1]), dtype=np.int64)
-        row_of = xp.searchsorted(offsets, places, side="right") - 1
-        return offsets, row_of, begins[row_of] + places - offsets[row_of]
 
 
 def _squared(matrix: CompressedRows) -> CompressedRows:

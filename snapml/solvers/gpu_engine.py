@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from snapml.data import Dataset, DenseMatrix
-from snapml.kernels import Device
+from snapml.data import Dataset
+from snapml.kernels import Device, Targets
 from snapml.kernels.adjoint import ExactProducts
 from snapml.kernels.coordinate_descent import CoordinateDescent, EpochSums, Step
 from snapml.kernels.objective import RowSums
@@ -18,7 +18,7 @@ from snapml.kernels.shared_vector import FixedVector, FloatVector, SharedVector
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.concurrency import Concurrency, measure_coupling, rows_in_flight
-from snapml.solvers.cpu_rows import as_array
+from snapml.solvers.device_dataset import DeviceDataset
 from snapml.solvers.gpu_matrix import check_room, device_matrix
 from snapml.solvers.intercept_column import intercept_column
 from snapml.solvers.mirrored_vector import MirroredVector
@@ -320,7 +320,7 @@ class GpuEngine:
 
     def _agreed_mean(self, communicator: Communicator) -> np.ndarray | None:
         """Return the weighted means of the columns of all shards, where they are subtracted."""
-        is_dense = isinstance(self._dataset.matrix, DenseMatrix)
+        is_dense = self._matrix.is_dense
         if self.problem.intercept is not Intercept.FREE or not is_dense:
             return None
         n_rows = self._matrix.shape[0]
@@ -344,7 +344,9 @@ class GpuEngine:
         if n_rows < 2:
             return Concurrency(1, 1.0)
         sampled = np.random.default_rng(self._seed).integers(n_rows, size=min(n_rows, _SAMPLE))
-        rows = as_array(self._dataset.take(np.unique(sampled), 1.0))
+        targets = Targets(self._labels, self._row_weights, self._dataset.weight, 1)
+        data = DeviceDataset(self.device, self._matrix.rows, targets, self.n_stored, True)
+        rows = data.host_rows(np.unique(sampled))
         if self._mean is not None:
             rows = rows - self._mean
         coupling = measure_coupling(rows, self.tau, self._seed)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
-from snapml.kernels import Device
+from snapml.kernels import Device, ResidentMatrix
 from snapml.kernels.device_matrix import DeviceMatrix
+from snapml.kernels.duplicates import summed_rows
 from snapml.kernels.matrices import CompressedRows, DenseRows
 from snapml.kernels.row_checks import has_legal_indices, inspect_rows
 
@@ -36,9 +37,10 @@ def check_room(device: Device, dataset: Dataset, n_numbers: int) -> None:
         With both sizes.
     """
     matrix: Any = dataset.matrix
-    is_dense = isinstance(matrix, DenseMatrix)
-    arrays: list[Any] = [] if is_dense else [matrix.indptr, matrix.indices]
-    arrays += [matrix.values, dataset.labels, dataset.row_weights]
+    arrays = [dataset.labels, dataset.row_weights]
+    if not isinstance(matrix, ResidentMatrix):  # whose rows take no more room
+        arrays += [matrix.values]
+        arrays += [] if isinstance(matrix, DenseMatrix) else [matrix.indptr, matrix.indices]
     n_bytes = sum(array.nbytes for array in arrays if array is not None)
     n_bytes += 8 * n_numbers * matrix.shape[0]
     free = device.free_bytes()
@@ -50,7 +52,7 @@ def check_room(device: Device, dataset: Dataset, n_numbers: int) -> None:
 
 
 def upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:
-    """Copy rows to a device, and check what kernels read without asking.
+    """Copy rows to a device, unless they are there, and check what kernels read without asking.
 
     Parameters
     ----------
@@ -69,6 +71,13 @@ def upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:
     ValueError
         If indices or offsets lead outside the matrix.
     """
+    if isinstance(matrix, ResidentMatrix):
+        resident = matrix.rows
+        if isinstance(resident, CompressedRows) and not has_legal_indices(
+            device, DeviceMatrix(resident)
+        ):
+            _refuse_indices(device.xp, resident.indptr, resident.indices, resident.n_cols)
+        return resident
     if isinstance(matrix, DenseMatrix):
         return DenseRows(device.to_device(matrix.values))
     if not isinstance(matrix, CompressedMatrix):
@@ -83,12 +92,12 @@ def upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:
         matrix.dtype,
     )
     if not has_legal_indices(device, DeviceMatrix(rows)):
-        _refuse_indices(matrix)
+        _refuse_indices(np, matrix.indptr, matrix.indices, matrix.n_features)
     return rows
 
 
 def device_matrix(device: Device, matrix: Matrix) -> DeviceMatrix:
-    """Copy a matrix to a device.
+    """Copy a matrix to a device, unless it is there.
 
     Parameters
     ----------
@@ -108,32 +117,35 @@ def device_matrix(device: Device, matrix: Matrix) -> DeviceMatrix:
         If indices or offsets lead outside the matrix.
     """
     copied = DeviceMatrix(upload_rows(device, matrix))
-    if not isinstance(matrix, CompressedMatrix):
+    if copied.is_dense or inspect_rows(device, copied, None, 1.0).is_sorted:
         return copied
-    if inspect_rows(device, copied, None, 1.0).is_sorted:
-        return copied
-    summed = matrix.summed()
-    if summed.n_stored == matrix.n_stored:
+    assert isinstance(copied.rows, CompressedRows)  # the only other rows
+    summed = summed_rows(device, copied.rows)
+    if len(summed.indices) == len(copied.rows.indices):
         return copied
     del copied  # both would take twice the memory
     _logger.info("entries stored twice are added up in a copy of the matrix")
-    return DeviceMatrix(upload_rows(device, summed))
+    return DeviceMatrix(summed)
 
 
-def _refuse_indices(matrix: CompressedMatrix) -> None:
-    """Say where an offset or index leads outside the matrix, as the CPU's check does."""
-    indptr, indices = matrix.indptr, matrix.indices
-    if indptr[0] != 0:
-        raise ValueError(f"indptr must start with 0, got {indptr[0]}")
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+def _refuse_indices(xp: Any, indptr: Any, indices: Any, n_features: int) -> None:
+    """Say where an offset or index leads outside the matrix, as the CPU's check does.
+
+    On the arrays of the module `xp`, so that those of a device stay there.
+    """
+    if int(indptr[0]) != 0:
+        raise ValueError(f"indptr must start with 0, got {int(indptr[0])}")
+    falls = xp.flatnonzero(indptr[1:] < indptr[:-1])
     if len(falls) > 0:
-        i = falls[0]
+        i = int(falls[0])
         raise ValueError(
-            f"indptr must not decrease, got {indptr[i]} then {indptr[i + 1]} at row {i}"
+            f"indptr must not decrease, got {int(indptr[i])} then {int(indptr[i + 1])} at row {i}"
         )
-    if indptr[-1] > len(indices):
-        raise ValueError(f"indptr ends at {indptr[-1]}, but only {len(indices)} indices are stored")
-    k = np.flatnonzero((indices < 0) | (indices >= matrix.n_features))[0]
+    if int(indptr[-1]) > len(indices):
+        raise ValueError(
+            f"indptr ends at {int(indptr[-1])}, but only {len(indices)} indices are stored"
+        )
+    k = int(xp.flatnonzero((indices < 0) | (indices >= n_features))[0])
     raise ValueError(
-        f"column indices must lie in [0, {matrix.n_features}), got {indices[k]} at position {k}"
+        f"column indices must lie in [0, {n_features}), got {int(indices[k])} at position {k}"
     )

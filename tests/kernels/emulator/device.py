@@ -5,6 +5,7 @@ import ctypes
 import re
 
 import numpy as np
+import scipy.special
 from scipy.linalg import solve_triangular
 
 from snapml.kernels.failures import out_of_memory
@@ -55,6 +56,7 @@ class EmulatedDevice:
     """
 
     xp = np
+    special = scipy.special
 
     def __init__(
         self,
@@ -112,6 +114,9 @@ class EmulatedDevice:
     def to_host(self, array):
         return np.array(array)
 
+    def adopt(self, array):
+        return over_the_same_memory(array)
+
     def pinned_empty(self, shape, dtype):
         return np.empty(shape, dtype)
 
@@ -137,6 +142,32 @@ class EmulatedDevice:
         if isinstance(error, OutOfMemory):
             return out_of_memory(self.description, self.free_bytes(), error)
         return None
+
+
+def over_the_same_memory(array):
+    """Return a NumPy array over another library's memory, by the protocols that CuPy takes."""
+    if hasattr(array, "__dlpack__"):
+        return np.from_dlpack(_OnHost(array))
+    return np.asarray(_WithInterface(dict(array.__cuda_array_interface__)))
+
+
+class _OnHost:
+    """A producer of DLPack whose device is the emulator's: the host."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **_):
+        # What CuPy asks for: its stream, and a version that may be read-only.
+        return self._array.__dlpack__(stream=1, max_version=(1, 0), copy=None)
+
+
+class _WithInterface:
+    def __init__(self, interface):
+        self.__array_interface__ = interface
 
 
 def _marshalled(args, signature, name):

@@ -12,6 +12,7 @@ import threading
 from types import SimpleNamespace
 
 import numpy as np
+import scipy.special
 
 from .device import EmulatedDevice
 from .memory import count
@@ -60,6 +61,12 @@ class DeviceArray:
     flags = property(lambda self: self._data.flags)
     strides = property(lambda self: self._data.strides)
     T = property(lambda self: DeviceArray(self._data.T))
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None, copy=None):
+        return self._data.__dlpack__(max_version=max_version)
 
     def __len__(self):
         return len(self._data)
@@ -229,14 +236,23 @@ STRICT_NUMPY = SimpleNamespace(
     **{
         name: _function(getattr(np, name))
         for name in (
-            "abs", "argpartition", "ascontiguousarray", "concatenate", "diff", "dot", "einsum",
-            "empty_like", "flatnonzero", "isfinite", "maximum", "minimum", "sort", "sqrt", "stack",
-            "subtract", "take", "vdot", "where", "zeros_like",
+            "abs", "argpartition", "ascontiguousarray", "diff", "dot", "einsum",
+            "empty_like", "flatnonzero", "isfinite", "isnan", "maximum", "minimum", "sort", "sqrt",
+            "stack", "subtract", "take", "vdot", "where", "zeros_like",
         )
     },
+    concatenate=_function(np.concatenate, ("axis",)),
     cumsum=_function(np.cumsum, ("axis", "dtype")),
     searchsorted=_function(np.searchsorted, ("side",)),
 )  # fmt: skip
+
+
+STRICT_SPECIAL = SimpleNamespace(
+    expit=_function(scipy.special.expit),
+    log_expit=_function(scipy.special.log_expit),
+    softmax=_function(scipy.special.softmax, ("axis",)),
+    log_softmax=_function(scipy.special.log_softmax, ("axis",)),
+)  # of cupyx.scipy.special
 
 
 class StrictDevice(EmulatedDevice):
@@ -253,6 +269,8 @@ class StrictDevice(EmulatedDevice):
 
     def synchronize(self):
         self.n_done = self.n_queued
+
+    special = STRICT_SPECIAL
 
     def launch(self, kernel, grid, block, args, shared_bytes=0):
         for arg in args:
@@ -286,3 +304,6 @@ class StrictDevice(EmulatedDevice):
 
     def solve_lower(self, lower, right):
         return DeviceArray(super().solve_lower(lower._data, right._data))
+
+    def adopt(self, array):
+        return array if isinstance(array, DeviceArray) else DeviceArray(super().adopt(array))

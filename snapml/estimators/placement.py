@@ -1,0 +1,241 @@
+"""Where X is: there it is trained on, and there predictions are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from snapml._validation import (
+    check_device_ids,
+    check_fit_input,
+    check_predict_input,
+    check_resident_fit_input,
+    check_resident_predict_input,
+    raise_non_finite,
+)
+from snapml.data import Matrix
+from snapml.kernels import Device, ResidentMatrix
+from snapml.kernels.device_arrays import host_copy_of
+from snapml.kernels.resident_matrix import device_number, resident_matrix
+from snapml.solvers import cpu_rows, device_choice
+from snapml.solvers.gpu_rows import device_margins
+from snapml.solvers.range_checks import NonFiniteError
+
+__all__ = [
+    "Place",
+    "fit_input",
+    "margins_where_rows_are",
+    "naming_host_copy",
+    "with_host_predictions",
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The host, or the GPU that X is on. Calls belong inside ``with place.use():``.
+
+    Attributes
+    ----------
+    dtype : numpy dtype
+        Of the rows.
+    matrix : ResidentMatrix or None
+        Rows on a GPU; None is the host.
+    """
+
+    dtype: np.dtype
+    matrix: ResidentMatrix | None = None
+
+    @property
+    def xp(self) -> Any:
+        """The array module."""
+        return np if self.matrix is None else self.matrix.device.xp
+
+    @property
+    def special(self) -> Any:
+        """``scipy.special``, or what has its functions for arrays of the GPU."""
+        return scipy.special if self.matrix is None else self.matrix.device.special
+
+    def use(self) -> AbstractContextManager[Any]:
+        """Make the GPU the current one, inside ``with``."""
+        return nullcontext() if self.matrix is None else self.matrix.device.use()
+
+    def give(self, array: Any) -> Any:
+        """Return an array of this place as the user gets it: of the library of X."""
+        return array if self.matrix is None else self.matrix.predictions(array)
+
+    def labels(self, classes: np.ndarray, chosen: Any) -> Any:
+        """Return the classes of these numbers, as the user gets them.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_classes,)
+            Labels; those that are no numbers stay on the host.
+        chosen : array of this place of shape (n_rows,), integer
+            Which.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            Of the library of X, or of NumPy.
+        """
+        if self.matrix is None:
+            return classes[chosen]
+        device = self.matrix.device
+        if classes.dtype.kind not in "biuf":
+            return classes[device.to_host(chosen)]
+        return self.give(device.to_device(classes)[chosen])
+
+
+def fit_input(estimator: Any, X: Any, y: Any, **target_checks: bool) -> tuple[Matrix, np.ndarray]:
+    """Return checked training data: rows where they are, targets on the host.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its ``device_ids`` may name the GPU that X is on; otherwise X decides.
+    X : object
+        Rows on the host or on a GPU.
+    y : array-like
+        Targets on the host, or beside X.
+    **target_checks : bool
+        As in `check_fit_input`.
+
+    Returns
+    -------
+    matrix : Matrix
+        The rows; over the user's memory where its layout serves.
+    y : ndarray
+        The targets.
+
+    Raises
+    ------
+    ValueError
+        If the data are not as described, or on another GPU than the one asked for.
+    RuntimeError
+        If X is on a GPU and CuPy is missing.
+    """
+    number = device_number(X)
+    if number is None or not hasattr(estimator, "device_ids"):  # which trains on the CPU only
+        return check_fit_input(estimator, X, y, **target_checks)
+    asked = check_device_ids(estimator.device_ids)
+    if asked not in ((), (number,)):
+        raise ValueError(
+            f"device_ids={estimator.device_ids!r}, but X is on CUDA device {number}: expected "
+            f"device_ids=None or [{number}], which train where X is"
+        )
+    matrix = _resident(number, X)
+    return check_resident_fit_input(
+        estimator, X, matrix, matrix.host_vector("y", y), **target_checks
+    )
+
+
+def margins_where_rows_are(
+    estimator: Any, X: Any, coef: np.ndarray, intercept: np.ndarray
+) -> tuple[Place, Any]:
+    """Return ``X @ coef.T + intercept``, computed where X is.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Says how many features, and which, were seen in fit.
+    X : object
+        Rows on the host or on a GPU.
+    coef : ndarray of shape (n_outputs, n_features)
+        Coefficients, cast to the rows' dtype.
+    intercept : ndarray of shape (n_outputs,)
+        Added to every product.
+
+    Returns
+    -------
+    place : Place
+        Where X is.
+    margins : array of that place of shape (n_rows, n_outputs), float64
+        The products.
+
+    Raises
+    ------
+    ValueError
+        If X has another number of features than in fit, or is not finite.
+    """
+    number = device_number(X)
+    if number is None:
+        rows = check_predict_input(estimator, X)
+        columns = [
+            cpu_rows.margins(rows, w, b, estimator.n_threads)
+            for w, b in zip(coef, intercept, strict=True)
+        ]
+        return Place(rows.dtype), np.column_stack(columns)
+    with device_choice.clean_errors(_device(number)):
+        return _margins_there(estimator, number, X, coef, intercept)
+
+
+@contextmanager
+def naming_host_copy(matrix: Matrix) -> Iterator[None]:
+    """Add to an error that sends the user to the CPU how X gets there.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows of the fit inside ``with``.
+    """
+    try:
+        yield
+    except NotImplementedError as error:
+        if not isinstance(matrix, ResidentMatrix):
+            raise
+        copy = host_copy_of(matrix.origin)
+        raise NotImplementedError(f"{error} with X on the host, {copy}") from error
+
+
+def with_host_predictions(X: Any, *vectors: Any) -> tuple[Any, ...]:
+    """Return what a score on the host takes: X such that predictions are NumPy's, and vectors.
+
+    Parameters
+    ----------
+    X : object
+        Rows, wherever they are; they stay there.
+    *vectors : object
+        Targets and weights; copied to the host where they are beside X.
+
+    Returns
+    -------
+    tuple
+        X, or a `ResidentMatrix` over it, and the vectors.
+    """
+    number = device_number(X)
+    if number is None:
+        return (X, *vectors)
+    matrix = _resident(number, X)
+    names = ("y", "sample_weight")
+    on_host = [matrix.host_vector(name, v) for name, v in zip(names, vectors, strict=False)]
+    return (ResidentMatrix(matrix.device, matrix.device_id, matrix.rows), *on_host)
+
+
+def _margins_there(
+    estimator: Any, number: int, X: Any, coef: np.ndarray, intercept: np.ndarray
+) -> tuple[Place, Any]:
+    matrix = _resident(number, X)
+    check_resident_predict_input(estimator, X, matrix)
+    try:
+        return Place(matrix.dtype, matrix), device_margins(matrix, coef, intercept)
+    except NonFiniteError:
+        raise_non_finite(estimator, matrix)
+
+
+def _resident(number: int, X: Any) -> ResidentMatrix:
+    """Return rows over the user's memory on the GPU of this number."""
+    device = _device(number)
+    with device_choice.clean_errors(device):
+        return resident_matrix(device, number, X)
+
+
+def _device(number: int) -> Device:
+    try:
+        return device_choice.make_device(number)
+    except RuntimeError as error:
+        raise RuntimeError(f"X is on CUDA device {number}: {error} with X on the host") from error

@@ -1,0 +1,73 @@
+"""Copies of some rows of a matrix in a device's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snapml.kernels.device import Device
+from snapml.kernels.matrices import CompressedRows, DenseRows
+
+__all__ = ["entries_of", "take_rows"]
+
+
+def take_rows(
+    device: Device, matrix: DenseRows | CompressedRows, rows: Any
+) -> DenseRows | CompressedRows:
+    """Return a copy of some rows.
+
+    Parameters
+    ----------
+    device : Device
+        Where the matrix is.
+    matrix : DenseRows or CompressedRows
+        Its rows.
+    rows : array of the device of shape (n_taken,), int64
+        Row numbers.
+
+    Returns
+    -------
+    DenseRows or CompressedRows
+        In the order asked for.
+    """
+    if isinstance(matrix, DenseRows):
+        return DenseRows(device.xp.ascontiguousarray(matrix.values[rows]))
+    offsets, _, entries = entries_of(device, matrix, rows)
+    values = None if matrix.values is None else matrix.values[entries]
+    return CompressedRows(
+        offsets.astype(matrix.indptr.dtype),
+        matrix.indices[entries],
+        values,
+        matrix.n_cols,
+        matrix.constant,
+        matrix.dtype,
+    )
+
+
+def entries_of(device: Device, matrix: CompressedRows, rows: Any) -> tuple[Any, Any, Any]:
+    """Return where the entries of some rows are.
+
+    Parameters
+    ----------
+    device : Device
+        Where the matrix is.
+    matrix : CompressedRows
+        Its rows.
+    rows : array of the device of shape (n_taken,), int64
+        Row numbers.
+
+    Returns
+    -------
+    offsets : array of shape (n_taken + 1,), int64
+        Where each of the taken rows begins among their entries.
+    row_of, entries : array of shape (offsets[-1],), int64
+        Of each entry, its row among the taken ones, and its place in storage.
+    """
+    xp, indptr = device.xp, matrix.indptr
+    begins = indptr[rows].astype(np.int64)
+    offsets = xp.zeros(len(rows) + 1, np.int64)
+    xp.cumsum(indptr[rows + 1].astype(np.int64) - begins, out=offsets[1:])
+    places = xp.arange(int(offsets[-1]), dtype=np.int64)
+    row_of = xp.searchsorted(offsets, places, side="right") - 1
+    return offsets, row_of, begins[row_of] + places - offsets[row_of]

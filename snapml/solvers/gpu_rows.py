@@ -1,0 +1,50 @@
+"""Margins of rows that are in a GPU's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snapml.kernels import ResidentMatrix
+from snapml.kernels.rows import margins
+from snapml.solvers.gpu_matrix import upload_rows
+from snapml.solvers.range_checks import NonFiniteError
+
+__all__ = ["device_margins"]
+
+
+def device_margins(matrix: ResidentMatrix, coef: np.ndarray, intercept: np.ndarray) -> Any:
+    """Return x_i.coef_k + intercept_k for every row and output, summed in float64.
+
+    Parameters
+    ----------
+    matrix : ResidentMatrix
+        The rows.
+    coef : ndarray of shape (n_outputs, n_features)
+        Coefficients, cast to the matrix's dtype.
+    intercept : ndarray of shape (n_outputs,)
+        Added to every product.
+
+    Returns
+    -------
+    array of the device of shape (n_rows, n_outputs), float64
+        The margins.
+
+    Raises
+    ------
+    NonFiniteError
+        If the matrix holds NaN or infinity.
+    ValueError
+        If indices or offsets lead outside the matrix.
+    """
+    device = matrix.device
+    rounded = coef.astype(matrix.dtype).astype(np.float64)
+    joint = np.column_stack([rounded, np.asarray(intercept, np.float64)])
+    with device.use():
+        rows = upload_rows(device, matrix)
+        found = margins(device, rows, device.to_device(joint), 1.0)
+        # An entry that is not finite makes all margins of its row such numbers: no second read.
+        if not bool(device.xp.isfinite(found).all()) and not matrix.is_finite():
+            raise NonFiniteError("expected finite entries, got NaN or infinity")
+        return device.xp.ascontiguousarray(found.T)
