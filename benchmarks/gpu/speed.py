@@ -12,6 +12,7 @@ from benchmarks.gpu.measurement import Measurement, seconds_per_call
 from snapml.data import Dataset
 from snapml.kernels import DenseRows, Device, fused_pass
 from snapml.kernels.losses import MarginLosses
+from snapml.kernels.ranked_rows import MOST_HOT, ranked_margins, ranked_products
 from snapml.kernels.rows import margins
 from snapml.kernels.transposed import transposed_products
 from snapml.problems import Problem
@@ -21,6 +22,9 @@ from snapml.solvers.device_dataset import DeviceDataset
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 
 __all__ = ["measure_ceilings", "time_kernels"]
+
+# None to all that fit: whether a card's own caches do as well as its shared memory.
+_HOT_COLUMNS = (0, 2**10, 2**13, MOST_HOT)
 
 
 def measure_ceilings(device: Device, n: int = 2**27) -> Iterator[Measurement]:
@@ -89,8 +93,9 @@ def _bytes(data: DeviceDataset) -> int:
     matrix = data.matrix
     if isinstance(matrix, DenseRows):
         return int(matrix.values.nbytes)
-    values = 0 if matrix.values is None else matrix.values.nbytes
-    return int(matrix.indices.nbytes + matrix.indptr.nbytes + values)
+    rows = matrix.rows
+    values = 0 if rows.values is None else rows.values.nbytes
+    return int(rows.indices.nbytes + rows.indptr.nbytes + values)
 
 
 def _calls(
@@ -104,6 +109,7 @@ def _calls(
     wide = device.to_device(point)
     narrow = device.to_device(point.astype(np.float32))
     z = device.xp.zeros((1, n_rows), np.float64)
+    ones = device.xp.full((1, n_rows), 1.0, np.float64)  # rows of slope 0 are left out
     trial = device.xp.zeros((1, n_rows), np.float64)
     losses = MarginLosses(device, name, data.targets, n_rows)
     engine = GpuPrimalEngine(problem, data, device)
@@ -115,6 +121,7 @@ def _calls(
         "curvatures": lambda: losses.curvatures(z),
         "fused_pass of the engine": lambda: engine.fused_pass(point),
         "hessian_product of the engine": lambda: engine.hessian_product(point),
+        "X^T s": lambda: transposed_products(device, matrix, ones, 1.0),
     }
     passes = {"float64": wide, "float32": narrow}
     if isinstance(matrix, DenseRows):
@@ -123,17 +130,20 @@ def _calls(
                 calls[f"dense pass, {sums} sums"] = lambda w=w: fused_pass.dense_pass(
                     device, matrix, name, data.targets, w, 1.0, z
                 )
-        calls["X^T s"] = lambda: transposed_products(device, matrix, z, 1.0)
         sample = engine.sample(20 * n_cols)
         calls[f"curvature of {sample.n_rows:,} rows"] = lambda: DenseCurvature(
             sample, SerialCommunicator()
         )
         return calls
-    for kind, columns in (("ordered", data.columns), ("atomic", None)):
+    out = device.xp.zeros((1, n_cols + 1), np.float64)
+    for most_hot in _HOT_COLUMNS:
+        hot = f"at most {most_hot:,} hot columns"
+        options = {"most_hot": most_hot}
         for sums, w in passes.items():
-            calls[f"sparse pass, {kind}, {sums} sums"] = lambda w=w, columns=columns: (
-                fused_pass.sparse_pass(
-                    device, matrix, name, data.targets, w, 1.0, z, columns=columns
-                )
+            calls[f"margins, {sums} sums, {hot}"] = lambda w=w, options=options: ranked_margins(
+                device, matrix, w, 1.0, **options
             )
+        calls[f"X^T s, {hot}"] = lambda options=options: ranked_products(
+            device, matrix, ones, out, **options
+        )
     return calls

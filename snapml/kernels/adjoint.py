@@ -10,6 +10,7 @@ import numpy as np
 from snapml.kernels.device import Device
 from snapml.kernels.device_matrix import DeviceMatrix, layout_macros
 from snapml.kernels.launch_shape import WARP
+from snapml.kernels.matrices import DenseRows
 from snapml.kernels.partial_sums import BLOCK, blocks_for
 from snapml.kernels.program import Kernel, Program
 from snapml.kernels.transposed import transposed_products
@@ -87,5 +88,8 @@ class ExactProducts:
         beta : array of the device of shape (n_rows,), float64
             Factors of the rows.
         """
-        products = transposed_products(self._device, self._matrix.rows, beta[None, :], 0.0)
+        rows = self._matrix.rows
+        if not isinstance(rows, DenseRows):
+            raise TypeError(f"expected DenseRows, got {type(rows).__name__}")
+        products = transposed_products(self._device, rows, beta[None, :], 0.0)
         return self._device.to_host(products)[0, :-1]
