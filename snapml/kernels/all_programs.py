@@ -9,6 +9,7 @@ import numpy as np
 from snapml.kernels import (
     adjoint,
     coordinate_descent,
+    dense_rounds,
     fused_pass,
     losses,
     objective,
@@ -69,3 +70,4 @@ def _dual_programs(names: Iterable[str]) -> Iterator[Program]:
                 yield coordinate_descent.program(loss, real, index)
         for loss in names:
             yield objective.program(loss, real)
+            yield dense_rounds.program(loss, real)
