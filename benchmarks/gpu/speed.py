@@ -16,6 +16,7 @@ from benchmarks.gpu.profiled_device import ProfiledDevice
 from snapml.data import CompressedMatrix, Dataset
 from snapml.kernels import DenseRows, Device, fused_pass
 from snapml.kernels.losses import MarginLosses
+from snapml.kernels.ranked_rows import MOST_HOT, ranked_margins, ranked_products
 from snapml.kernels.rows import margins
 from snapml.kernels.transposed import transposed_products
 from snapml.problems import Problem
@@ -28,6 +29,8 @@ from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 __all__ = ["time_epochs", "time_kernels"]
 
 _EPOCHS = 3
+# None to all that fit: whether a card's own caches do as well as its shared memory.
+_HOT_COLUMNS = (0, 2**10, 2**13, MOST_HOT)
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,16 @@ def _bytes(data: DeviceDataset) -> int:
     matrix = data.matrix
     if isinstance(matrix, DenseRows):
         return int(matrix.values.nbytes)
-    values = 0 if matrix.values is None else matrix.values.nbytes
-    return int(matrix.indices.nbytes + matrix.indptr.nbytes + values)
+    rows = matrix.rows
+    values = 0 if rows.values is None else rows.values.nbytes
+    return int(rows.indices.nbytes + rows.indptr.nbytes + values)
+
+
+def _cold_entries(device: Device, data: DeviceDataset, size: int, most_hot: int = MOST_HOT) -> int:
+    """Return the entries of columns that shared memory does not hold, at `size` bytes each."""
+    matrix: Any = data.matrix
+    n_hot = min(most_hot, device.shared_bytes_per_block // size)
+    return int(data.n_stored - matrix.counts[:n_hot].sum())
 
 
 def _works(device: Device, problem: Problem, data: DeviceDataset) -> dict[str, Work]:
@@ -155,26 +166,38 @@ def _works(device: Device, problem: Problem, data: DeviceDataset) -> dict[str, W
     engine.fused_pass(np.zeros((1, n_cols + 1)))
     engine.accept()
     rows, of_a_row = _bytes(data), 8 * n_rows
-    entries = 0 if isinstance(matrix, DenseRows) else data.n_stored
+    ones = device.xp.full((1, n_rows), 1.0, np.float64)  # rows of slope 0 are left out
+    is_dense = isinstance(matrix, DenseRows)
+    cold = 0 if is_dense else _cold_entries(device, data, 8)
     wide = device.to_device(point)
     works = {
-        "margins": Work(
-            lambda: margins(device, matrix, wide, 1.0), rows + of_a_row, gathers=entries
-        ),
+        "margins": Work(lambda: margins(device, matrix, wide, 1.0), rows + of_a_row, gathers=cold),
         "line_point": Work(lambda: losses.line_point(z, trial, 0.5), 2.5 * of_a_row),
         "curvatures": Work(lambda: losses.curvatures(z), 2.5 * of_a_row),
+        "X^T s": Work(
+            lambda: transposed_products(device, matrix, ones, 1.0),
+            rows + of_a_row,
+            atomics=cold,
+            kind="int64",
+        ),
         "fused_pass of the engine": Work(
             lambda: engine.fused_pass(point),
-            (2 if entries else 1) * rows + 1.5 * of_a_row,
-            gathers=2 * entries,
+            rows + 1.5 * of_a_row if is_dense else 2 * rows + 5.5 * of_a_row,
+            gathers=cold,
+            atomics=cold,
+            kind="int64",
         ),
         "hessian_product of the engine": Work(
-            lambda: engine.hessian_product(point), 2 * rows + 4.5 * of_a_row, gathers=2 * entries
+            lambda: engine.hessian_product(point),
+            2 * rows + 4.5 * of_a_row,
+            gathers=cold,
+            atomics=cold,
+            kind="int64",
         ),
     }
-    if isinstance(matrix, DenseRows):
+    if is_dense:
         return works | _dense_works(device, problem, data, engine, point)
-    return works | _sparse_works(device, problem, data, point)
+    return works | _sparse_works(device, data, point)
 
 
 def _dense_works(
@@ -184,7 +207,7 @@ def _dense_works(
     name, (n_rows, n_cols) = problem.loss.core_name, matrix.shape
     rows, of_a_row = _bytes(data), 8 * n_rows
     z = device.xp.zeros((1, n_rows), np.float64)
-    works = {"X^T s": Work(lambda: transposed_products(device, matrix, z, 1.0), rows + of_a_row)}
+    works = {}
     if fused_pass.DensePassShape.fits(device, n_cols, 1):
         for dtype in (np.float64, np.float32):
             w = device.to_device(point.astype(dtype))
@@ -201,24 +224,27 @@ def _dense_works(
     return works
 
 
-def _sparse_works(
-    device: Device, problem: Problem, data: DeviceDataset, point: np.ndarray
-) -> dict[str, Work]:
+def _sparse_works(device: Device, data: DeviceDataset, point: np.ndarray) -> dict[str, Work]:
     matrix: Any = data.matrix
-    name = problem.loss.core_name
-    rows, of_a_row, entries = _bytes(data), 8 * matrix.shape[0], data.n_stored
-    z = device.xp.zeros((1, matrix.shape[0]), np.float64)
+    n_rows, n_cols = matrix.shape
+    n_bytes = _bytes(data) + 8 * n_rows
+    ones = device.xp.full((1, n_rows), 1.0, np.float64)
+    out = device.xp.zeros((1, n_cols + 1), np.float64)
     works = {}
-    for dtype in (np.float64, np.float32):
-        w = device.to_device(point.astype(dtype))
-        for how, columns in (("ordered", data.columns), ("atomic", None)):
-            n_reads, atomics = (1, entries) if columns is None else (2, 0)
-            works[f"sparse pass, {how}, {np.dtype(dtype)} sums"] = Work(
-                lambda w=w, columns=columns: fused_pass.sparse_pass(  # type: ignore[misc]
-                    device, matrix, name, data.targets, w, 1.0, z, columns=columns
-                ),
-                n_reads * rows + 1.5 * of_a_row,
-                gathers=n_reads * entries,
-                atomics=atomics,
+    for most_hot in _HOT_COLUMNS:
+        how = f"at most {most_hot:,} hot columns"
+        for dtype in (np.float64, np.float32):
+            w = device.to_device(point.astype(dtype))
+            works[f"margins, {np.dtype(dtype)} sums, {how}"] = Work(
+                lambda w=w, hot=most_hot: ranked_margins(device, matrix, w, 1.0, most_hot=hot),  # type: ignore[misc]
+                n_bytes,
+                gathers=_cold_entries(device, data, w.dtype.itemsize, most_hot),
+                kind=str(np.dtype(dtype)),
             )
+        works[f"X^T s, {how}"] = Work(
+            lambda hot=most_hot: ranked_products(device, matrix, ones, out, most_hot=hot),  # type: ignore[misc]
+            n_bytes,
+            atomics=_cold_entries(device, data, 8, most_hot),
+            kind="int64",
+        )
     return works

@@ -11,6 +11,7 @@ from snapml.kernels.cuda_device import CudaDevice
 from snapml.kernels.device import Argument, Device, Stream
 from snapml.kernels.matrices import CompressedRows, DenseRows, Targets
 from snapml.kernels.program import Kernel, Program
+from snapml.kernels.ranked_rows import RankedRows
 from snapml.kernels.resident_matrix import ResidentMatrix
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Device",
     "Kernel",
     "Program",
+    "RankedRows",
     "ResidentMatrix",
     "Stream",
     "Targets",

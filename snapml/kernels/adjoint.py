@@ -10,6 +10,7 @@ import numpy as np
 from snapml.kernels.device import Device
 from snapml.kernels.device_matrix import DeviceMatrix, layout_macros
 from snapml.kernels.launch_shape import WARP
+from snapml.kernels.matrices import DenseRows
 from snapml.kernels.partial_sums import BLOCK, blocks_for
 from snapml.kernels.program import Kernel, Program
 from snapml.kernels.transposed import transposed_products
@@ -43,6 +44,19 @@ class ExactProducts:
         self._matrix = matrix
         self._program = program(matrix.dtype, matrix.index_dtype)
 
+    def margins(self, model: Any, bias: float, margins: Any) -> None:
+        """Fill the margins with X w + bias.
+
+        Parameters
+        ----------
+        model, bias, margins
+            As for `sweep`.
+        """
+        grid = (blocks_for(self._matrix.shape[0], BLOCK // WARP),)
+        args = (*self._matrix.arguments, model, np.float64(bias), margins)
+        none = (None, np.float64(0), None)
+        self._device.launch(Kernel(self._program, "exact_rows"), grid, (BLOCK,), (*args, *none))
+
     def sweep(self, model: Any, bias: float, margins: Any, beta: Any, reach: float) -> np.ndarray:
         """Fill the margins and return X^T beta.
 
@@ -64,13 +78,12 @@ class ExactProducts:
         ndarray of shape (n_columns,), float64
             On the host.
         """
+        if self._matrix.is_dense:
+            self.margins(model, bias, margins)
+            return self.column_sums(beta)
         grid = (blocks_for(self._matrix.shape[0], BLOCK // WARP),)
         args = (*self._matrix.arguments, model, np.float64(bias), margins)
         kernel = Kernel(self._program, "exact_rows")
-        if self._matrix.is_dense:
-            none = (beta, np.float64(0), None)
-            self._device.launch(kernel, grid, (BLOCK,), (*args, *none))
-            return self.column_sums(beta)
         words = self._device.xp.zeros((self._matrix.shape[1], 2), np.int64)
         exponent = 0 if reach <= 0.0 else _WORD_BITS - math.frexp(reach)[1]
         per_unit = math.ldexp(1.0, min(exponent, _MOST_EXPONENT))
@@ -87,5 +100,8 @@ class ExactProducts:
         beta : array of the device of shape (n_rows,), float64
             Factors of the rows.
         """
-        products = transposed_products(self._device, self._matrix.rows, beta[None, :], 0.0)
+        rows = self._matrix.rows
+        if not isinstance(rows, DenseRows):
+            raise TypeError(f"expected DenseRows, got {type(rows).__name__}")
+        products = transposed_products(self._device, rows, beta[None, :], 0.0)
         return self._device.to_host(products)[0, :-1]

@@ -8,12 +8,13 @@ import numpy as np
 
 from snapml.kernels import (
     adjoint,
-    columns,
     coordinate_descent,
     dense_rounds,
     fused_pass,
     losses,
     objective,
+    ranked_rows,
+    ranking,
     reduce,
     row_checks,
     rows,
@@ -44,16 +45,16 @@ def all_programs(core_names: Iterable[str]) -> Iterator[Program]:
     names = tuple(core_names)
     yield reduce.PROGRAM
     for real, wide in _TYPES:
-        for index in _INDICES:
-            yield rows.program(real, wide, index)
-            yield columns.program(real, wide, index)
+        yield rows.program(real, wide)
+        for rank in _INDICES:
+            yield ranked_rows.program(real, wide, rank)
         for loss in names:
             yield fused_pass.dense_program(loss, real, wide)
-            for index in _INDICES:
-                yield fused_pass.sparse_program(loss, real, wide, index)
     for real in (_FLOAT32, _FLOAT64):
+        yield transposed.program(real)
         for index in _INDICES:
-            yield transposed.program(real, index)
+            for rank in _INDICES:
+                yield ranking.program(real, index, rank)
         for loss in names:
             yield losses.program(loss, real)
     yield from _dual_programs([loss for loss in names if loss in coordinate_descent.LOSSES])

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from snapml.kernels.adjoint import ExactProducts
 from snapml.kernels.device import Device
+from snapml.kernels.device_matrix import DeviceMatrix
 from snapml.kernels.matrices import CompressedRows
-from snapml.kernels.rows import margins
 
 __all__ = ["summed_rows"]
 
@@ -60,5 +61,6 @@ def _group_sums(device: Device, matrix: CompressedRows, order: Any, firsts: Any)
     groups = CompressedRows(
         starts, xp.zeros(len(order), index), values, 1, matrix.constant, matrix.dtype
     )
-    one = xp.full((1, 2), 1.0, np.float64)
-    return margins(device, groups, one, 0.0)[0].astype(matrix.dtype)
+    sums = xp.empty(len(firsts), np.float64)
+    ExactProducts(device, DeviceMatrix(groups)).margins(xp.full(1, 1.0, matrix.dtype), 0.0, sums)
+    return sums.astype(matrix.dtype)

@@ -1,4 +1,4 @@
-"""Launches of dense_pass.cu and sparse_pass.cu: margins, loss and gradient in one read."""
+"""Launches of dense_pass.cu: margins, loss and gradient in one read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from snapml.kernels.columns import ColumnPieces, column_products
 from snapml.kernels.device import Device
 from snapml.kernels.launch_shape import WARP, filling_grid, types_of
-from snapml.kernels.matrices import CompressedRows, DenseRows, Targets, check_array
+from snapml.kernels.matrices import DenseRows, Targets, check_array
 from snapml.kernels.program import Kernel, Program
 from snapml.kernels.reduce import parts_sum
 
@@ -19,8 +18,6 @@ __all__ = [
     "dense_pass",
     "dense_program",
     "outputs_type",
-    "sparse_pass",
-    "sparse_program",
 ]
 
 _THREADS = 256
@@ -43,12 +40,6 @@ def dense_program(core_name: str, real: np.dtype, wide: np.dtype) -> Program:
         "SNAPML_TILE_ROWS": str(TILE_ROWS),
     }
     return Program("dense_pass", tuple(macros.items()))
-
-
-def sparse_program(core_name: str, real: np.dtype, wide: np.dtype, index: np.dtype) -> Program:
-    """Return sparse_pass.cu for a loss, and types of entries, sums and indices."""
-    macros = {**types_of(real, wide, index), "SNAPML_OUTPUTS": outputs_type(core_name)}
-    return Program("sparse_pass", tuple(macros.items()))
 
 
 @dataclass(frozen=True)
@@ -159,66 +150,7 @@ def dense_pass(
     return out
 
 
-def sparse_pass(
-    device: Device,
-    matrix: CompressedRows,
-    core_name: str,
-    targets: Targets,
-    coef: Any,
-    bias_column: float,
-    margins: Any,
-    *,
-    columns: ColumnPieces | None = None,
-) -> Any:
-    """Read compressed rows once: margins, loss and gradient.
-
-    Parameters
-    ----------
-    device, matrix, core_name, targets, coef, bias_column, margins
-        As in `dense_pass`.
-    columns : ColumnPieces or None, default=None
-        The same matrix by columns. With it equal calls give equal bits, for a second read of the
-        matrix; without it the gradient is added up by atomics, in whatever order they come.
-
-    Returns
-    -------
-    array of n_outputs * (n_cols + 1) + 1 elements, float64
-        The gradient, row by row, and the loss.
-    """
-    n_rows, n_cols = matrix.shape
-    n_outputs, xp = targets.n_outputs, device.xp
-    _check_point(matrix, targets, coef, margins)
-    types = (matrix.dtype, np.dtype(coef.dtype), np.dtype(matrix.indptr.dtype))
-    name = "compressed_pass" if columns is None else "compressed_slopes"
-    kernel = Kernel(sparse_program(core_name, *types), name)
-    n_warps = _THREADS // WARP
-    shared_bytes = 8 * n_warps * 2 * n_outputs  # as in struct WarpSums
-    if shared_bytes > device.shared_bytes_per_block:
-        raise ValueError(
-            f"a pass with {n_outputs} outputs needs {shared_bytes} bytes of shared memory a block, "
-            f"the device has {device.shared_bytes_per_block}"
-        )
-    grid = filling_grid(device, kernel, -(-n_rows // n_warps), _THREADS, shared_bytes)
-    parts = xp.empty((grid[0], n_outputs + 1), np.float64)
-    out = xp.zeros(n_outputs * (n_cols + 1) + 1, np.float64)
-    sums = out if columns is None else xp.empty((n_outputs, n_rows), coef.dtype)
-    labels = targets.arguments(n_rows, matrix.dtype, is_softmax=core_name == "Softmax")
-    point = (coef, np.int64(n_outputs), np.float64(bias_column), margins)
-    args = (*matrix.arguments, *labels, *point, sums, parts)
-    device.launch(kernel, grid, (_THREADS,), args, shared_bytes)
-    gradient = out[:-1].reshape(n_outputs, n_cols + 1)
-    if columns is not None:
-        column_products(device, columns, sums, gradient)
-    total = xp.empty(n_outputs + 1, np.float64)
-    parts_sum(device, parts, total)
-    gradient[:, n_cols] = total[:-1]
-    out[-1] = total[-1]
-    return out
-
-
-def _check_point(
-    matrix: DenseRows | CompressedRows, targets: Targets, coef: Any, margins: Any
-) -> None:
+def _check_point(matrix: DenseRows, targets: Targets, coef: Any, margins: Any) -> None:
     n_rows, n_cols = matrix.shape
     check_array("coef", coef, (np.float32, np.float64), (targets.n_outputs, n_cols + 1))
     check_array("margins", margins, (np.float64,), (targets.n_outputs, n_rows))

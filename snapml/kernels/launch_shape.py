@@ -38,6 +38,6 @@ def filling_grid(
 
 
 def types_of(real: np.dtype, wide: np.dtype, index: np.dtype | None = None) -> dict[str, str]:
-    """Return the macros of types.cuh, and of compressed.cuh if there is an index type."""
+    """Return the macros of types.cuh, and SNAPML_INDEX if there is an index type."""
     macros = {"SNAPML_REAL": core_type(real), "SNAPML_SUM": core_type(wide)}
     return macros if index is None else {**macros, "SNAPML_INDEX": core_type(index)}

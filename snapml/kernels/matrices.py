@@ -38,13 +38,13 @@ class DenseRows:
 
 @dataclass(frozen=True)
 class CompressedRows:
-    """A matrix in CSR form; the same struct holds columns in CSC form, as rows of the transpose.
+    """A matrix in CSR form.
 
     Attributes
     ----------
     indptr : array of shape (n_rows + 1,), int32 or int64
         Where each row begins.
-    indices : array of the type of `indptr`
+    indices : array, int32 or int64
         Column numbers, which the caller has checked.
     values : array of float32 or float64, or None
         Entries; None where all of them are `constant`.
@@ -65,7 +65,7 @@ class CompressedRows:
 
     def __post_init__(self) -> None:
         check_array("indptr", self.indptr, (np.int32, np.int64), (None,))
-        check_array("indices", self.indices, (self.indptr.dtype.type,), (None,))
+        check_array("indices", self.indices, (np.int32, np.int64), (None,))
         if self.values is not None:
             check_array("values", self.values, (np.float32, np.float64), self.indices.shape)
         dtype = self.dtype if self.values is None else self.values.dtype
@@ -75,12 +75,6 @@ class CompressedRows:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return int(self.indptr.shape[0]) - 1, self.n_cols
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What all kernels of compressed rows begin with."""
-        sizes = (np.int64(self.shape[0]), np.int64(self.n_cols))
-        return (self.indptr, self.indices, self.values, np.float64(self.constant), *sizes)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from snapml.kernels.device import Device
 from snapml.kernels.matrices import CompressedRows, DenseRows
 
-__all__ = ["entries_of", "take_rows"]
+__all__ = ["entries_of", "host_copy", "take_compressed", "take_rows"]
 
 
 def take_rows(
@@ -33,6 +34,11 @@ def take_rows(
     """
     if isinstance(matrix, DenseRows):
         return DenseRows(device.xp.ascontiguousarray(matrix.values[rows]))
+    return take_compressed(device, matrix, rows)
+
+
+def take_compressed(device: Device, matrix: CompressedRows, rows: Any) -> CompressedRows:
+    """Return a copy of some compressed rows, as `take_rows` does."""
     offsets, _, entries = entries_of(device, matrix, rows)
     values = None if matrix.values is None else matrix.values[entries]
     return CompressedRows(
@@ -43,6 +49,31 @@ def take_rows(
         matrix.constant,
         matrix.dtype,
     )
+
+
+def host_copy(device: Device, matrix: DenseRows | CompressedRows) -> np.ndarray | csr_matrix:
+    """Return a copy of rows on the host.
+
+    Parameters
+    ----------
+    device : Device
+        Where the matrix is.
+    matrix : DenseRows or CompressedRows
+        Its rows.
+
+    Returns
+    -------
+    ndarray or csr_matrix
+        With values, also where the rows have a constant for them.
+    """
+    if isinstance(matrix, DenseRows):
+        return device.to_host(matrix.values)
+    indptr, indices = device.to_host(matrix.indptr), device.to_host(matrix.indices)
+    if matrix.values is None:
+        values = np.full(len(indices), matrix.constant, matrix.dtype)
+    else:
+        values = device.to_host(matrix.values)
+    return csr_matrix((values, indices, indptr), shape=matrix.shape)
 
 
 def entries_of(device: Device, matrix: CompressedRows, rows: Any) -> tuple[Any, Any, Any]:

@@ -8,27 +8,28 @@ import numpy as np
 
 from snapml.kernels.device import Argument, Device
 from snapml.kernels.launch_shape import WARP, filling_grid, types_of
-from snapml.kernels.matrices import CompressedRows, DenseRows, check_array
+from snapml.kernels.matrices import DenseRows, check_array
 from snapml.kernels.program import Kernel, Program
+from snapml.kernels.ranked_rows import RankedRows, ranked_margins
 
 __all__ = ["margins", "program", "row_norms_sq"]
 
 _THREADS = 256
 
 
-def program(real: np.dtype, wide: np.dtype, index: np.dtype) -> Program:
-    """Return rows.cu for entries, sums and indices of these types."""
-    return Program("rows", tuple(types_of(real, wide, index).items()))
+def program(real: np.dtype, wide: np.dtype) -> Program:
+    """Return rows.cu for types of entries and of sums."""
+    return Program("rows", tuple(types_of(real, wide).items()))
 
 
-def row_norms_sq(device: Device, matrix: DenseRows | CompressedRows) -> Any:
-    """Return ||x_i||^2 of every row, in float64.
+def row_norms_sq(device: Device, matrix: DenseRows) -> Any:
+    """Return ||x_i||^2 of every dense row, in float64.
 
     Parameters
     ----------
     device : Device
         Where the rows are.
-    matrix : DenseRows or CompressedRows
+    matrix : DenseRows
         The rows.
 
     Returns
@@ -41,16 +42,14 @@ def row_norms_sq(device: Device, matrix: DenseRows | CompressedRows) -> Any:
     return out
 
 
-def margins(
-    device: Device, matrix: DenseRows | CompressedRows, coef: Any, bias_column: float
-) -> Any:
+def margins(device: Device, matrix: DenseRows | RankedRows, coef: Any, bias_column: float) -> Any:
     """Return the margins of every row and output.
 
     Parameters
     ----------
     device : Device
         Where the rows are.
-    matrix : DenseRows or CompressedRows
+    matrix : DenseRows or RankedRows
         The rows.
     coef : array of shape (n_outputs, n_cols + 1), float32 or float64
         Coefficients, the intercept's last. Products within a row are added in its type.
@@ -62,6 +61,8 @@ def margins(
     array of shape (n_outputs, n_rows), float64
         ``x_i.w_k + bias_column * coef[k, -1]``.
     """
+    if isinstance(matrix, RankedRows):
+        return ranked_margins(device, matrix, coef, bias_column)
     n_rows, n_cols = matrix.shape
     check_array("coef", coef, (np.float32, np.float64), (None, n_cols + 1))
     out = device.xp.empty((coef.shape[0], n_rows), np.float64)
@@ -71,20 +72,10 @@ def margins(
 
 
 def _launch(
-    device: Device,
-    matrix: DenseRows | CompressedRows,
-    wide: np.dtype,
-    what: str,
-    args: tuple[Argument, ...],
+    device: Device, matrix: DenseRows, wide: np.dtype, what: str, args: tuple[Argument, ...]
 ) -> None:
     n_rows, n_cols = matrix.shape
-    if isinstance(matrix, DenseRows):
-        kernel = Kernel(program(matrix.dtype, wide, np.dtype(np.int32)), f"dense_{what}")
-        first: tuple[Argument, ...] = (matrix.values, np.int64(n_rows), np.int64(n_cols))
-    else:
-        index = np.dtype(matrix.indptr.dtype)
-        kernel = Kernel(program(matrix.dtype, wide, index), f"compressed_{what}")
-        first = matrix.arguments
-    n_blocks = -(-n_rows // (_THREADS // WARP))
-    grid = filling_grid(device, kernel, n_blocks, _THREADS)
+    kernel = Kernel(program(matrix.dtype, wide), f"dense_{what}")
+    grid = filling_grid(device, kernel, -(-n_rows // (_THREADS // WARP)), _THREADS)
+    first = (matrix.values, np.int64(n_rows), np.int64(n_cols))
     device.launch(kernel, grid, (_THREADS,), (*first, *args))

@@ -1,6 +1,7 @@
-// Products of the rows' transpose with vectors over the rows, out = X^T s, for K vectors at once.
-#include "compressed.cuh"
+// Products of dense rows' transpose with vectors over the rows, out = X^T s, for K vectors at once.
+#include "reduce.cuh"
 #include "snapml/math.hpp"
+#include "types.cuh"
 
 namespace snapml::kernels {
 
@@ -37,27 +38,6 @@ extern "C" __global__ void dense_products(const Real* __restrict__ values, int64
       parts[(blockIdx.y * n_vectors + first + strand) * n_cols + j] = sum;
     }
     __syncthreads();  // the next vectors' sums take their place
-  }
-}
-
-// A warp a row, added by atomics in whatever order they come; out is (K x out_stride), zeroed.
-extern "C" __global__ void compressed_products(const Index* __restrict__ indptr,
-                                               const Index* __restrict__ indices,
-                                               const Real* __restrict__ values, double constant,
-                                               int64 n_rows, int64 n_cols,
-                                               const double* __restrict__ vectors, int64 n_vectors,
-                                               int64 out_stride, double* __restrict__ out) {
-  const View view{indptr, indices, values, n_rows, n_cols, static_cast<Real>(constant)};
-  for (int64 i = first_of_warp(); i < n_rows; i += warps_of_grid()) {
-    const Row row = view.row(i);
-    for (int64 k = 0; k < n_vectors; ++k) {
-      const double factor = vectors[k * n_rows + i];
-      if (factor == 0.0) continue;
-      for (int64 e = lane_of_thread(); e < row.n_stored; e += kWarp) {
-        atomicAdd(out + k * out_stride + row.indices[e],
-                  factor * static_cast<double>(entry_of(row, e)));
-      }
-    }
   }
 }
 

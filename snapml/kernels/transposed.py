@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from snapml.kernels.columns import ColumnPieces, column_products
 from snapml.kernels.device import Device
 from snapml.kernels.launch_shape import WARP, filling_grid, types_of
-from snapml.kernels.matrices import CompressedRows, DenseRows, check_array
+from snapml.kernels.matrices import DenseRows, check_array
 from snapml.kernels.program import Kernel, Program
+from snapml.kernels.ranked_rows import RankedRows, ranked_products
 from snapml.kernels.reduce import parts_sum
 
 __all__ = ["program", "transposed_products"]
@@ -22,33 +22,26 @@ _STRIP_ROWS = 256
 _MOST_STRIPS = 65535  # what CUDA allows in the grid's second direction
 
 
-def program(real: np.dtype, index: np.dtype) -> Program:
-    """Return transposed.cu for entries and indices of these types; sums are float64."""
-    return Program("transposed", tuple(types_of(real, np.dtype(np.float64), index).items()))
+def program(real: np.dtype) -> Program:
+    """Return transposed.cu for a type of entries; sums are float64."""
+    return Program("transposed", tuple(types_of(real, np.dtype(np.float64)).items()))
 
 
 def transposed_products(
-    device: Device,
-    matrix: DenseRows | CompressedRows,
-    vectors: Any,
-    bias_column: float,
-    *,
-    columns: ColumnPieces | None = None,
+    device: Device, matrix: DenseRows | RankedRows, vectors: Any, bias_column: float
 ) -> Any:
-    """Return X^T s for several vectors s over the rows, summed in float64.
+    """Return X^T s for several vectors s over the rows. Equal calls give equal bits.
 
     Parameters
     ----------
     device : Device
         Where the rows are.
-    matrix : DenseRows or CompressedRows
+    matrix : DenseRows or RankedRows
         The rows X.
     vectors : array of shape (n_vectors, n_rows), float64
         The vectors.
     bias_column : float
         Value of the intercept's constant column.
-    columns : ColumnPieces or None, default=None
-        A compressed matrix by columns: equal calls then give equal bits.
 
     Returns
     -------
@@ -63,20 +56,15 @@ def transposed_products(
         return out
     if isinstance(matrix, DenseRows):
         out[:, :n_cols] = _dense(device, matrix, vectors)
-    elif columns is not None:
-        column_products(device, columns, vectors, out)
     else:
-        kernel = Kernel(program(matrix.dtype, np.dtype(matrix.indptr.dtype)), "compressed_products")
-        grid = filling_grid(device, kernel, -(-n_rows // (_THREADS // WARP)), _THREADS)
-        sizes = (np.int64(vectors.shape[0]), np.int64(n_cols + 1))
-        device.launch(kernel, grid, (_THREADS,), (*matrix.arguments, vectors, *sizes, out))
+        ranked_products(device, matrix, vectors, out)
     return out
 
 
 def _dense(device: Device, matrix: DenseRows, vectors: Any) -> Any:
     n_rows, n_cols = matrix.shape
     n_vectors = vectors.shape[0]
-    kernel = Kernel(program(matrix.dtype, np.dtype(np.int32)), "dense_products")
+    kernel = Kernel(program(matrix.dtype), "dense_products")
     n_tiles = max(1, -(-n_cols // WARP))
     n_strips = max(1, min(-(-n_rows // _STRIP_ROWS), _MOST_STRIPS))
     (n_blocks,) = filling_grid(device, kernel, n_tiles * n_strips, WARP * _STRANDS)

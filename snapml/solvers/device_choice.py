@@ -209,7 +209,6 @@ def _solve_there(
             dataset,
             device,
             n_threads=resolve_n_threads(settings.n_threads, dataset.matrix.n_stored),
-            deterministic=settings.deterministic,
             seed=settings.seed,
         )
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml.data import Dataset
-from snapml.kernels import CompressedRows, DenseRows, Device, Targets
-from snapml.kernels.columns import ColumnPieces
-from snapml.kernels.row_selection import entries_of, take_rows
-from snapml.kernels.transposed import transposed_products
+from snapml.kernels import DenseRows, Device, RankedRows, ResidentMatrix, Targets
+from snapml.kernels.ranked_rows import ranked_products
+from snapml.kernels.row_selection import entries_of, take_compressed
 from snapml.problems import Problem, Softmax
 from snapml.solvers.gpu_matrix import check_room, upload_rows
 
@@ -31,7 +29,7 @@ class DeviceDataset:
     ----------
     device : Device
         Where everything is.
-    matrix : DenseRows or CompressedRows
+    matrix : DenseRows or RankedRows
         The rows.
     targets : Targets
         Labels and weights.
@@ -42,7 +40,7 @@ class DeviceDataset:
     """
 
     device: Device
-    matrix: DenseRows | CompressedRows
+    matrix: DenseRows | RankedRows
     targets: Targets
     n_stored: int
     is_single: bool
@@ -86,14 +84,20 @@ class DeviceDataset:
             dataset.weight,
             n_outputs,
         )
-        matrix = upload_rows(device, dataset.matrix)
+        rows = upload_rows(device, dataset.matrix)
+        matrix: DenseRows | RankedRows
+        if isinstance(rows, DenseRows):
+            matrix = rows
+        else:
+            is_ours = not isinstance(dataset.matrix, ResidentMatrix)
+            matrix = RankedRows.make(device, rows, may_overwrite=is_ours)
         is_single = n_outputs == 1 and dataset.labels.ndim == 1
         return cls(device, matrix, targets, dataset.matrix.n_stored, is_single)
 
     @property
     def is_sparse(self) -> bool:
         """Whether the rows are compressed."""
-        return isinstance(self.matrix, CompressedRows)
+        return isinstance(self.matrix, RankedRows)
 
     def weights(self) -> Any:
         """Return c_i, float64, broadcastable to (n_outputs, n_rows)."""
@@ -142,8 +146,8 @@ class DeviceDataset:
         """
         where = self.device.to_device(rows)
         targets = self.targets_of(where, factor)
-        matrix = take_rows(self.device, self.matrix, where)
-        n_stored = matrix.values.size if isinstance(matrix, DenseRows) else matrix.indices.size
+        matrix = self._rows_at(where)
+        n_stored = matrix.values.size if isinstance(matrix, DenseRows) else matrix.rows.indices.size
         return DeviceDataset(self.device, matrix, targets, int(n_stored), self.is_single)
 
     def dense_rows(self, rows: Any, columns: Any = None) -> Any:
@@ -167,32 +171,27 @@ class DeviceDataset:
             return taken if columns is None else taken[:, columns]
         if isinstance(rows, slice):
             rows = xp.arange(*rows.indices(matrix.shape[0]), dtype=np.int64)
-        offsets, row_of, entries = entries_of(self.device, matrix, rows)
-        places, n_cols = matrix.indices[entries], matrix.n_cols
+        offsets, row_of, entries = entries_of(self.device, matrix.rows, rows)
+        places, values = matrix.unranked(self.device, entries)
+        n_cols = matrix.shape[1]
         if columns is not None:
+            place_of = xp.full(n_cols, -1, np.int64)
             n_cols = len(columns)
-            place_of = xp.full(matrix.n_cols, -1, np.int64)
             place_of[columns] = xp.arange(n_cols, dtype=np.int64)
             places = place_of[places]
             kept = xp.flatnonzero(places >= 0)
-            row_of, entries, places = row_of[kept], entries[kept], places[kept]
-        if matrix.values is None:
-            values = xp.zeros(len(entries), matrix.dtype) + matrix.dtype.type(matrix.constant)
-        else:
-            values = matrix.values[entries]
+            row_of, values, places = row_of[kept], values[kept], places[kept]
         out = xp.zeros((len(offsets) - 1) * n_cols, matrix.dtype)
         xp.add.at(out, row_of * n_cols + places, values)
         return out.reshape(-1, n_cols)
 
-    def weighted_squares(self, weights: Any, *, is_ordered: bool) -> Any:
-        """Return sum_i weights_ki x_ij^2.
+    def weighted_squares(self, weights: Any) -> Any:
+        """Return sum_i weights_ki x_ij^2. Equal calls give equal bits.
 
         Parameters
         ----------
         weights : array of shape (n_vectors, n_rows), float64
             On the device.
-        is_ordered : bool
-            Whether compressed rows are added up by columns, so that equal calls give equal bits.
 
         Returns
         -------
@@ -200,12 +199,10 @@ class DeviceDataset:
             The sums.
         """
         matrix, device = self.matrix, self.device
-        if isinstance(matrix, CompressedRows):
-            pieces = None
-            if is_ordered:
-                pieces = replace(self.columns, columns=_squared(self.columns.columns))
-            squared = _squared(matrix)
-            return transposed_products(device, squared, weights, 0.0, columns=pieces)[:, :-1]
+        if isinstance(matrix, RankedRows):
+            out = device.xp.zeros((len(weights), matrix.shape[1] + 1), np.float64)
+            ranked_products(device, matrix, weights, out, is_squared=True)
+            return out[:, :-1]
         n_rows, n_cols = matrix.shape
         sums = device.xp.zeros((len(weights), n_cols), np.float64)
         step = max(1, BLOCK_ENTRIES // max(1, n_cols))
@@ -230,41 +227,18 @@ class DeviceDataset:
         device = self.device
         matrix = self.matrix
         if rows is not None:
-            matrix = take_rows(device, matrix, device.to_device(rows))
+            matrix = self._rows_at(device.to_device(rows))
         if isinstance(matrix, DenseRows):
             return device.to_host(matrix.values)
-        indptr, indices = device.to_host(matrix.indptr), device.to_host(matrix.indices)
-        if matrix.values is None:
-            values = np.full(len(indices), matrix.constant, matrix.dtype)
-        else:
-            values = device.to_host(matrix.values)
-        return csr_matrix((values, indices, indptr), shape=matrix.shape)
+        columns, values = matrix.unranked(device)
+        arrays = (values, columns, matrix.rows.indptr)
+        return csr_matrix(tuple(map(device.to_host, arrays)), shape=matrix.shape)
 
-    @functools.cached_property
-    def columns(self) -> ColumnPieces:
-        """Compressed rows by columns, made on the device at the first use."""
-        xp, matrix = self.device.xp, self.matrix
-        if not isinstance(matrix, CompressedRows):
-            raise TypeError(f"expected CompressedRows, got {type(matrix).__name__}")
-        n_rows, index = matrix.shape[0], matrix.indptr.dtype
-        order = xp.argsort(matrix.indices, kind="stable")
-        indptr = xp.searchsorted(matrix.indices[order], xp.arange(matrix.n_cols + 1, dtype=index))
-        row_of = xp.searchsorted(matrix.indptr, order.astype(index), side="right") - 1
-        values = None if matrix.values is None else matrix.values[order]
-        columns = CompressedRows(
-            indptr.astype(index),
-            row_of.astype(index),
-            values,
-            n_rows,
-            matrix.constant,
-            matrix.dtype,
-        )
-        return ColumnPieces.make(self.device, columns)
-
-
-def _squared(matrix: CompressedRows) -> CompressedRows:
-    values = None if matrix.values is None else matrix.values * matrix.values
-    return replace(matrix, values=values, constant=matrix.constant**2)
+    def _rows_at(self, rows: Any) -> DenseRows | RankedRows:
+        matrix = self.matrix
+        if isinstance(matrix, DenseRows):
+            return DenseRows(self.device.xp.ascontiguousarray(matrix.values[rows]))
+        return matrix.with_rows(self.device, take_compressed(self.device, matrix.rows, rows))
 
 
 def _check_classes(labels: np.ndarray, n_classes: int) -> None:

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from snapml.data import Dataset
-from snapml.kernels import Device, Targets
+from snapml.kernels import Device
 from snapml.kernels.adjoint import ExactProducts
 from snapml.kernels.coordinate_descent import CoordinateDescent, EpochSums, Step
 from snapml.kernels.objective import RowSums
 from snapml.kernels.row_checks import RowFacts, inspect_rows
+from snapml.kernels.row_selection import host_copy, take_rows
 from snapml.kernels.shared_vector import FixedVector, FloatVector, SharedVector
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.concurrency import Concurrency, measure_coupling, rows_in_flight
-from snapml.solvers.device_dataset import DeviceDataset
 from snapml.solvers.gpu_matrix import check_room, device_matrix
 from snapml.solvers.intercept_column import intercept_column
 from snapml.solvers.mirrored_vector import MirroredVector
@@ -344,9 +344,8 @@ class GpuEngine:
         if n_rows < 2:
             return Concurrency(1, 1.0)
         sampled = np.random.default_rng(self._seed).integers(n_rows, size=min(n_rows, _SAMPLE))
-        targets = Targets(self._labels, self._row_weights, self._dataset.weight, 1)
-        data = DeviceDataset(self.device, self._matrix.rows, targets, self.n_stored, True)
-        rows = data.host_rows(np.unique(sampled))
+        where = self.device.to_device(np.unique(sampled))
+        rows = host_copy(self.device, take_rows(self.device, self._matrix.rows, where))
         if self._mean is not None:
             rows = rows - self._mean
         coupling = measure_coupling(rows, self.tau, self._seed)

@@ -43,9 +43,6 @@ class GpuPrimalEngine:
         Where to work.
     n_threads : int, default=1
         Threads of the host for what remains there.
-    deterministic : bool, default=True
-        Whether equal passes give equal bits. Compressed rows are then stored by columns too;
-        otherwise their gradient is added up by atomics, in whatever order they come.
     seed : int, default=0
         Seed of the samples.
     wide : numpy dtype or None, default=None
@@ -70,7 +67,6 @@ class GpuPrimalEngine:
         device: Device,
         *,
         n_threads: int = 1,
-        deterministic: bool = True,
         seed: int = 0,
         wide: np.dtype | None = None,
     ) -> None:
@@ -83,7 +79,6 @@ class GpuPrimalEngine:
         if isinstance(dataset, Dataset):
             dataset = DeviceDataset.upload(device, problem, dataset)
         self._data = dataset
-        self._is_deterministic = deterministic
         self.dtype, self.n_stored = dataset.matrix.dtype, dataset.n_stored
         self._wide = np.dtype(np.float64 if wide is None else wide)
         self.n_rows, self.n_features = dataset.matrix.shape
@@ -107,10 +102,10 @@ class GpuPrimalEngine:
         return self._data.is_sparse
 
     def fused_pass(self, coef: Any, *, wants_stiffness: bool = False) -> tuple[float, Any, float]:
-        """Read the matrix once: margins, loss and gradient; the margins are kept for `accept`.
+        """Margins, loss and gradient, by one read of dense rows; the margins are kept for `accept`.
 
-        Dense rows too long for a block's shared memory are read twice, and compressed ones by
-        rows and by columns where equal passes give equal bits.
+        Compressed rows, and dense ones too long for a block's shared memory, are read twice. Equal
+        passes give equal bits.
 
         Parameters
         ----------
@@ -131,10 +126,8 @@ class GpuPrimalEngine:
         point = self._on_device(coef)
         matrix, targets = self._data.matrix, self._data.targets
         args = (self._loss_name, targets, point, self.bias_column, self._trial)
-        if not isinstance(matrix, DenseRows):
-            columns = self._data.columns if self._is_deterministic else None
-            sums = fused_pass.sparse_pass(self.device, matrix, *args, columns=columns)
-        elif fused_pass.DensePassShape.fits(self.device, self.n_features, self.n_outputs):
+        fits = fused_pass.DensePassShape.fits
+        if isinstance(matrix, DenseRows) and fits(self.device, self.n_features, self.n_outputs):
             sums = fused_pass.dense_pass(self.device, matrix, *args)
         else:
             sums = self._two_reads(point)
@@ -279,8 +272,7 @@ class GpuPrimalEngine:
 
     def weighted_squares(self, weights: Any) -> Any:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64, as `vectors`."""
-        sums = self._data.weighted_squares(weights, is_ordered=self._is_deterministic)
-        return self.to_vectors(sums)
+        return self.to_vectors(self._data.weighted_squares(weights))
 
     def column_grams(self, columns: Any, weights: Any) -> Any:
         """Return weighted Gram matrices of some columns and the intercept's, one an output.
@@ -335,7 +327,6 @@ class GpuPrimalEngine:
             self._data.take(rows, rows_per_row),
             self.device,
             n_threads=self.n_threads,
-            deterministic=self._is_deterministic,
             seed=self.seed,
             wide=self._wide,
         )
@@ -344,7 +335,8 @@ class GpuPrimalEngine:
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
-        values = self._data.matrix.values
+        matrix = self._data.matrix
+        values = matrix.values if isinstance(matrix, DenseRows) else matrix.rows.values
         if values is not None and not bool(self.xp.isfinite(values).all()):
             raise NonFiniteError("expected finite entries, got NaN or infinity")
 
@@ -357,20 +349,20 @@ class GpuPrimalEngine:
         return self.xp.ascontiguousarray(self.to_rows(coef).astype(self._wide, copy=False))
 
     def _two_reads(self, point: Any) -> Any:
-        """Return what `dense_pass` does, for rows of any length."""
+        """Return what `dense_pass` does, for rows of any length and layout."""
         self._trial = margins(self.device, self._data.matrix, point, self.bias_column)
         slopes, loss = self._losses.slopes(self._trial)
         return self.xp.concatenate((self._transposed(slopes).ravel(), loss))
 
     def _transposed(self, vectors: Any) -> Any:
-        needs_columns = self.is_sparse and self._is_deterministic
-        columns = self._data.columns if needs_columns else None
-        matrix = self._data.matrix
-        return transposed_products(self.device, matrix, vectors, self.bias_column, columns=columns)
+        return transposed_products(self.device, self._data.matrix, vectors, self.bias_column)
 
     def _stiffness(self) -> float:
-        norms_sq = row_norms_sq(self.device, self._data.matrix)
-        weights = self._data.weights()
+        matrix, weights = self._data.matrix, self._data.weights()
+        if not isinstance(matrix, DenseRows):
+            squares = self._data.weighted_squares(weights.reshape(-1, self.n_rows))
+            return float(squares.sum()) * self.n_outputs / len(squares)
+        norms_sq = row_norms_sq(self.device, matrix)
         if weights.ndim == 2:
             return float((weights @ norms_sq).sum())
         return self.n_outputs * float(self.xp.dot(weights, norms_sq))

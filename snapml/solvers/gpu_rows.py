@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from snapml.kernels import ResidentMatrix
+from snapml.kernels import DenseRows, ResidentMatrix
+from snapml.kernels.adjoint import ExactProducts
+from snapml.kernels.device_matrix import DeviceMatrix
 from snapml.kernels.rows import margins
 from snapml.solvers.gpu_matrix import upload_rows
 from snapml.solvers.range_checks import NonFiniteError
@@ -39,11 +41,18 @@ def device_margins(matrix: ResidentMatrix, coef: np.ndarray, intercept: np.ndarr
         If indices or offsets lead outside the matrix.
     """
     device = matrix.device
-    rounded = coef.astype(matrix.dtype).astype(np.float64)
-    joint = np.column_stack([rounded, np.asarray(intercept, np.float64)])
+    rounded = coef.astype(matrix.dtype)
     with device.use():
         rows = upload_rows(device, matrix)
-        found = margins(device, rows, device.to_device(joint), 1.0)
+        if isinstance(rows, DenseRows):
+            joint = np.column_stack([rounded.astype(np.float64), np.asarray(intercept, np.float64)])
+            found = margins(device, rows, device.to_device(joint), 1.0)
+        else:
+            products = ExactProducts(device, DeviceMatrix(rows))
+            found = device.xp.empty((len(coef), matrix.shape[0]), np.float64)
+            models = device.to_device(rounded)
+            for k, bias in enumerate(intercept.tolist()):
+                products.margins(models[k], bias, found[k])
         # An entry that is not finite makes all margins of its row such numbers: no second read.
         if not bool(device.xp.isfinite(found).all()) and not matrix.is_finite():
             raise NonFiniteError("expected finite entries, got NaN or infinity")

@@ -25,9 +25,8 @@ def test_kernel_does_not_ask_which_compiler_reads_it(source):
 
 def test_every_kernel_file_has_its_launches_beside_it():
     found = {path.stem for path in kernel_dir().glob("*.cu")}
-    assert found >= {"rows", "reduce", "columns"}
-    # Two programs, one verb: dense and compressed rows.
-    beside = {path.stem for path in kernel_dir().glob("*.py")} | {"dense_pass", "sparse_pass"}
+    assert found >= {"rows", "reduce", "ranked_rows"}
+    beside = {path.stem for path in kernel_dir().glob("*.py")} | {"dense_pass"}
     assert found <= beside
 
 

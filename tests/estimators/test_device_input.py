@@ -573,7 +573,8 @@ def test_room_is_asked_for_what_is_not_there_yet(devices, monkeypatch):
         def free_bytes(self):
             return 6_000
 
-    monkeypatch.setattr(device_choice, "make_device", lambda _: SmallDevice())
+    small = SmallDevice()
+    monkeypatch.setattr(device_choice, "make_device", lambda _: small)
     X, y = example()
     assert X.nbytes > 6_000
     with pytest.raises(MemoryError):

@@ -4,7 +4,9 @@ import numpy as np
 from reference.data import make_rows
 from scipy import sparse
 
-from snapml.kernels import CompressedRows, DenseRows
+from snapml.kernels import CompressedRows, DenseRows, RankedRows
+
+from .emulator import EmulatedDevice
 
 CONSTANT_ENTRY = 0.5
 LAYOUTS = ["dense", "int32", "int64", "constant"]
@@ -19,13 +21,13 @@ def make_matrix(layout, dtype, n_rows, n_cols):
         X = np.where(X != 0, CONSTANT_ENTRY, 0.0)
     if layout == "dense":
         return DenseRows(np.ascontiguousarray(X, dtype=dtype)), X
-    return compressed(sparse.csr_array(X), layout, dtype), X
+    rows = compressed(sparse.csr_array(X), layout, dtype)
+    return RankedRows.make(EmulatedDevice(), rows), X
 
 
 def compressed(matrix, layout, dtype):
-    """Return a matrix of SciPy's, in CSR form or as the columns of CSC form."""
+    """Return a CSR matrix of SciPy's as kernels read it."""
     index = np.int64 if layout == "int64" else np.int32
     values = None if layout == "constant" else matrix.data.astype(dtype)
     arrays = matrix.indptr.astype(index), matrix.indices.astype(index), values
-    n_minor = matrix.shape[1] if matrix.format == "csr" else matrix.shape[0]
-    return CompressedRows(*arrays, n_minor, CONSTANT_ENTRY, dtype)
+    return CompressedRows(*arrays, matrix.shape[1], CONSTANT_ENTRY, dtype)

@@ -25,8 +25,8 @@ PROGRAMS = {
 MOST_REGISTERS = {
     "reduce": 64,
     "rows": 64,
-    "columns": 72,
-    "sparse_pass": 80,
+    "ranked_rows": 64,  # of 1024 threads a block
+    "ranking": 64,
     "dense_pass": 120,
     "losses": 80,
     "transposed": 80,

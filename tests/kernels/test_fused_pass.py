@@ -5,13 +5,11 @@ import pytest
 from reference.data import make_labels, make_weights, rounding
 from reference.losses import ORACLES
 from reference.softmax import softmax_loss, softmax_probabilities
-from scipy import sparse
 
 from snapml.kernels import Targets, fused_pass
-from snapml.kernels.columns import ColumnPieces
 
 from .emulator import EmulatedDevice
-from .layouts import LAYOUTS, SHAPES, compressed, make_matrix
+from .layouts import SHAPES, make_matrix
 
 FLOAT64 = np.dtype(np.float64)
 
@@ -19,11 +17,11 @@ FLOAT64 = np.dtype(np.float64)
 class Case:
     """One pass on the device, and the same numbers by NumPy."""
 
-    def __init__(self, core_name, layout, shape, *, dtype=FLOAT64, wide=FLOAT64, n_outputs=1,
+    def __init__(self, core_name, shape, *, dtype=FLOAT64, wide=FLOAT64, n_outputs=1,
                  weights="each row"):  # fmt: skip
-        self.core_name, self.layout, self.dtype = core_name, layout, dtype
+        self.core_name = core_name
         n_rows, n_cols = shape
-        self.matrix, self.X = make_matrix(layout, dtype, *shape)
+        self.matrix, self.X = make_matrix("dense", dtype, *shape)
         rng = np.random.default_rng(3)
         if core_name == "Softmax":
             self.y = rng.integers(0, n_outputs, n_rows).astype(float)
@@ -51,15 +49,9 @@ class Case:
         self.margins = np.full((n_outputs, n_rows), np.nan)
         self.A = np.column_stack([self.X, np.full(n_rows, 0.5)])
 
-    def run(self, device, *, is_ordered=False):
+    def run(self, device):
         args = (device, self.matrix, self.core_name, self.targets, self.coef, 0.5, self.margins)
-        if self.layout == "dense":
-            return fused_pass.dense_pass(*args)
-        columns = None
-        if is_ordered:
-            csc = compressed(sparse.csc_array(self.X), self.layout, self.dtype)
-            columns = ColumnPieces.make(device, csc)
-        return fused_pass.sparse_pass(*args, columns=columns)
+        return fused_pass.dense_pass(*args)
 
     def exact(self):
         z = self.coef.astype(float) @ self.A.T
@@ -72,8 +64,8 @@ class Case:
         oracle = ORACLES[self.core_name]
         return z, np.sum(self.c * oracle.value(z, self.y)), self.c * oracle.gradient(z, self.y)
 
-    def check(self, device, **options):
-        result = self.run(device, **options)
+    def check(self, device):
+        result = self.run(device)
         z, loss, slopes = self.exact()
         # Rounding errors are those of the sums of absolute values, in the coefficients' type. An
         # error of a margin moves its slope by no more than twice as much: l'' <= 2.
@@ -87,49 +79,35 @@ class Case:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("core_name", "n_outputs"), [("Logistic", 1), ("Softmax", 3)])
-def test_pass_of_every_shape_equals_the_plain_sums(device, layout, shape, core_name, n_outputs):
-    Case(core_name, layout, shape, n_outputs=n_outputs).check(device)
+def test_pass_of_every_shape_equals_the_plain_sums(device, shape, core_name, n_outputs):
+    Case(core_name, shape, n_outputs=n_outputs).check(device)
 
 
-@pytest.mark.parametrize("layout", ["dense", "int32"])
 @pytest.mark.parametrize("core_name", ORACLES)
 @pytest.mark.parametrize("n_outputs", [1, 4])
 @pytest.mark.parametrize("weights", ["none", "each row", "each row and output"])
-def test_every_loss_takes_every_kind_of_weights(device, layout, core_name, n_outputs, weights):
-    Case(core_name, layout, (70, 9), n_outputs=n_outputs, weights=weights).check(device)
+def test_every_loss_takes_every_kind_of_weights(device, core_name, n_outputs, weights):
+    Case(core_name, (70, 9), n_outputs=n_outputs, weights=weights).check(device)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("wide", [np.float32, np.float64])
-def test_float32_rows_are_added_in_the_type_of_the_coefficients(device, layout, wide):
-    Case("Squared", layout, (90, 33), dtype=np.dtype(np.float32), wide=np.dtype(wide)).check(device)
+def test_float32_rows_are_added_in_the_type_of_the_coefficients(device, wide):
+    Case("Squared", (90, 33), dtype=np.dtype(np.float32), wide=np.dtype(wide)).check(device)
 
 
 @pytest.mark.parametrize("n_cols", [8, 9, 16, 31, 64, 127, 256, 257, 600, 2500, 4096])
 def test_last_columns_of_every_team_are_counted_once(device, n_cols):
-    Case("Logistic", "dense", (11, n_cols)).check(device)
+    Case("Logistic", (11, n_cols)).check(device)
 
 
 @pytest.mark.parametrize("n_rows", range(1, 20))
 def test_last_rows_of_every_tile_are_counted_once(device, n_rows):
-    Case("Logistic", "dense", (n_rows, 70)).check(device)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS[1:])
-@pytest.mark.parametrize(("core_name", "n_outputs"), [("SquaredHinge", 1), ("Softmax", 4)])
-def test_gradient_by_columns_is_the_same_and_repeats_to_the_bit(
-    device, layout, core_name, n_outputs
-):
-    case = Case(core_name, layout, (70, 30), n_outputs=n_outputs)
-    case.check(device, is_ordered=True)
-    again = case.run(device, is_ordered=True)
-    np.testing.assert_array_equal(again, case.run(device, is_ordered=True))
+    Case("Logistic", (n_rows, 70)).check(device)
 
 
 def test_dense_pass_repeats_to_the_bit_whatever_order_the_threads_run_in():
-    case = Case("Logistic", "dense", (300, 9))
+    case = Case("Logistic", (300, 9))
     first, *others = (case.run(EmulatedDevice(2, 2, seed=seed)) for seed in range(4))
     for other in others:
         np.testing.assert_array_equal(first, other)
@@ -137,9 +115,9 @@ def test_dense_pass_repeats_to_the_bit_whatever_order_the_threads_run_in():
 
 def test_rows_too_long_for_a_block_are_refused_by_name(device):
     with pytest.raises(ValueError, match=r"a pass over 4097 columns .* needs too many threads"):
-        Case("Logistic", "dense", (1, 4097)).run(device)
+        Case("Logistic", (1, 4097)).run(device)
     with pytest.raises(ValueError, match="needs 177672 bytes"):
-        Case("Softmax", "dense", (1, 2000), n_outputs=11).run(device)
+        Case("Softmax", (1, 2000), n_outputs=11).run(device)
 
 
 @pytest.mark.parametrize(("n_cols", "n_outputs"), [(1, 1), (28, 3), (300, 2), (2000, 1), (4096, 1)])

@@ -5,13 +5,11 @@ import pytest
 from reference.data import rounding
 from reference.losses import ORACLES
 from reference.softmax import softmax_loss, softmax_probabilities
-from scipy import sparse
 
 from snapml.kernels import Targets, transposed
-from snapml.kernels.columns import ColumnPieces
 from snapml.kernels.losses import MarginLosses
 
-from .layouts import LAYOUTS, SHAPES, compressed, make_matrix
+from .layouts import LAYOUTS, SHAPES, make_matrix
 
 TOLERANCE = dict(rtol=1000 * rounding(np.float64), atol=1000 * rounding(np.float64))
 LOSSES = [(name, n) for name in ORACLES for n in (1, 4)] + [("Softmax", 2), ("Softmax", 7)]
@@ -115,7 +113,3 @@ def test_products_of_the_transpose_are_the_plain_ones(device, layout, shape, n_v
     exact = np.column_stack([vectors @ X, 0.5 * vectors.sum(axis=1)])
     found = transposed.transposed_products(device, matrix, vectors, 0.5)
     np.testing.assert_allclose(found, exact, **TOLERANCE)
-    if layout != "dense":
-        columns = ColumnPieces.make(device, compressed(sparse.csc_array(X), layout, dtype))
-        ordered = transposed.transposed_products(device, matrix, vectors, 0.5, columns=columns)
-        np.testing.assert_allclose(ordered, exact, **TOLERANCE)

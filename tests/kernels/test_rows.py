@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 from reference.data import rounding
-from scipy import sparse
 
-from snapml.kernels import columns, rows
+from snapml.kernels import rows
 
-from .layouts import LAYOUTS, SHAPES, compressed, make_matrix
+from .layouts import LAYOUTS, SHAPES, make_matrix
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_norms_are_those_of_the_rows(device, layout, shape, dtype):
-    matrix, X = make_matrix(layout, dtype, *shape)
+def test_norms_are_those_of_the_rows(device, shape, dtype):
+    matrix, X = make_matrix("dense", dtype, *shape)
     found = rows.row_norms_sq(device, matrix)
     np.testing.assert_allclose(found, (X**2).sum(axis=1), rtol=100 * rounding(np.float64))
 
@@ -26,21 +24,6 @@ def test_margins_are_rows_times_coefficients(device, layout, shape, dtype):
     found = rows.margins(device, matrix, coef, 0.5)
     exact = coef[:, :-1].astype(float) @ X.T + 0.5 * coef[:, -1:].astype(float)
     np.testing.assert_allclose(found, exact, atol=100 * rounding(dtype))
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("layout", LAYOUTS[1:])
-def test_products_of_columns_do_not_depend_on_pieces(device, layout, shape, dtype, monkeypatch):
-    _, X = make_matrix(layout, dtype, *shape)
-    vectors = np.random.default_rng(0).normal(size=(2, shape[0])).astype(dtype)
-    for piece_entries in (1, 7, 2048):
-        monkeypatch.setattr(columns, "_PIECE_ENTRIES", piece_entries)
-        pieces = columns.ColumnPieces.make(device, compressed(sparse.csc_array(X), layout, dtype))
-        out = np.full((2, shape[1] + 1), 7.0)
-        columns.column_products(device, pieces, vectors, out)
-        atol = 100 * rounding(dtype)
-        np.testing.assert_allclose(out[:, :-1], vectors.astype(float) @ X, atol=atol)
-        np.testing.assert_array_equal(out[:, -1], 7.0)
 
 
 def test_wrong_arrays_are_refused_with_what_was_expected(device):

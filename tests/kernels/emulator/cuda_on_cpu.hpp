@@ -181,6 +181,10 @@ template <class T>
 T __ldg(const T* p) {
   return *p;
 }
+template <class T>
+T __ldcs(const T* p) {
+  return *p;
+}
 // Reads and writes that bypass the first cache: what a kernel uses where it races on purpose.
 template <class T>
 T __ldcg(const T* p) {
@@ -198,6 +202,15 @@ T atomicAdd(T* p, std::common_type_t<T> value) {
   T old = __ldcg(p), sum = old + value;
   while (!__atomic_compare_exchange(p, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     sum = old + value;
+  }
+  return old;
+}
+// Returns the old value; T is an integer.
+template <class T>
+T atomicMax(T* p, std::common_type_t<T> value) {
+  T old = __ldcg(p);
+  while (old < value &&
+         !__atomic_compare_exchange(p, &old, &value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
   return old;
 }
