@@ -1,9 +1,16 @@
 """The engines of primal methods that one body of tests runs on."""
 
+import shutil
+import tempfile
+import weakref
+from dataclasses import replace
+
 from kernels.emulator.strict_arrays import StrictDevice
 
+from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, DenseMatrix
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.streaming_engine import StreamingEngine
 
 
 def on_cpu(problem, dataset, **options):
@@ -23,5 +30,19 @@ def with_device_vectors(problem, dataset, **options):
     return engine
 
 
+def on_store(problem, dataset, **options):
+    """Return an engine of rows in a few files, some of which stay in memory."""
+    matrix = dataset.matrix
+    folder = tempfile.mkdtemp()
+    n_bytes = 16 * matrix.n_stored
+    with ChunkWriter(folder, chunk_bytes=max(1, n_bytes // 12)) as writer:
+        writer.append(matrix.values if isinstance(matrix, DenseMatrix) else matrix)
+    store = ChunkedDataset.open(folder)
+    streamed = replace(dataset, matrix=ChunkedMatrix(store, store.manifest.n_bytes - 1))
+    engine = StreamingEngine(problem, streamed, n_threads=1, **options)
+    weakref.finalize(engine, shutil.rmtree, folder)
+    return engine
+
+
 GPUS = {"host vectors": on_emulated_gpu, "device vectors": with_device_vectors}
-ENGINES = {"cpu": on_cpu, **GPUS}
+ENGINES = {"cpu": on_cpu, **GPUS, "streamed": on_store}
