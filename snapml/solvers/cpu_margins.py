@@ -77,7 +77,7 @@ class CpuMargins:
             self._trial,
             gradients,
         )
-        return float(loss), gradients[0].copy(), float(stiffness)
+        return float(loss), gradients[0].copy(), float(stiffness)  # without the threads' own
 
     def accept(self) -> None:
         """Make the margins of the last pass those of the present point."""

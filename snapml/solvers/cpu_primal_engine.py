@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -14,13 +12,14 @@ from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Problem
 from snapml.solvers.cpu_margins import CpuMargins
 from snapml.solvers.cpu_rows import as_array, inspect, native_rows
+from snapml.solvers.host_arrays import HostArrays, column_grams
 from snapml.solvers.row_sample import sampled_rows
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["CpuPrimalEngine", "column_grams"]
+__all__ = ["CpuPrimalEngine"]
 
 
-class CpuPrimalEngine(CpuMargins):
+class CpuPrimalEngine(HostArrays, CpuMargins):
     """A shard of rows with the margins of two points (protocol `PrimalEngine`).
 
     Coefficients and gradients have shape (n_outputs, n_features + 1) and are float64 whatever the
@@ -43,9 +42,6 @@ class CpuPrimalEngine(CpuMargins):
         If indices or offsets lead outside the matrix, or class numbers outside the classes.
     """
 
-    device: Any = None
-    xp: Any = np
-    vectors: Any = np
     block_entries = 100_000  # they stay in cache
 
     def __init__(
@@ -143,18 +139,6 @@ class CpuPrimalEngine(CpuMargins):
         """Return all rows as an ndarray or SciPy's CSR matrix."""
         return self._array
 
-    def to_rows(self, array: np.ndarray) -> np.ndarray:
-        """Return `array`: the rows are on the host."""
-        return array
-
-    def to_vectors(self, array: np.ndarray) -> np.ndarray:
-        """Return `array`: the vectors are on the host."""
-        return array
-
-    def to_host(self, array: np.ndarray) -> np.ndarray:
-        """Return `array`: the rows are on the host."""
-        return array
-
     def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
         if self.is_sparse:
@@ -173,29 +157,12 @@ class CpuPrimalEngine(CpuMargins):
         return squares.T.tocsr()  # runs along the columns that it adds up
 
     def column_grams(self, columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return weighted Gram matrices of some columns and the intercept's, one an output.
-
-        Parameters
-        ----------
-        columns : ndarray of shape (n_taken,), int64
-            Column numbers.
-        weights : ndarray of shape (n_outputs, n_rows), float64
-            Not negative.
-
-        Returns
-        -------
-        ndarray of shape (n_outputs, n_taken + 1, n_taken + 1), float64
-            The intercept's column is the last.
-        """
+        """Return weighted Gram matrices of some columns, as `host_arrays.column_grams`."""
         return column_grams(self._wide_rows, columns, weights, self.bias_column)
 
     @functools.cached_property
     def _wide_rows(self) -> csr_matrix:
         return csr_matrix(self._array.astype(np.float64, copy=False))
-
-    def fast_products(self) -> AbstractContextManager[None]:
-        """Return a context that changes nothing."""
-        return nullcontext()
 
     def sample(self, n_rows: int) -> CpuPrimalEngine:
         """Return an engine on a copy of randomly chosen rows that stand for all.
@@ -220,35 +187,3 @@ class CpuPrimalEngine(CpuMargins):
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
         inspect(self._rows, self._pool)
-
-
-def column_grams(
-    rows: csr_matrix, columns: np.ndarray, weights: np.ndarray, bias_column: float
-) -> np.ndarray:
-    """Return weighted Gram matrices of some columns of sparse rows and the intercept's.
-
-    Parameters
-    ----------
-    rows : csr_matrix of shape (n_rows, n_features), float64
-        The rows.
-    columns : ndarray of shape (n_taken,), int64
-        Column numbers.
-    weights : ndarray of shape (n_outputs, n_rows), float64
-        Not negative.
-    bias_column : float
-        Value of the intercept's column.
-
-    Returns
-    -------
-    ndarray of shape (n_outputs, n_taken + 1, n_taken + 1), float64
-        The intercept's column is the last.
-    """
-    taken = rows[:, columns]
-    grams = np.empty((len(weights), len(columns) + 1, len(columns) + 1))
-    for gram, own in zip(grams, weights, strict=True):
-        weighted = taken.multiply(own[:, None]).tocsr()
-        gram[:-1, :-1] = (taken.T @ weighted).toarray()
-        gram[-1, :-1] = bias_column * np.asarray(weighted.sum(axis=0)).ravel()
-        gram[:-1, -1] = gram[-1, :-1]
-        gram[-1, -1] = bias_column * bias_column * own.sum()
-    return grams

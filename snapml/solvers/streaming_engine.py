@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,15 +13,16 @@ from snapml import _native
 from snapml.data import ChunkedMatrix, Dataset, Matrix
 from snapml.problems import Problem
 from snapml.solvers.cpu_margins import CpuMargins
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine, column_grams
+from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.cpu_rows import as_array, native_rows
+from snapml.solvers.host_arrays import HostArrays, column_grams
 from snapml.solvers.row_sample import sampled_rows
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["StreamingEngine"]
 
 
-class StreamingEngine:
+class StreamingEngine(HostArrays):
     """A shard of rows that are read chunk by chunk (protocol `PrimalEngine`).
 
     Labels, weights and margins of all rows stay in memory; the chunks that the matrix keeps are
@@ -47,9 +47,6 @@ class StreamingEngine:
         If a chunk cannot be read.
     """
 
-    device: Any = None
-    xp: Any = np
-    vectors: Any = np
     rows_per_row = 1.0
     block_entries = 10_000_000  # of what is taken at once, with reads of whole chunks
 
@@ -203,18 +200,6 @@ class StreamingEngine:
         """Return all rows in memory."""
         return as_array(self.dataset.take(np.arange(self.n_rows), 1.0))
 
-    def to_rows(self, array: np.ndarray) -> np.ndarray:
-        """Return `array`: the rows are on the host."""
-        return array
-
-    def to_vectors(self, array: np.ndarray) -> np.ndarray:
-        """Return `array`: the vectors are on the host."""
-        return array
-
-    def to_host(self, array: np.ndarray) -> np.ndarray:
-        """Return `array`: the rows are on the host."""
-        return array
-
     def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
         sums = np.zeros((len(weights), self.n_features))
@@ -226,17 +211,14 @@ class StreamingEngine:
         return sums
 
     def column_grams(self, columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return weighted Gram matrices of some columns and the intercept's, one an output."""
-        sums = np.zeros((len(weights), len(columns) + 1, len(columns) + 1))
+        """Return weighted Gram matrices of some columns, as `host_arrays.column_grams`."""
+        size = len(columns) + 1
+        grams = np.zeros((len(weights), size, size))
         for number, matrix in self._matrix.chunks():
-            rows = csr_matrix(as_array(_without_labels(matrix)), dtype=np.float64)
+            rows = csr_matrix(as_array(_without_labels(matrix)).astype(np.float64))
             own = weights[:, self._matrix.rows_of(number)]
-            sums += column_grams(rows, columns, own, self.bias_column)
-        return sums
-
-    def fast_products(self) -> AbstractContextManager[None]:
-        """Return a context that changes nothing."""
-        return nullcontext()
+            grams += column_grams(rows, columns, own, self.bias_column)
+        return grams
 
     def sample(self, n_rows: int) -> CpuPrimalEngine:
         """Return an engine on a copy, in memory, of randomly chosen rows that stand for all.

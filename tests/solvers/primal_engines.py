@@ -23,6 +23,13 @@ def on_emulated_gpu(problem, dataset, *, device=None, **options):
     return GpuPrimalEngine(problem, dataset, device or StrictDevice(), **options)
 
 
+def with_device_vectors(problem, dataset, **options):
+    """Return the same with coefficients and gradients on the device, however few."""
+    engine = on_emulated_gpu(problem, dataset, **options)
+    engine.vectors = engine.xp
+    return engine
+
+
 def on_store(problem, dataset, **options):
     """Return an engine of rows in a few files, some of which stay in memory."""
     matrix = dataset.matrix
@@ -34,13 +41,6 @@ def on_store(problem, dataset, **options):
     streamed = replace(dataset, matrix=ChunkedMatrix(store, store.manifest.n_bytes - 1))
     engine = StreamingEngine(problem, streamed, n_threads=1, **options)
     weakref.finalize(engine, shutil.rmtree, folder)
-    return engine
-
-
-def with_device_vectors(problem, dataset, **options):
-    """Return the same with coefficients and gradients on the device, however few."""
-    engine = on_emulated_gpu(problem, dataset, **options)
-    engine.vectors = engine.xp
     return engine
 
 
