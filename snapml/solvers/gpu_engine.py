@@ -19,7 +19,7 @@ from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.concurrency import Concurrency, measure_coupling, rows_in_flight
 from snapml.solvers.cpu_rows import as_array
-from snapml.solvers.gpu_matrix import check_room, device_matrix
+from snapml.solvers.gpu_matrix import device_matrix
 from snapml.solvers.intercept_column import intercept_column
 from snapml.solvers.mirrored_vector import MirroredVector
 from snapml.solvers.range_checks import NonFiniteError, check_range
@@ -65,7 +65,7 @@ class GpuEngine:
     ValueError
         If indices or offsets lead outside the matrix.
     MemoryError
-        If the device has no room for all that.
+        If the device's memory is full.
     RuntimeError
         If a kernel cannot be compiled or launched.
     """
@@ -98,7 +98,6 @@ class GpuEngine:
         self._seed = seed
         self._asked_rows = rows_in_flight
         with device.use():
-            check_room(device, dataset, 3)  # states, dual variables, margins
             self._matrix = device_matrix(device, dataset.matrix)
             self._allocate(duals)
         self.agree(SerialCommunicator())

@@ -1,52 +1,20 @@
-"""From the host to a device: whether there is room, and rows that kernels may trust."""
+"""From the host to a device: rows that kernels may trust."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import numpy as np
 
-from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.kernels import Device
 from snapml.kernels.device_matrix import DeviceMatrix
 from snapml.kernels.matrices import CompressedRows, DenseRows
 from snapml.kernels.row_checks import has_legal_indices, inspect_rows
 
-__all__ = ["check_room", "device_matrix", "upload_rows"]
+__all__ = ["device_matrix", "upload_rows"]
 
 _logger = logging.getLogger("snapml")
-
-
-def check_room(device: Device, dataset: Dataset, n_numbers: int) -> None:
-    """Refuse what cannot fit, before anything is copied.
-
-    Parameters
-    ----------
-    device : Device
-        Where to.
-    dataset : Dataset
-        Rows, labels and weights.
-    n_numbers : int
-        Float64 numbers that an engine keeps of every row.
-
-    Raises
-    ------
-    MemoryError
-        With both sizes.
-    """
-    matrix: Any = dataset.matrix
-    is_dense = isinstance(matrix, DenseMatrix)
-    arrays: list[Any] = [] if is_dense else [matrix.indptr, matrix.indices]
-    arrays += [matrix.values, dataset.labels, dataset.row_weights]
-    n_bytes = sum(array.nbytes for array in arrays if array is not None)
-    n_bytes += 8 * n_numbers * matrix.shape[0]
-    free = device.free_bytes()
-    if n_bytes > free:
-        raise MemoryError(
-            f"the data need {n_bytes / 1e9:.3g} GB of {device.description}, which has "
-            f"{free / 1e9:.3g} GB free; use more devices, float32, or device_ids=None"
-        )
 
 
 def upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:
