@@ -19,6 +19,7 @@ from snapml.solvers.scaled_rows import ScaledRows
 
 __all__ = [
     "HOT_COLUMNS",
+    "MOST_DENSE_COLUMNS",
     "MOST_JOINT_COLUMNS",
     "Curvature",
     "DenseCurvature",
@@ -32,7 +33,7 @@ __all__ = [
 MOST_JOINT_COLUMNS = 1200
 # The hot block of wide data, and how many columns make dense data wide.
 HOT_COLUMNS = 512
-_MOST_DENSE_COLUMNS = 4096
+MOST_DENSE_COLUMNS = 4096
 
 
 class Curvature(Protocol):
@@ -59,7 +60,7 @@ def make_curvature(
     Curvature
         For gradients of the engine's problem.
     """
-    most_columns = HOT_COLUMNS if engine.is_sparse else _MOST_DENSE_COLUMNS
+    most_columns = HOT_COLUMNS if engine.is_sparse else MOST_DENSE_COLUMNS
     if engine.n_features > most_columns:
         return HotCurvature(engine, communicator)
     return DenseCurvature(engine, communicator)

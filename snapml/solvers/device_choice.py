@@ -16,6 +16,7 @@ from snapml.kernels import CudaDevice, Device
 from snapml.problems import Problem
 from snapml.solvers import dual_coordinate_ascent, quasi_newton
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.device_room import check_room, dual_bytes, primal_bytes
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.gpu_engine import GpuEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
@@ -114,7 +115,13 @@ def _fit_on(
     settings: Settings,
     start: Start,
 ) -> FitResult:
-    if len(devices) == 1:
+    count = len(devices)
+    if is_dual(problem, settings):
+        needed = dual_bytes(dataset, count)
+    else:
+        needed = primal_bytes(devices[0], problem, dataset, count)
+    check_room(devices, [needed] * min(count, dataset.matrix.shape[0]))
+    if count == 1:
         return _solve(problem, dataset, devices[0], settings, rule, start, communicator)
     if communicator.size > 1:
         raise NotImplementedError(

@@ -13,7 +13,7 @@ from snapml.kernels import DenseRows, Device, RankedRows, ResidentMatrix, Target
 from snapml.kernels.ranked_rows import ranked_products
 from snapml.kernels.row_selection import entries_of, take_compressed
 from snapml.problems import Problem, Softmax
-from snapml.solvers.gpu_matrix import check_room, upload_rows
+from snapml.solvers.gpu_matrix import upload_rows
 
 __all__ = ["BLOCK_ENTRIES", "DeviceDataset"]
 
@@ -68,11 +68,10 @@ class DeviceDataset:
         ValueError
             If indices or offsets lead outside the matrix, or class numbers outside the classes.
         MemoryError
-            If the device has no room for rows, labels, weights and margins.
+            If the device's memory is full.
         """
         n_outputs = problem.n_outputs(dataset.labels.shape)
         labels = dataset.labels
-        check_room(device, dataset, 2 * n_outputs)  # margins of two points
         if isinstance(problem.loss, Softmax):
             _check_classes(labels, n_outputs)
         else:

@@ -19,15 +19,16 @@ from snapml.kernels.shared_vector import FixedVector, FloatVector, SharedVector
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.concurrency import Concurrency, measure_coupling, rows_in_flight
-from snapml.solvers.gpu_matrix import check_room, device_matrix
+from snapml.solvers.gpu_matrix import device_matrix
 from snapml.solvers.intercept_column import intercept_column
 from snapml.solvers.mirrored_vector import MirroredVector
 from snapml.solvers.range_checks import NonFiniteError, check_range
 
-__all__ = ["GpuEngine"]
+__all__ = ["SAMPLED_ROWS", "GpuEngine"]
 
-# Rows that the power iteration sees.
-_SAMPLE = 2000
+SAMPLED_ROWS = 2000
+"""Rows that the power iteration sees."""
+
 # Consecutive rows that are visited together: states of 8 rows fill what a device reads at once.
 _BLOCK_ROWS = 8
 # Changes of the dual objective below this many roundings of its terms say nothing.
@@ -65,7 +66,7 @@ class GpuEngine:
     ValueError
         If indices or offsets lead outside the matrix.
     MemoryError
-        If the device has no room for all that.
+        If the device's memory is full.
     RuntimeError
         If a kernel cannot be compiled or launched.
     """
@@ -98,7 +99,6 @@ class GpuEngine:
         self._seed = seed
         self._asked_rows = rows_in_flight
         with device.use():
-            check_room(device, dataset, 3)  # states, dual variables, margins
             self._matrix = device_matrix(device, dataset.matrix)
             self._allocate(duals)
         self.agree(SerialCommunicator())
@@ -343,7 +343,7 @@ class GpuEngine:
         n_rows = self._matrix.shape[0]
         if n_rows < 2:
             return Concurrency(1, 1.0)
-        sampled = np.random.default_rng(self._seed).integers(n_rows, size=min(n_rows, _SAMPLE))
+        sampled = np.random.default_rng(self._seed).integers(n_rows, size=min(n_rows, SAMPLED_ROWS))
         where = self.device.to_device(np.unique(sampled))
         rows = host_copy(self.device, take_rows(self.device, self._matrix.rows, where))
         if self._mean is not None:

@@ -1,4 +1,4 @@
-"""From the host to a device: whether there is room, and rows that kernels may trust."""
+"""From the host to a device: rows that kernels may trust."""
 
 from __future__ import annotations
 
@@ -7,48 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.kernels import Device, ResidentMatrix
 from snapml.kernels.device_matrix import DeviceMatrix
 from snapml.kernels.duplicates import summed_rows
 from snapml.kernels.matrices import CompressedRows, DenseRows
 from snapml.kernels.row_checks import has_legal_indices, inspect_rows
 
-__all__ = ["check_room", "device_matrix", "upload_rows"]
+__all__ = ["device_matrix", "upload_rows"]
 
 _logger = logging.getLogger("snapml")
-
-
-def check_room(device: Device, dataset: Dataset, n_numbers: int) -> None:
-    """Refuse what cannot fit, before anything is copied.
-
-    Parameters
-    ----------
-    device : Device
-        Where to.
-    dataset : Dataset
-        Rows, labels and weights.
-    n_numbers : int
-        Float64 numbers that an engine keeps of every row.
-
-    Raises
-    ------
-    MemoryError
-        With both sizes.
-    """
-    matrix: Any = dataset.matrix
-    arrays = [dataset.labels, dataset.row_weights]
-    if not isinstance(matrix, ResidentMatrix):  # whose rows take no more room
-        arrays += [matrix.values]
-        arrays += [] if isinstance(matrix, DenseMatrix) else [matrix.indptr, matrix.indices]
-    n_bytes = sum(array.nbytes for array in arrays if array is not None)
-    n_bytes += 8 * n_numbers * matrix.shape[0]
-    free = device.free_bytes()
-    if n_bytes > free:
-        raise MemoryError(
-            f"the data need {n_bytes / 1e9:.3g} GB of {device.description}, which has "
-            f"{free / 1e9:.3g} GB free; use more devices, float32, or device_ids=None"
-        )
 
 
 def upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:

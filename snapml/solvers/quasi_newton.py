@@ -32,7 +32,7 @@ from snapml.solvers.sampled_curvature import SampledCurvature
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
-__all__ = ["evaluate", "solve"]
+__all__ = ["evaluate", "solve", "suits_products"]
 
 # Entries that a fit may visit in all before it counts as work: a few milliseconds.
 _FREE_VISITS = 1_000_000
@@ -86,7 +86,7 @@ def solve(
         else:
             coef = engine.to_vectors(start)
         model: SampledCurvature | NewtonSteps
-        if _suits_products(engine):
+        if suits_products(engine):
             model = NewtonSteps(engine, communicator, rule.max_iter)
         else:
             model = SampledCurvature(engine, communicator, rule.tol, uses_sample=uses_sample)
@@ -153,7 +153,7 @@ def evaluate(
     )
 
 
-def _suits_products(engine: PrimalEngine) -> bool:
+def suits_products(engine: PrimalEngine) -> bool:
     """Return whether products with the Hessian do better than what can be factored of it.
 
     Of sparse rows of many columns that is a block of a few, which leaves most out; of a softmax of

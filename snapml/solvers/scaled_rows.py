@@ -11,10 +11,10 @@ from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import PrimalEngine
 
-__all__ = ["ScaledRows"]
+__all__ = ["MOST_WIDE_COLUMNS", "ScaledRows"]
 
 # Up to here a Gram matrix in float64 costs less than what it saves.
-_MOST_WIDE_COLUMNS = 256
+MOST_WIDE_COLUMNS = 256
 # Sparse rows are multiplied as such up to this share of entries, and where no column's mean is so
 # many times its scale that their difference would be lost in the rounding of the products.
 _MOST_DENSITY = 0.15
@@ -40,7 +40,7 @@ class ScaledRows:
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
         self._engine = engine
         self.mean, self.scale = self._moments(communicator)
-        is_wide = engine.dtype == np.float64 or engine.n_features <= _MOST_WIDE_COLUMNS
+        is_wide = engine.dtype == np.float64 or engine.n_features <= MOST_WIDE_COLUMNS
         self._dtype = np.dtype(np.float64 if is_wide else np.float32)
         self._mean = engine.to_rows(self.mean)
         self._scale = engine.to_rows(self.scale.astype(self._dtype))

@@ -214,25 +214,6 @@ class FailingDevice(StrictDevice):
         super().launch(*args)
 
 
-class SmallDevice(StrictDevice):
-    """Has room for next to nothing."""
-
-    def free_bytes(self):
-        return 10_000
-
-
-def test_data_too_large_for_the_device_are_refused_with_both_sizes(monkeypatch):
-    X, y = example()
-    monkeypatch.setattr(device_choice, "make_device", lambda _: SmallDevice())
-    model = LogisticRegression(**GPU)
-    says = "need 1.92e-05 GB of emulated device, which has 1e-05 GB free; .*device_ids=None"
-    with pytest.raises(MemoryError, match=says):
-        model.fit(X, y)
-    model.fit(X[:100], y[:100])
-    with pytest.raises(MemoryError, match="GB free"):
-        LinearSVC(loss="hinge", **GPU).fit(X, y)
-
-
 def test_device_is_made_once(monkeypatch):
     monkeypatch.setattr(device_choice, "CudaDevice", lambda _: StrictDevice())
     device_choice.make_device.cache_clear()

@@ -1,0 +1,238 @@
+"""How much of a device's memory a fit takes, told before anything is copied there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from snapml.data import Dataset, DenseMatrix
+from snapml.kernels import CompressedRows, DenseRows, Device, ResidentMatrix
+from snapml.kernels.fused_pass import DensePassShape
+from snapml.problems import Problem, Softmax
+from snapml.solvers.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
+from snapml.solvers.device_dataset import BLOCK_ENTRIES
+from snapml.solvers.gpu_engine import SAMPLED_ROWS
+from snapml.solvers.quasi_newton import suits_products
+from snapml.solvers.sampled_curvature import sample_rows
+from snapml.solvers.scaled_rows import MOST_WIDE_COLUMNS
+
+__all__ = ["check_room", "dual_bytes", "primal_bytes"]
+
+# Parts that the blocks of a launch leave behind, and vectors of the columns.
+_PARTS_BYTES = 2**19
+_BYTES_OF_COLUMN = 80
+
+
+def check_room(devices: Sequence[Device], needed: Sequence[int]) -> None:
+    """Refuse what cannot fit, before anything is copied.
+
+    Parameters
+    ----------
+    devices : sequence of Device
+        One a shard; shards may share one.
+    needed : sequence of int
+        Bytes that each shard takes.
+
+    Raises
+    ------
+    MemoryError
+        With both sizes.
+    """
+    for device in {id(device): device for device in devices}.values():
+        pairs = zip(devices, needed, strict=False)
+        n_bytes = sum(size for other, size in pairs if other is device)
+        free = device.free_bytes()
+        if n_bytes > free:
+            raise MemoryError(
+                f"the fit needs {n_bytes / 1e9:.3g} GB of {device.description}, which has "
+                f"{free / 1e9:.3g} GB free; use more devices, float32, or device_ids=None"
+            )
+
+
+def dual_bytes(dataset: Dataset, n_shards: int = 1) -> int:
+    """Return what coordinate ascent takes of one of several equal shards.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        All rows, labels and weights.
+    n_shards : int, default=1
+        Into how many the rows go.
+
+    Returns
+    -------
+    int
+        Bytes, at least the peak.
+    """
+    shard = _Shard.of(dataset, n_shards)
+    # States, their copy, norms; margins, and the order of the rows or the dual variables.
+    of_rows = shard.n_rows * (3 * shard.itemsize + 16)
+    # The rows that tell how many may step at once, and where compressed ones' entries are.
+    sample = shard.part(min(1.0, SAMPLED_ROWS / max(1, shard.n_rows)))
+    of_rows = max(of_rows, sample.rows + (40 * sample.n_stored if shard.is_sparse else 0))
+    return shard.rows + shard.targets + of_rows + _fixed_bytes(shard, 1)
+
+
+def primal_bytes(device: Device, problem: Problem, dataset: Dataset, n_shards: int = 1) -> int:
+    """Return what the quasi-Newton method takes of one of several equal shards.
+
+    A sample of the rows that grows during the fit, because it shows too little, is not foreseen.
+
+    Parameters
+    ----------
+    device : Device
+        Whose shared memory decides whether dense rows are read once or twice.
+    problem : Problem
+        What to solve.
+    dataset : Dataset
+        All rows, labels and weights.
+    n_shards : int, default=1
+        Into how many the rows go.
+
+    Returns
+    -------
+    int
+        Bytes, at least the peak.
+    """
+    shard = _Shard.of(dataset, n_shards)
+    n_outputs = problem.n_outputs(dataset.labels.shape)
+    sizes: Any = _Sizes(problem, shard.n_features, shard.is_sparse, n_outputs)
+    margins = 8 * n_outputs * shard.n_rows
+    resident = shard.rows + shard.targets + 2 * margins + _fixed_bytes(shard, n_outputs)
+    making = _ranking_bytes(shard) if shard.is_sparse else 0
+    is_read_once = DensePassShape.fits(device, shard.n_features, n_outputs)
+    of_pass = 0 if is_read_once and not shard.is_sparse else 2 * margins
+    work = max(of_pass, 16 * shard.n_rows)  # norms and weights of the first pass
+    if suits_products(sizes):
+        products = 3 * margins + 16 * shard.n_rows + _squares_bytes(shard)
+        return resident + max(making, work, products)
+    wanted = sample_rows(sizes, shard.n_rows * n_shards)
+    sample = shard.part(min(1.0, wanted / max(1, shard.n_rows * n_shards)))
+    if sample.n_rows < shard.n_rows:
+        resident += sample.rows + sample.targets + 16 * n_outputs * sample.n_rows
+    if shard.n_features > (HOT_COLUMNS if shard.is_sparse else MOST_DENSE_COLUMNS):
+        return resident + max(making, work, _hot_bytes(sample, n_outputs))
+    moments, gram, square = *_scaled_bytes(sample), _hessian_bytes(sizes)
+    n_factors = 1 if square > 8 * (shard.n_features + 1) ** 2 else n_outputs
+    # Former factors and new Hessians, with what forms or factors one of them.
+    hessians = 2 * n_factors * square + max(2 * square + gram, 6 * square)
+    curvatures = 8 * n_outputs * sample.n_rows + 32 * sample.n_rows
+    late = max(work, curvatures + hessians)
+    return resident + max(n_factors * square + making, moments, late)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What the choice of steps looks at (parts of the protocol `PrimalEngine`)."""
+
+    problem: Problem
+    n_features: int
+    is_sparse: bool
+    n_outputs: int
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """Sizes of some rows; `rows` and `targets` in bytes."""
+
+    n_rows: int
+    n_features: int
+    n_stored: int
+    is_sparse: bool
+    itemsize: int
+    index_size: int
+    rows: int
+    targets: int
+
+    @classmethod
+    def of(cls, dataset: Dataset, n_shards: int) -> _Shard:
+        """Return the largest of equal shards."""
+        matrix: Any = dataset.matrix
+        is_sparse = not isinstance(matrix, DenseMatrix)
+        if isinstance(matrix, ResidentMatrix):
+            is_sparse = isinstance(matrix.rows, CompressedRows)
+        index_size, arrays = 0, _stored_arrays(matrix)
+        if is_sparse:
+            rows: Any = matrix.rows if isinstance(matrix, ResidentMatrix) else matrix
+            index_size = rows.indices.dtype.itemsize
+        whole = cls(
+            matrix.shape[0],
+            matrix.shape[1],
+            matrix.n_stored,
+            is_sparse,
+            matrix.dtype.itemsize,
+            index_size,
+            sum(array.nbytes for array in arrays if array is not None),
+            sum(a.nbytes for a in (dataset.labels, dataset.row_weights) if a is not None),
+        )
+        return whole.part(1.0 / max(1, min(n_shards, whole.n_rows)))
+
+    def part(self, share: float) -> _Shard:
+        """Return the sizes of a share of the rows."""
+        counts = (self.n_rows, self.n_stored, self.rows, self.targets)
+        n_rows, n_stored, rows, targets = (int(np.ceil(count * share)) for count in counts)
+        kinds = (self.is_sparse, self.itemsize, self.index_size)
+        return _Shard(n_rows, self.n_features, n_stored, *kinds, rows, targets)
+
+
+def _stored_arrays(matrix: Any) -> list[Any]:
+    """Return the arrays of rows that a fit has on the device beside what is there already."""
+    if isinstance(matrix, ResidentMatrix):
+        rows = matrix.rows
+        # Ranks in the place of column numbers are a copy: the caller's arrays stay as they are.
+        return [] if isinstance(rows, DenseRows) else [rows.indptr, rows.indices, rows.values]
+    if isinstance(matrix, DenseMatrix):
+        return [matrix.values]
+    return [matrix.indptr, matrix.indices, matrix.values]
+
+
+def _fixed_bytes(shard: _Shard, n_outputs: int) -> int:
+    return _PARTS_BYTES + _BYTES_OF_COLUMN * n_outputs * (shard.n_features + 1)
+
+
+def _ranking_bytes(shard: _Shard) -> int:
+    """Return what it takes beside compressed rows to number their columns by frequency."""
+    narrowed = 4 * shard.n_stored if shard.index_size == 8 else 0
+    return narrowed + 8 * (shard.n_rows + 1) + 48 * (shard.n_features + 1)
+
+
+def _hot_bytes(sample: _Shard, n_outputs: int) -> int:
+    """Return what the block of the heaviest columns needs: rows laid out, Grams and factors."""
+    size = HOT_COLUMNS + 1
+    n_rows = min(sample.n_rows, BLOCK_ENTRIES // size)
+    entries = 40 * (sample.n_stored * n_rows // max(1, sample.n_rows))
+    return (16 + sample.itemsize) * n_rows * size + entries + 8 * (2 * n_outputs + 4) * size**2
+
+
+def _squares_bytes(shard: _Shard) -> int:
+    """Return what sums of squared entries of dense rows need: blocks in float64."""
+    if shard.is_sparse:
+        return 0
+    entries = shard.n_rows * shard.n_features
+    return 16 * entries if entries <= BLOCK_ENTRIES else 24 * BLOCK_ENTRIES
+
+
+def _hessian_bytes(sizes: _Sizes) -> int:
+    """Return what one Hessian takes: of an output, or of all where the softmax couples them."""
+    size, count = sizes.n_features + 1, sizes.n_outputs
+    if isinstance(sizes.problem.loss, Softmax) and count * size <= MOST_JOINT_COLUMNS:
+        size *= count
+    return 8 * size * size
+
+
+def _scaled_bytes(sample: _Shard) -> tuple[int, int]:
+    """Return what blocks of rows in scaled columns take: for their moments, for a Gram matrix."""
+    size = sample.n_features + 1
+    is_wide = sample.itemsize == 8 or sample.n_features <= MOST_WIDE_COLUMNS
+    n_rows = min(sample.n_rows, max(BLOCK_ENTRIES // size, 2 * size))
+    taken = sample.itemsize * n_rows * size
+    if sample.is_sparse:  # and their entries' numbers, places and rows
+        taken += 40 * (sample.n_stored * n_rows // max(1, sample.n_rows))
+    several = 2 if n_rows < sample.n_rows else 1  # the last block lives until the next is made
+    moments = several * (8 * n_rows * size + (taken if sample.is_sparse else 0))
+    # Dense rows are copied where less than 0.7 of them have a curvature.
+    gathered = taken if sample.is_sparse else int(0.7 * taken)
+    return moments, (8 if is_wide else 4) * n_rows * size + gathered
