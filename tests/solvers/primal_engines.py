@@ -1,6 +1,7 @@
 """The engines of primal methods that one body of tests runs on."""
 
 from kernels.emulator.strict_arrays import StrictDevice
+from real_device import real_device, with_real_device
 
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
@@ -16,4 +17,10 @@ def on_emulated_gpu(problem, dataset, *, device=None, **options):
     return GpuPrimalEngine(problem, dataset, device or StrictDevice(), **options)
 
 
-ENGINES = {"cpu": on_cpu, "gpu-emulated": on_emulated_gpu}
+def on_gpu(problem, dataset, **options):
+    """Return an engine of a CUDA device."""
+    return GpuPrimalEngine(problem, dataset, real_device(), **options)
+
+
+MAKERS = {"cpu": on_cpu, "gpu-emulated": on_emulated_gpu, "gpu": on_gpu}
+ENGINES = with_real_device(["cpu", "gpu-emulated"])
