@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import traceback
 from dataclasses import replace
 from functools import partial
+
+import numpy as np
 
 from snapml.data import Dataset
 from snapml.kernels import CudaDevice, Device
@@ -16,7 +19,7 @@ from snapml.solvers.gpu_engine import GpuEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.thread_shards import row_shards, solve_together
+from snapml.solvers.thread_shards import dealt_rows, row_shards, rows_of, solve_together
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["fit", "is_dual", "make_device"]
@@ -90,29 +93,98 @@ def fit(
     """
     _check_solvable(problem, settings)
     devices = [make_device(device_id) for device_id in settings.device_ids]
-    if len(devices) == 1:
-        result = _solve(problem, dataset, devices[0], settings, rule, start, communicator)
-    elif communicator.size > 1:
-        raise NotImplementedError(
-            f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
-            "device each"
-        )
-    else:
-        shards = row_shards(dataset, len(devices))
-        result = solve_together(
-            [
-                partial(_solve, problem, shard, device, settings, rule, start)
-                for shard, device in zip(shards, devices, strict=False)
-            ]
-        )
-        names = ", ".join(device.description for device in devices[1 : len(shards)])
-        result = replace(result, description=f"{result.description}, {names}")
+    try:
+        result = _fit_on(devices, problem, dataset, communicator, rule, settings, start)
+    except BaseException as error:
+        # Whoever keeps the error, as an interactive shell does, keeps the frames that it passed,
+        # and with them the arrays that these call their own.
+        _forget_locals(error)
+        if isinstance(error, MemoryError):
+            for device in devices:
+                device.free_unused()
+        raise
     is_only = settings.solver == "auto"
     reason = "all that solves this on a GPU in this version" if is_only else "as asked for"
     return replace(result, description=f"{result.description}: {reason}")
 
 
+def _fit_on(
+    devices: list[Device],
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    if len(devices) == 1:
+        return _solve(problem, dataset, devices[0], settings, rule, start, communicator)
+    if communicator.size > 1:
+        raise NotImplementedError(
+            f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
+            "device each"
+        )
+    if is_dual(problem, settings):
+        return _ascend_together(problem, dataset, devices, settings, rule, start)
+    shards = row_shards(dataset, len(devices))
+    solves = [
+        partial(_solve, problem, shard, device, settings, rule, start)
+        for shard, device in zip(shards, devices, strict=False)
+    ]
+    return _described(solve_together(solves), devices)
+
+
+def _ascend_together(
+    problem: Problem,
+    dataset: Dataset,
+    devices: list[Device],
+    settings: Settings,
+    rule: StoppingRule,
+    start: Start,
+) -> FitResult:
+    """Run coordinate ascent on shards of dealt rows; their states come back in the rows' order."""
+    shards = dealt_rows(dataset, len(devices))
+
+    def solve(rank: int, communicator: Communicator) -> FitResult:
+        rows = shards[rank]
+        begin = start if start.duals is None else replace(start, duals=start.duals[rows])
+        shard = rows_of(dataset, rows)
+        return _solve(problem, shard, devices[rank], settings, rule, begin, communicator)
+
+    results = solve_together([partial(solve, rank) for rank in range(len(shards))])
+    duals = np.empty(dataset.matrix.shape[0], dataset.labels.dtype)
+    for rows, result in zip(shards, results, strict=True):
+        duals[rows] = result.duals
+    return replace(_described(results, devices), duals=duals)
+
+
+def _described(results: list[FitResult], devices: list[Device]) -> FitResult:
+    """Return the first of the shards' results, which all have one model; it names all devices."""
+    names = ", ".join(device.description for device in devices[1 : len(results)])
+    description = f"{results[0].description}, {names}" if names else results[0].description
+    return replace(results[0], description=description)
+
+
 def _solve(
+    problem: Problem,
+    dataset: Dataset,
+    device: Device,
+    settings: Settings,
+    rule: StoppingRule,
+    start: Start,
+    communicator: Communicator,
+) -> FitResult:
+    """Solve on one device, whose errors say what to do about them."""
+    try:
+        return _solve_there(problem, dataset, device, settings, rule, start, communicator)
+    except Exception as error:
+        explained = device.explained(error)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _solve_there(
     problem: Problem,
     dataset: Dataset,
     device: Device,
@@ -145,6 +217,21 @@ def _solve(
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)
 
 
+def _forget_locals(error: BaseException) -> None:
+    """Clear the local variables of all frames that an error and its causes have passed.
+
+    What a nested function has of the function around it stays: those that a fit on a device runs
+    must not close over what owns arrays there.
+    """
+    left, seen = [error], set()
+    while left:
+        one = left.pop()
+        seen.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        causes = (one.__cause__, one.__context__)
+        left += [cause for cause in causes if cause is not None and id(cause) not in seen]
+
+
 def _check_solvable(problem: Problem, settings: Settings) -> None:
     """Refuse what nothing on a GPU solves."""
     if not problem.penalty.is_smooth:
@@ -160,9 +247,4 @@ def _check_solvable(problem: Problem, settings: Settings) -> None:
             f"the {problem.loss.core_name.lower()} loss with solver='pqn' and device_ids: this "
             "version has coordinate ascent for it on a GPU; use solver='auto' or 'sdca', or "
             "device_ids=None"
-        )
-    if len(settings.device_ids) > 1:
-        raise NotImplementedError(
-            f"coordinate ascent with device_ids={list(settings.device_ids)!r}: this version runs "
-            f"it on one GPU; use device_ids=[{settings.device_ids[0]}]"
         )

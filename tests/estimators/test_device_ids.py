@@ -127,11 +127,6 @@ def test_coordinate_ascent_is_certified_as_the_cpus(devices, name, is_sparse, dt
     assert best.objective_ - best.gap_ <= gpu.objective_ * (1 + 1e-6)
 
 
-def test_coordinate_ascent_on_several_gpus_is_refused(devices):
-    with pytest.raises(NotImplementedError, match=r"device_ids=\[0, 1\].*use device_ids=\[0\]"):
-        LinearSVC(loss="hinge", device_ids=[0, 1]).fit(*example())
-
-
 @pytest.mark.parametrize(
     ("model", "says"),
     [

@@ -20,10 +20,9 @@ class HostArrayDevice:
 
     def __init__(self, device):
         self._device = device
-        self.n_multiprocessors = device.n_multiprocessors
-        self.shared_bytes_per_block = device.shared_bytes_per_block
-        self.description = device.description
-        self.resident_blocks = device.resident_blocks
+
+    def __getattr__(self, name):
+        return getattr(self._device, name)
 
     def use(self):
         return contextlib.nullcontext()
@@ -38,14 +37,8 @@ class HostArrayDevice:
                 if isinstance(arg, np.ndarray) and arg.flags.writeable:
                     arg[...] = self._device.to_host(copy)
 
-    def synchronize(self):
-        self._device.synchronize()
-
     def to_device(self, array):
         return np.array(array, order="C")
 
     def to_host(self, array):
         return np.array(array)
-
-    def free_bytes(self):
-        return self._device.free_bytes()
