@@ -50,7 +50,7 @@ print(*sorted(files))
 """
 PRIMAL = {"columns", "dense_pass", "losses", "reduce", "row_checks", "rows", "sparse_pass",
           "transposed"}  # fmt: skip
-# Of test_descent_sanitized.py and test_dense_rounds.py.
+# Of test_descent_sanitized.py.
 DUAL = {"adjoint", "coordinate_descent", "dense_rounds", "objective"}
 
 
