@@ -28,8 +28,8 @@ __all__ = ["CASES", "RATES", "Case", "CountingEngine", "Projection", "project"]
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "gpu_projection.csv"
 RATES = {"bytes": 4.3e12, "gathers": 150e9, "operations": 67e12, "host bytes": 50e9}
 """Assumed of an H200, per second: a copy within its memory (seen on one card, not by this code),
-gathers of 4 bytes from its L2 (an estimate), float32 operations (the data sheet), copies from pinned
-memory over PCIe 5 (an estimate)."""
+gathers of 4 bytes from its L2 (an estimate), float32 operations (the data sheet), copies from
+pinned memory over PCIe 5 (an estimate)."""
 
 
 @dataclass(frozen=True)
