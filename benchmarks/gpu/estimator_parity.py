@@ -34,27 +34,22 @@ class Model:
         Its tolerance decides how far both fits may be apart.
     target : str
         "two classes", "three classes" or "real".
-    has_shards : bool
-        Whether several devices can share its rows.
     """
 
     estimator: Any
     target: str
-    has_shards: bool = True
 
 
 MODELS = {
     "logistic": Model(LogisticRegression(tol=1e-5), "two classes"),
     "logistic, no penalty": Model(LogisticRegression(C=np.inf, tol=1e-5), "two classes"),
     "logistic, liblinear": Model(LogisticRegression(solver="liblinear", tol=1e-5), "two classes"),
-    "logistic, sdca": Model(
-        LogisticRegression(solver="sdca", C=0.01, tol=1e-3), "two classes", has_shards=False
-    ),
+    "logistic, sdca": Model(LogisticRegression(solver="sdca", C=0.01, tol=1e-3), "two classes"),
     "multinomial": Model(LogisticRegression(tol=1e-5), "three classes"),
     "one against the rest": Model(LogisticRegression(tol=1e-5, multi_class="ovr"), "three classes"),
     "squared hinge": Model(LinearSVC(tol=1e-5), "two classes"),
     "squared hinge, three classes": Model(LinearSVC(tol=1e-5), "three classes"),
-    "hinge": Model(LinearSVC(loss="hinge", C=0.01, tol=1e-3), "two classes", has_shards=False),
+    "hinge": Model(LinearSVC(loss="hinge", C=0.01, tol=1e-3), "two classes"),
     "ridge": Model(Ridge(tol=1e-5), "real"),
     "ridge classifier": Model(RidgeClassifier(tol=1e-5), "three classes"),
 }
@@ -95,7 +90,7 @@ def check_estimators(
             for name, model in MODELS.items():
                 y = targets[model.target]
                 cpu = _fit(model, rows, y, weights, None)
-                for n_devices in (1, 2) if model.has_shards else (1,):
+                for n_devices in (1, 2):
                     gpu = _fit(model, rows, y, weights, list(range(n_devices)))
                     case = f"{layout}, {n_devices} of device_ids"
                     yield _compare(name, case, gpu, cpu, rows)

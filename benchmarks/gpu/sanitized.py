@@ -75,7 +75,8 @@ def sanitize(device_id: int, limit_s: float, tools: Sequence[str] = TOOLS) -> It
     case = [sys.executable, "-m", "benchmarks.gpu.sanitized", "--device", str(device_id)]
     running = {
         tool: subprocess.Popen(
-            [sanitizer, "--tool", tool, "--error-exitcode", "9", *case],
+            # Few reports: what waits in a pipe for the other tools must fit it.
+            [sanitizer, "--tool", tool, "--error-exitcode", "9", "--print-limit", "10", *case],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

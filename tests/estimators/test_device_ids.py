@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from kernels.emulator.strict_arrays import StrictDevice
+from real_device import real_device, with_real_device
 from reference.data import rounding
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
@@ -13,14 +14,22 @@ from snapml.solvers import device_choice
 GPU = dict(device_ids=[0])
 
 
-@pytest.fixture
-def devices(monkeypatch):
-    """Emulated devices in the place of CUDA's; returns the numbers that were asked for."""
-    asked = []
+class Asked(list):
+    """Numbers of devices, and what a device says of itself."""
+
+    description = "emulated device"
+
+
+@pytest.fixture(params=with_real_device(["emulated"]))
+def devices(request, monkeypatch):
+    """Emulated devices in the place of CUDA's, or a real one for every number that is asked for."""
+    asked = Asked()
+    if request.param == "gpu":
+        asked.description = real_device().description
 
     def make(device_id):
         asked.append(device_id)
-        return StrictDevice()
+        return real_device() if request.param == "gpu" else StrictDevice()
 
     monkeypatch.setattr(device_choice, "make_device", make)
     return asked
@@ -62,7 +71,7 @@ def test_model_is_the_cpus(devices, name, is_sparse, dtype):
     assert gpu.coef_.dtype == dtype
     tolerance = max(10 * model.tol, 1000 * rounding(dtype))
     np.testing.assert_allclose(gpu.predict(X), cpu.predict(X), rtol=tolerance, atol=tolerance)
-    assert "emulated device" in gpu.solver_
+    assert devices.description in gpu.solver_
 
 
 def test_model_is_good_by_its_own_certificate(devices):
@@ -112,7 +121,7 @@ def test_coordinate_ascent_is_certified_as_the_cpus(devices, name, is_sparse, dt
     best = clone(model).set_params(tol=1e-6, max_iter=10_000).fit(X, y)
     gpu = clone(model).set_params(device_ids=[3]).fit(X, y)
     assert set(devices) == {3}
-    assert "dual coordinate ascent, emulated device" in gpu.solver_
+    assert f"dual coordinate ascent, {devices.description}" in gpu.solver_
     assert gpu.gap_ <= model.tol * gpu.objective_
     assert gpu.objective_ - gpu.gap_ <= best.objective_ * (1 + 1e-6)
     assert best.objective_ - best.gap_ <= gpu.objective_ * (1 + 1e-6)
@@ -156,13 +165,13 @@ def test_several_devices_share_the_rows(devices, name, is_sparse):
     assert devices == [2, 0, 1]
     assert gpu.objective_ == pytest.approx(cpu.objective_, rel=1e-7)
     np.testing.assert_allclose(gpu.coef_, cpu.coef_, rtol=1e-3, atol=1e-3)
-    assert "emulated device, emulated device, emulated device: all that" in gpu.solver_
+    assert ", ".join([devices.description] * 3) + ": all that" in gpu.solver_
 
 
 def test_more_devices_than_rows_leave_some_idle(devices):
     X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
     model = LogisticRegression(device_ids=list(range(5))).fit(X, y)
-    assert model.solver_.count("emulated device") == 3
+    assert model.solver_.count(devices.description) == 3
     np.testing.assert_allclose(model.coef_, LogisticRegression().fit(X, y).coef_, rtol=1e-4)
 
 

@@ -57,13 +57,15 @@ class Nvrtc:
         self._call("nvrtcDestroyProgram", ctypes.byref(program))
 
 
-def find_nvrtc():
-    """Return the installed NVRTC, or None."""
+def find_nvrtc(below=None):
+    """Return the installed NVRTC, or the one whose major version is below a number, or None."""
     spec = importlib.util.find_spec("nvidia")
     for place in [] if spec is None else spec.submodule_search_locations:
         for path in sorted(Path(place).glob("*/lib/libnvrtc.so.*")):
             # NVRTC opens it by its bare name later, which only finds what is already loaded.
             for builtins in path.parent.glob("libnvrtc-builtins.so.*"):
                 ctypes.CDLL(str(builtins))
-            return Nvrtc(path)
+            found = Nvrtc(path)
+            if below is None or found.getVersion()[0] < below:
+                return found
     return None

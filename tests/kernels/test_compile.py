@@ -36,6 +36,8 @@ MOST_REGISTERS = {
     "coordinate_descent": 112,
     "dense_rounds": 128,  # of 512 threads, the only block of a multiprocessor
 }
+# Older code generators take a few more; what the newer ones hold is what the launches count on.
+SPARE = {"70": 8, "75": 8}
 USED = re.compile(r"Used (\d+) registers")
 SPILLED = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -53,10 +55,7 @@ def compile_all(nvrtc, programs, architecture):
         return list(pool.map(lambda p: compiler.compile_program(nvrtc, p, architecture), programs))
 
 
-@pytest.mark.parametrize("file", MOST_REGISTERS)
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_kernels_compile_without_spilling_registers(nvrtc, architecture, file):
-    programs = [program for program in PROGRAMS[architecture] if program.file == file]
+def check_all(nvrtc, programs, architecture):
     for program, (cubin, log) in zip(
         programs, compile_all(nvrtc, programs, architecture), strict=True
     ):
@@ -66,8 +65,31 @@ def test_kernels_compile_without_spilling_registers(nvrtc, architecture, file):
         spilled = [int(n) for pair in SPILLED.findall(log) for n in pair]
         assert len(used) == len(kernels) >= 1, log
         assert len(spilled) == 2 * len(used), log
-        assert max(used) <= MOST_REGISTERS[file], f"{program}\n{log}"
+        most = MOST_REGISTERS[program.file] + SPARE.get(architecture, 0)
+        assert max(used) <= most, f"{program}\n{log}"
         assert max(spilled) == 0, f"{program}\n{log}"
+
+
+@pytest.mark.parametrize("file", MOST_REGISTERS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_kernels_compile_without_spilling_registers(nvrtc, architecture, file):
+    programs = [program for program in PROGRAMS[architecture] if program.file == file]
+    check_all(nvrtc, programs, architecture)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", sorted(set(ARCHITECTURES) - {"90"}))
+def test_every_loss_compiles_for_every_architecture(nvrtc, architecture):
+    rest = set(PROGRAMS["90"]) - set(PROGRAMS[architecture])
+    check_all(nvrtc, sorted(rest, key=repr), architecture)
+
+
+@pytest.mark.slow
+def test_every_kernel_compiles_for_volta():
+    nvrtc = find_nvrtc(below=13)
+    if nvrtc is None:
+        pytest.skip("sm_70 needs NVRTC 12: pip install nvidia-cuda-nvrtc-cu12")
+    check_all(nvrtc, PROGRAMS["75"], "70")
 
 
 def test_every_kernel_file_is_compiled():

@@ -6,8 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from real_device import real_device, why_no_device
 
-from snapml.kernels import CudaDevice, Kernel, Program, cuda_device
+from snapml.kernels import CudaDevice, Kernel, Program, cuda_device, reduce
+
+from .emulator import EmulatedDevice
+from .emulator.strict_arrays import StrictDevice
+from .host_array_device import HostArrayDevice
 
 
 class FakeFunction:
@@ -203,6 +208,28 @@ def test_factorisation_that_fails_is_told_to_raise(function, monkeypatch):
 
 def test_model_tells_devices_apart_that_may_compute_other_bits(function):
     assert CudaDevice(0).model == "Fake card of 132 multiprocessors"
+
+
+@pytest.mark.gpu
+def test_real_device_adds_up():
+    """The one place that says why nothing else of the suite runs on a card here."""
+    if why_no_device() is not None:
+        pytest.skip(f"no test runs on a GPU here: {why_no_device()}")
+    device = real_device()
+    parts = np.random.default_rng(0).random((50, 7))
+    with device.use():
+        out = device.to_device(np.zeros(7))
+        reduce.parts_sum(device, device.to_device(parts), out)
+        np.testing.assert_allclose(device.to_host(out), parts.sum(axis=0), rtol=1e-14)
+    assert device.free_bytes() > 0
+
+
+@pytest.mark.parametrize("behind", [EmulatedDevice, StrictDevice])
+def test_arrays_of_the_host_are_copied_there_and_back(behind):
+    device = HostArrayDevice(behind())
+    parts, out = np.random.default_rng(0).random((50, 7)), np.zeros(7)
+    reduce.parts_sum(device, parts, out)
+    np.testing.assert_allclose(out, parts.sum(axis=0), rtol=1e-14)
 
 
 def test_description_is_known_without_asking_a_device_that_may_have_failed(function):

@@ -117,7 +117,7 @@ def test_estimators_are_compared_through_device_ids(monkeypatch):
         return made[-1]
 
     measurements = list(estimator_parity.check_estimators(make, seed=1, n_rows=120))
-    assert len(measurements) == 2 * (2 + sum(m.has_shards for m in models.values())) + 1
+    assert len(measurements) == 2 * 2 * len(models) + 1
     assert all(measured.is_good for measured in measurements)
     assert any("emulated device, emulated device" in measured.note for measured in measurements)
     assert len(made) == 2  # one for each number in device_ids
@@ -283,6 +283,45 @@ def test_section_ends_at_its_limit(monkeypatch, report):
 def test_process_of_a_section_that_dies_is_a_failure(report, program, says):
     check.supervise("fits", [sys.executable, "-c", program], 1.0, report, {})
     assert [measured.note[-len(says or "") :] for measured in report.read()] == [says] * bool(says)
+
+
+@pytest.fixture
+def in_one_process(monkeypatch):
+    """Run the command line on an emulated device, children too; returns the sections that ran."""
+    ran = []
+
+    def section(name, is_good):
+        def run(context, device):
+            ran.append(name)
+            assert (context.tols, context.limit_s <= 60) == ((1e-3,), True)
+            yield from transfers.measure_transfers(device, 2**8, 2)
+            yield Measurement(name, "last", "", 1.0, "", 1.0, is_good)
+
+        return sections.Section(run, 60)
+
+    chosen = {"parity": section("parity", True), "dual parity": section("dual parity", False)}
+    for module in (check, sections):
+        monkeypatch.setattr(module, "SECTIONS", chosen)
+    monkeypatch.setattr(check, "CudaDevice", lambda _: StrictDevice())
+    monkeypatch.setattr(check, "facts_of", lambda device, options: {"seed": options.seed})
+    monkeypatch.setattr(
+        check, "supervise", lambda name, command, *_: check.main(command[3:]) and None
+    )
+    return ran
+
+
+def test_command_runs_sections_and_fails_where_one_does(in_one_process, tmp_path):
+    options = [f"--output-dir={tmp_path}", "--tol", "1e-3", "--seed=5"]
+    assert check.main([*options, "--sections", "parity"]) == 0
+    assert in_one_process == ["parity"]
+    assert check.main([*options, "--resume"]) == 1
+    assert in_one_process == ["parity", "dual parity"]  # the first has rows already
+    page = (tmp_path / "check.md").read_text()
+    assert "## parity" in page
+    assert "**1 of 2 checks passed.**" in page
+    assert check.main([*options, "--budget-s=0"]) == 0
+    assert in_one_process == ["parity", "dual parity"]
+    assert "nothing of the 0 s was left" in (tmp_path / "check.md").read_text()
 
 
 def test_all_sections_exist_and_the_most_important_come_first():

@@ -6,6 +6,7 @@ import weakref
 from dataclasses import replace
 
 from kernels.emulator.strict_arrays import StrictDevice
+from real_device import real_device, with_real_device
 
 from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, DenseMatrix
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
@@ -30,6 +31,11 @@ def with_device_vectors(problem, dataset, **options):
     return engine
 
 
+def on_gpu(problem, dataset, **options):
+    """Return an engine of a CUDA device."""
+    return GpuPrimalEngine(problem, dataset, real_device(), **options)
+
+
 def on_store(problem, dataset, **options):
     """Return an engine of rows in a few files, some of which stay in memory."""
     matrix = dataset.matrix
@@ -45,4 +51,5 @@ def on_store(problem, dataset, **options):
 
 
 GPUS = {"host vectors": on_emulated_gpu, "device vectors": with_device_vectors}
-ENGINES = {"cpu": on_cpu, **GPUS, "streamed": on_store}
+MAKERS = {"cpu": on_cpu, **GPUS, "streamed": on_store, "gpu": on_gpu}
+ENGINES = with_real_device(["cpu", *GPUS, "streamed"])
