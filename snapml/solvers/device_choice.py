@@ -8,18 +8,19 @@ from functools import partial
 
 from snapml.data import Dataset
 from snapml.kernels import CudaDevice, Device
-from snapml.problems import Problem
-from snapml.solvers import dual_coordinate_ascent, quasi_newton
+from snapml.problems import Problem, Softmax
+from snapml.solvers import dual_coordinate_ascent, quasi_newton, working_set_descent
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.gpu_columns import GpuColumns
 from snapml.solvers.gpu_engine import GpuEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.thread_shards import row_shards, solve_together
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["fit", "is_dual", "make_device"]
+__all__ = ["fit", "fit_sequence", "is_joint", "make_device"]
 
 
 @functools.cache
@@ -44,7 +45,12 @@ def make_device(device_id: int) -> Device:
     return CudaDevice(device_id)
 
 
-def is_dual(problem: Problem, settings: Settings) -> bool:
+def is_joint(problem: Problem, settings: Settings) -> bool:
+    """Return whether several outputs are solved together: where the quasi-Newton method runs."""
+    return problem.penalty.is_smooth and not _is_dual(problem, settings)
+
+
+def _is_dual(problem: Problem, settings: Settings) -> bool:
     """Return whether coordinate ascent runs: where it is asked for, or the loss has a corner."""
     return settings.solver == "sdca" or not problem.loss.is_smooth
 
@@ -112,6 +118,55 @@ def fit(
     return replace(result, description=f"{result.description}: {reason}")
 
 
+def fit_sequence(
+    problems: list[Problem],
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: FitResult | StartModel | None,
+) -> list[FitResult]:
+    """Solve problems that differ in the penalty on one GPU, each from the last one's model.
+
+    Parameters
+    ----------
+    problems : list of Problem
+        With L1 penalties, or positive coefficients.
+    dataset : Dataset
+        Rows, labels and weights, on the host; copied once.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Bounds of each fit.
+    settings : Settings
+        Which device.
+    start : FitResult, StartModel or None
+        Model to start from.
+
+    Returns
+    -------
+    list of FitResult
+        One per problem.
+
+    Raises
+    ------
+    NotImplementedError, RuntimeError, MemoryError
+        As of `fit`.
+    """
+    _check_columns(problems[0], settings)
+    device = make_device(settings.device_ids[0])
+    with device.use():
+        engine = _column_engine(problems[0], dataset, device, settings)
+        return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
+
+
+def _column_engine(
+    problem: Problem, dataset: Dataset, device: Device, settings: Settings
+) -> GpuColumns:
+    deterministic, seed = settings.deterministic, settings.seed
+    return GpuColumns(problem, dataset, device, deterministic=deterministic, seed=seed)
+
+
 def _solve(
     problem: Problem,
     dataset: Dataset,
@@ -121,7 +176,12 @@ def _solve(
     start: Start,
     communicator: Communicator,
 ) -> FitResult:
-    if is_dual(problem, settings):
+    if not problem.penalty.is_smooth:
+        with device.use():
+            columns = _column_engine(problem, dataset, device, settings)
+            begin = start.model(problem.intercept_scaling)
+            return working_set_descent.solve(columns, communicator, rule, begin)
+    if _is_dual(problem, settings):
         dual_engine = GpuEngine(
             problem,
             dataset,
@@ -148,11 +208,9 @@ def _solve(
 def _check_solvable(problem: Problem, settings: Settings) -> None:
     """Refuse what nothing on a GPU solves."""
     if not problem.penalty.is_smooth:
-        raise NotImplementedError(
-            "an L1 penalty or positive coefficients with device_ids: this version has the L2 "
-            "penalty, or none, on a GPU; use that, or device_ids=None"
-        )
-    if not is_dual(problem, settings):
+        _check_columns(problem, settings)
+        return
+    if not _is_dual(problem, settings):
         return
     dual_coordinate_ascent.check_solvable(problem)
     if settings.solver == "pqn":
@@ -165,4 +223,19 @@ def _check_solvable(problem: Problem, settings: Settings) -> None:
         raise NotImplementedError(
             f"coordinate ascent with device_ids={list(settings.device_ids)!r}: this version runs "
             f"it on one GPU; use device_ids=[{settings.device_ids[0]}]"
+        )
+
+
+def _check_columns(problem: Problem, settings: Settings) -> None:
+    """Refuse what no GPU solves of L1 penalties and positive coefficients."""
+    working_set_descent.check_solver(settings.solver)
+    if isinstance(problem.loss, Softmax):
+        raise NotImplementedError(
+            "the multinomial loss with an L1 penalty and device_ids: this version has L1 for one "
+            "class against the rest on a GPU; use multi_class='ovr', or device_ids=None"
+        )
+    if len(settings.device_ids) > 1:
+        raise NotImplementedError(
+            f"an L1 penalty or positive coefficients with device_ids={list(settings.device_ids)!r}:"
+            f" this version has them on one GPU; use device_ids=[{settings.device_ids[0]}]"
         )

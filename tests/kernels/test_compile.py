@@ -23,6 +23,7 @@ PROGRAMS = {
 # At these, blocks of 256 threads share a multiprocessor's 65536 registers: two or more of them.
 MOST_REGISTERS = {
     "reduce": 64,
+    "column_descent": 64,
     "rows": 64,
     "columns": 72,
     "sparse_pass": 80,

@@ -13,7 +13,7 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
 from snapml.solvers import cpu_quadratic, hot_block
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_columns import CpuColumns
+from snapml.solvers.cpu_quadratic import CpuColumnEngine
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_set_descent import solve
 
@@ -52,7 +52,7 @@ class Case:
             matrix = DenseMatrix(np.array(X, dtype=self.dtype, order=self.layout))
         problem = Problem(self.loss, self.intercept, self.scaling, self.penalty)
         dataset = Dataset(matrix, y.astype(self.dtype), c.astype(self.dtype), 1.0)
-        engine = CpuColumns(problem, dataset, n_threads=n_threads)
+        engine = CpuColumnEngine(problem, dataset, n_threads=n_threads)
         return solve(engine, SerialCommunicator(), StoppingRule(tol, max_iter), start)
 
     def objective(self, data=None):
