@@ -170,7 +170,7 @@ class DeviceDataset:
             values = matrix.values[entries]
         out = xp.zeros((len(offsets) - 1) * matrix.n_cols, matrix.dtype)
         xp.add.at(out, row_of * matrix.n_cols + matrix.indices[entries], values)
-        return out.reshape(-1, matrix.n_cols)
+        return out.reshape(len(offsets) - 1, matrix.n_cols)
 
     def weighted_squares(self, weights: Any, *, is_ordered: bool) -> Any:
         """Return sum_i weights_ki x_ij^2.

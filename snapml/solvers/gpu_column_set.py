@@ -161,14 +161,15 @@ class _DeviceDescent:
             step = after - found
             image = slopes.hessian_product(step)
             linear, square = float(step @ gradient), float(step @ image)
-            change = penalty_value(slopes.penalty, after) - penalty_value(slopes.penalty, found)
-            noise = _ROUNDING * (abs(linear) + abs(square) + abs(change))
-            if linear + 0.5 * square + change <= noise:  # False if it is not a number
+            before = penalty_value(slopes.penalty, found)
+            change = linear + 0.5 * square + penalty_value(slopes.penalty, after) - before
+            noise = _ROUNDING * (abs(linear) + abs(square) + before)
+            if change <= noise:  # False if it is not a number
                 break
             if concurrency.is_safest:
                 return False, gradient
             concurrency.tighten()
-        if single > 0.0:  # what rounds of these steps add to the sum of each step's own square
+        if change < -noise and single > 0.0:  # else there is nothing to learn from
             concurrency.learn(2.0 * (linear + 0.5 * square - seen) / single)
         found[:] = after
         return False, gradient + image
