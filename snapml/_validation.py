@@ -300,16 +300,16 @@ def check_device_ids(device_ids: Any) -> tuple[int, ...]:
     Raises
     ------
     TypeError, ValueError
-        If it is neither None nor a list of distinct numbers of devices.
+        If it is neither None nor a list of numbers of devices.
     """
     if device_ids is None:
         return ()
-    expected = f"device_ids={device_ids!r}: expected None or a list of distinct integers >= 0"
+    expected = f"device_ids={device_ids!r}: expected None or a list of integers >= 0"
     if not isinstance(device_ids, (list, tuple)):
         raise TypeError(expected)
     if any(isinstance(i, bool) or not isinstance(i, numbers.Integral) for i in device_ids):
         raise TypeError(expected)
-    if not device_ids or min(device_ids) < 0 or len(set(device_ids)) < len(device_ids):
+    if not device_ids or min(device_ids) < 0:
         raise ValueError(expected)
     return tuple(int(i) for i in device_ids)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +13,9 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Problem
 
 __all__ = ["Shape", "click_log", "dense_rows", "logistic"]
+
+
+_PIECE_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,14 @@ def dense_rows(shape: Shape, seed: int) -> DenseMatrix:
     DenseMatrix
         The rows.
     """
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal((shape.n_rows, shape.n_cols), dtype=np.float32)
-    values *= np.float32(1.0 / np.sqrt(shape.n_cols))
+    values = np.empty((shape.n_rows, shape.n_cols), np.float32)
+    scale = np.float32(1.0 / np.sqrt(shape.n_cols))
+
+    def fill(rows: slice, rng: np.random.Generator) -> None:
+        rng.standard_normal(out=values[rows], dtype=np.float32)
+        values[rows] *= scale
+
+    _on_all_cores(fill, shape.n_rows, seed)
     return DenseMatrix(values)
 
 
@@ -61,12 +72,15 @@ def click_log(shape: Shape, seed: int) -> CompressedMatrix:
     CompressedMatrix
         Without values.
     """
-    rng = np.random.default_rng(seed)
-    width = shape.n_cols // shape.n_entries
     indices = np.empty((shape.n_rows, shape.n_entries), np.int32)
-    for field in range(shape.n_entries):
-        chosen = width ** rng.random(shape.n_rows, dtype=np.float32)
-        indices[:, field] = field * width + np.minimum(chosen.astype(np.int32), width) - 1
+    width = np.float32(shape.n_cols // shape.n_entries)
+    firsts = np.arange(shape.n_entries, dtype=np.int32) * np.int32(width)
+
+    def fill(rows: slice, rng: np.random.Generator) -> None:
+        chosen = width ** rng.random(indices[rows].shape, dtype=np.float32)
+        indices[rows] = firsts + np.minimum(chosen.astype(np.int32), np.int32(width)) - 1
+
+    _on_all_cores(fill, shape.n_rows, seed)
     indptr = np.arange(shape.n_rows + 1, dtype=np.int64) * shape.n_entries
     if indptr[-1] <= np.iinfo(np.int32).max:
         return CompressedMatrix(indptr.astype(np.int32), indices.ravel(), shape.n_cols)
@@ -92,17 +106,29 @@ def logistic(shape: Shape, seed: int, cost: float = 1.0) -> tuple[Problem, Datas
     dataset : Dataset
         Rows and labels drawn from a logistic model.
     """
+    matrix = click_log(shape, seed) if shape.n_entries else dense_rows(shape, seed)
     rng = np.random.default_rng(seed + 1)
     truth = 2.0 * rng.standard_normal(shape.n_cols, dtype=np.float32)
-    if shape.n_entries:
-        sparse = click_log(shape, seed)
-        margins = np.zeros(shape.n_rows, np.float32)
-        for column in sparse.indices.reshape(shape.n_rows, -1).T:
-            margins += truth[column] / np.float32(np.sqrt(shape.n_entries))
-        matrix: CompressedMatrix | DenseMatrix = sparse
-    else:
-        matrix = dense_rows(shape, seed)
-        margins = matrix.values @ truth
-    noise = rng.logistic(size=shape.n_rows)
-    labels = np.where(margins + noise > 0, np.float32(1), np.float32(-1))
+    labels = np.empty(shape.n_rows, np.float32)
+
+    def draw(rows: slice, own: np.random.Generator) -> None:
+        if isinstance(matrix, DenseMatrix):
+            margins = matrix.values[rows] @ truth
+        else:
+            columns = matrix.indices.reshape(shape.n_rows, -1)[rows]
+            margins = truth[columns].sum(axis=1) / np.float32(np.sqrt(shape.n_entries))
+        noise = own.logistic(size=len(margins))
+        labels[rows] = np.where(margins + noise > 0, np.float32(1), np.float32(-1))
+
+    _on_all_cores(draw, shape.n_rows, seed + 2)
     return Problem(Logistic(), Intercept.FREE), Dataset(matrix, labels, None, cost)
+
+
+def _on_all_cores(
+    work: Callable[[slice, np.random.Generator], None], n_rows: int, seed: int
+) -> None:
+    """Call `work` for pieces of the rows, each with random numbers that depend on the piece."""
+    pieces = [slice(first, first + _PIECE_ROWS) for first in range(0, n_rows, _PIECE_ROWS)]
+    rngs = [np.random.default_rng([seed, piece.start]) for piece in pieces]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(work, pieces, rngs))

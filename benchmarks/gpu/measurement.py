@@ -1,15 +1,18 @@
-"""One row of the results, the time of a call on a device, and the table that people read."""
+"""One row of the results, and the time of work on a device."""
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from snapml.kernels import Device
 
-__all__ = ["Measurement", "markdown", "seconds_per_call"]
+__all__ = ["Measurement", "Stopwatch", "seconds_per_call"]
+
+_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,36 @@ class Measurement:
         return self.value / self.reference if self.reference else None
 
 
-def seconds_per_call(device: Device, call: Callable[[], Any], least_s: float = 0.1) -> float:
-    """Return the time of one call, as the least of three rounds of as many as take `least_s`.
+class Stopwatch:
+    """Time on a device's queue: CUDA events where there are some, else the host's clock.
+
+    Parameters
+    ----------
+    device : Device
+        Whose current stream is timed.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._cuda = getattr(device.xp, "cuda", None)
+
+    def mark(self) -> Any:
+        """Return a mark in the queue; nothing waits for it."""
+        if self._cuda is None:
+            return time.perf_counter()
+        event = self._cuda.Event()
+        event.record(self._cuda.get_current_stream())
+        return event
+
+    def between(self, first: Any, last: Any) -> float:
+        """Return the seconds between two marks; waits until the last one is reached."""
+        if self._cuda is None:
+            return float(last - first)
+        last.synchronize()
+        return float(self._cuda.get_elapsed_time(first, last)) * 1e-3
+
+
+def seconds_per_call(device: Device, call: Callable[[], Any], least_s: float = 0.02) -> float:
+    """Return the time of one call: the median of five rounds of as many as take `least_s`.
 
     Calls are queued one after the other, so that the time of a launch hides behind the work of the
     one before; a call that reads a result on the host pays for its wait.
@@ -58,63 +89,27 @@ def seconds_per_call(device: Device, call: Callable[[], Any], least_s: float = 0
     device : Device
         Runs the work.
     call : callable
-        What to time; it ran once before.
-    least_s : float, default=0.1
-        Least duration of a round.
+        What to time; runs once untimed, which may compile it.
+    least_s : float, default=0.02
+        Least duration of a round, in seconds.
 
     Returns
     -------
     float
         Seconds.
     """
+    watch = Stopwatch(device)
     call()
     device.synchronize()
 
     def round_s(n_calls: int) -> float:
-        started_s = time.perf_counter()
+        first = watch.mark()
         for _ in range(n_calls):
             call()
-        device.synchronize()
-        return time.perf_counter() - started_s
+        return watch.between(first, watch.mark())
 
     n_calls = 1
     while (passed_s := round_s(n_calls)) < least_s:
         n_calls = max(2 * n_calls, int(n_calls * least_s / max(passed_s, 1e-9)))
-    return min(passed_s, round_s(n_calls), round_s(n_calls)) / n_calls
-
-
-def markdown(measurements: Sequence[Measurement], facts: Mapping[str, Any]) -> str:
-    """Return a table for each section, below the facts about machine and software.
-
-    Parameters
-    ----------
-    measurements : sequence of Measurement
-        Results of any sections.
-    facts : mapping
-        Names and values.
-
-    Returns
-    -------
-    str
-        Markdown.
-    """
-    lines = ["# Check of the GPU", ""]
-    lines += [f"- {name}: {value}" for name, value in facts.items()]
-    failed = [m for m in measurements if m.is_good is False]
-    checked = [m for m in measurements if m.is_good is not None]
-    lines += ["", f"**{len(checked) - len(failed)} of {len(checked)} checks passed.**"]
-    for section in dict.fromkeys(m.section for m in measurements):
-        rows = [m for m in measurements if m.section == section]
-        lines += ["", f"## {section}", "", *_table(rows)]
-    return "\n".join(lines) + "\n"
-
-
-def _table(rows: Iterable[Measurement]) -> list[str]:
-    lines = ["| what | case | value | beside | ratio | | note |", "|---|---|---|---|---|---|---|"]
-    for row in rows:
-        reference = "" if row.reference is None else f"{row.reference:.3g} {row.unit}"
-        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        verdict = {None: "", True: "ok", False: "**FAILED**"}[row.is_good]
-        cells = (row.name, row.case, f"{row.value:.3g} {row.unit}", reference, ratio, verdict)
-        lines.append(f"| {' | '.join(cells)} | {row.note} |")
-    return lines
+    rounds = [passed_s, *(round_s(n_calls) for _ in range(_ROUNDS - 1))]
+    return statistics.median(rounds) / n_calls

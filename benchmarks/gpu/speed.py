@@ -1,15 +1,19 @@
-"""What the card can stream, gather and add, and what the kernels make of it."""
+"""What the kernels make of the card: the time of each over its floor, and of whole epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from benchmarks.gpu.ceilings import Ceilings
 from benchmarks.gpu.data import Shape, logistic
 from benchmarks.gpu.measurement import Measurement, seconds_per_call
-from snapml.data import Dataset
+from benchmarks.gpu.profiled_device import ProfiledDevice
+from snapml.data import CompressedMatrix, Dataset
 from snapml.kernels import DenseRows, Device, fused_pass
 from snapml.kernels.losses import MarginLosses
 from snapml.kernels.rows import margins
@@ -18,47 +22,41 @@ from snapml.problems import Problem
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.curvature import DenseCurvature
 from snapml.solvers.device_dataset import DeviceDataset
+from snapml.solvers.gpu_engine import GpuEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 
-__all__ = ["measure_ceilings", "time_kernels"]
+__all__ = ["time_epochs", "time_kernels"]
+
+_EPOCHS = 3
 
 
-def measure_ceilings(device: Device, n: int = 2**27) -> Iterator[Measurement]:
-    """Measure copy bandwidth, random gathers and random float atomics.
+@dataclass(frozen=True)
+class Work:
+    """A call, and what it cannot do without.
 
-    Parameters
+    Attributes
     ----------
-    device : Device
-        To be measured.
-    n : int, default=2**27
-        Numbers that are moved; larger than any cache.
-
-    Yields
-    ------
-    Measurement
-        ``copy`` in bytes a second, ``gather`` and ``atomic`` in accesses a second.
+    call : callable
+        To be timed.
+    n_bytes : float
+        Read or written in order: the rows once for each read that the method is made of.
+    gathers, atomics : float
+        Accesses to vectors of one number a column, of type `kind`.
+    kind : str
+        See `Ceilings.floor_s`.
     """
-    xp = device.xp
-    source = xp.zeros(n, np.float32)
-    seconds = seconds_per_call(device, source.copy)
-    yield Measurement("ceilings", "copy", f"{4 * n:,} bytes", 8 * n / seconds, "B/s")
-    rng = np.random.default_rng(0)
-    n_columns, n_accesses = min(2**20, n), n // 8
-    where = device.to_device(rng.integers(0, n_columns, n_accesses))
-    vector = xp.zeros(n_columns, np.float64)
-    note = "float64, 64-bit indices, into 8 MB"
-    seconds = seconds_per_call(device, lambda: xp.take(vector, where))
-    case = f"{n_accesses:,} of {n_columns:,}"
-    yield Measurement("ceilings", "gather", case, n_accesses / seconds, "1/s", note=note)
-    ones = xp.zeros(n_accesses, np.float64)
-    seconds = seconds_per_call(device, lambda: xp.add.at(vector, where, ones))
-    yield Measurement("ceilings", "atomic", case, n_accesses / seconds, "1/s", note=note)
+
+    call: Callable[[], Any]
+    n_bytes: float
+    gathers: float = 0.0
+    atomics: float = 0.0
+    kind: str = "float64"
 
 
 def time_kernels(
-    device: Device, shape: Shape, ceilings: Mapping[str, float], seed: int
+    device: Device, shape: Shape, ceilings: Ceilings, seed: int
 ) -> Iterator[Measurement]:
-    """Time what a fit consists of, beside the time to read the rows once.
+    """Time what a fit consists of.
 
     Parameters
     ----------
@@ -66,22 +64,73 @@ def time_kernels(
         Where to run.
     shape : Shape
         Of the data.
-    ceilings : mapping of str to float
-        What `measure_ceilings` found.
+    ceilings : Ceilings
+        Of this card.
     seed : int
         Of the data.
 
     Yields
     ------
     Measurement
-        Seconds of one call; the reference is the bytes of the rows over the copy bandwidth.
+        Seconds of one call; the reference is its floor.
     """
     problem, dataset = logistic(shape, seed)
     data = DeviceDataset.upload(device, problem, dataset)
-    floor_s = _bytes(data) / ceilings["copy"]
-    for name, call in _calls(device, problem, dataset, data).items():
-        seconds = seconds_per_call(device, call)
-        yield Measurement("kernels", name, str(shape), seconds, "s", floor_s)
+    for name, work in _works(device, problem, data).items():
+        seconds = seconds_per_call(device, work.call)
+        floor_s = ceilings.floor_s(work.n_bytes, work.gathers, work.atomics, work.kind)
+        note = f"{work.n_bytes / seconds / 1e12:.2f} TB/s"
+        if work.gathers or work.atomics:
+            note += f", {(work.gathers + work.atomics) / seconds / 1e9:.0f} G accesses/s"
+        yield Measurement("kernels", name, str(shape), seconds, "s", floor_s, None, note)
+
+
+def time_epochs(
+    device: Device, shape: Shape, ceilings: Ceilings, seed: int
+) -> Iterator[Measurement]:
+    """Time epochs of dual coordinate ascent, as the engine runs them, and kernel by kernel.
+
+    Parameters
+    ----------
+    device, shape, ceilings, seed
+        As for `time_kernels`.
+
+    Yields
+    ------
+    Measurement
+        Wall seconds of an epoch, and of its kernels; the reference is one read of rows and states,
+        with a gather and an addition for each entry of sparse rows.
+    """
+    problem, dataset = logistic(shape, seed)
+    entries = dataset.matrix.n_stored if shape.n_entries else 0
+    n_bytes = _bytes_of_rows(dataset) + (2 * 4 + 8 + 4 + 4) * shape.n_rows
+    for deterministic, kind in ((True, "int64"), (False, "float32")):
+        how = "in rounds" if deterministic else "at once"
+        profiled = ProfiledDevice(device)
+        engine = GpuEngine(problem, dataset, profiled, deterministic=deterministic, seed=seed)
+        floor_s = ceilings.floor_s(n_bytes, entries, entries, kind)
+        engine.dual_epoch(0)  # compiles, and learns how far rows may step
+        device.synchronize()
+        profiled.times()
+        started_s = time.perf_counter()
+        for epoch in range(1, 1 + _EPOCHS):
+            engine.dual_epoch(epoch)
+        device.synchronize()
+        seconds = (time.perf_counter() - started_s) / _EPOCHS
+        note = engine.description
+        yield Measurement("epochs", f"epoch {how}", str(shape), seconds, "s", floor_s, None, note)
+        for name, (count, total_s) in profiled.times().items():
+            per_epoch = f"{count / _EPOCHS:.0f} launches an epoch"
+            what = f"epoch {how}: {name}"
+            yield Measurement("epochs", what, str(shape), total_s / _EPOCHS, "s", note=per_epoch)
+
+
+def _bytes_of_rows(dataset: Dataset) -> int:
+    matrix: Any = dataset.matrix
+    values = 0 if matrix.values is None else matrix.values.nbytes
+    if isinstance(matrix, CompressedMatrix):
+        return int(matrix.indices.nbytes + matrix.indptr.nbytes + values)
+    return int(values)
 
 
 def _bytes(data: DeviceDataset) -> int:
@@ -93,47 +142,83 @@ def _bytes(data: DeviceDataset) -> int:
     return int(matrix.indices.nbytes + matrix.indptr.nbytes + values)
 
 
-def _calls(
-    device: Device, problem: Problem, dataset: Dataset, data: DeviceDataset
-) -> dict[str, Callable[[], Any]]:
+def _works(device: Device, problem: Problem, data: DeviceDataset) -> dict[str, Work]:
     """Return what to time, by name."""
     rng = np.random.default_rng(0)
-    name, matrix = problem.loss.core_name, data.matrix
+    matrix = data.matrix
     n_rows, n_cols = matrix.shape
     point = rng.normal(size=(1, n_cols + 1))
-    wide = device.to_device(point)
-    narrow = device.to_device(point.astype(np.float32))
     z = device.xp.zeros((1, n_rows), np.float64)
     trial = device.xp.zeros((1, n_rows), np.float64)
-    losses = MarginLosses(device, name, data.targets, n_rows)
+    losses = MarginLosses(device, problem.loss.core_name, data.targets, n_rows)
     engine = GpuPrimalEngine(problem, data, device)
     engine.fused_pass(np.zeros((1, n_cols + 1)))
     engine.accept()
-    calls: dict[str, Callable[[], Any]] = {
-        "margins": lambda: margins(device, matrix, wide, 1.0),
-        "line_point": lambda: losses.line_point(z, trial, 0.5),
-        "curvatures": lambda: losses.curvatures(z),
-        "fused_pass of the engine": lambda: engine.fused_pass(point),
-        "hessian_product of the engine": lambda: engine.hessian_product(point),
+    rows, of_a_row = _bytes(data), 8 * n_rows
+    entries = 0 if isinstance(matrix, DenseRows) else data.n_stored
+    wide = device.to_device(point)
+    works = {
+        "margins": Work(
+            lambda: margins(device, matrix, wide, 1.0), rows + of_a_row, gathers=entries
+        ),
+        "line_point": Work(lambda: losses.line_point(z, trial, 0.5), 2.5 * of_a_row),
+        "curvatures": Work(lambda: losses.curvatures(z), 2.5 * of_a_row),
+        "fused_pass of the engine": Work(
+            lambda: engine.fused_pass(point),
+            (2 if entries else 1) * rows + 1.5 * of_a_row,
+            gathers=2 * entries,
+        ),
+        "hessian_product of the engine": Work(
+            lambda: engine.hessian_product(point), 2 * rows + 4.5 * of_a_row, gathers=2 * entries
+        ),
     }
-    passes = {"float64": wide, "float32": narrow}
     if isinstance(matrix, DenseRows):
-        if fused_pass.DensePassShape.fits(device, n_cols, 1):
-            for sums, w in passes.items():
-                calls[f"dense pass, {sums} sums"] = lambda w=w: fused_pass.dense_pass(
+        return works | _dense_works(device, problem, data, engine, point)
+    return works | _sparse_works(device, problem, data, point)
+
+
+def _dense_works(
+    device: Device, problem: Problem, data: DeviceDataset, engine: Any, point: np.ndarray
+) -> dict[str, Work]:
+    matrix: Any = data.matrix
+    name, (n_rows, n_cols) = problem.loss.core_name, matrix.shape
+    rows, of_a_row = _bytes(data), 8 * n_rows
+    z = device.xp.zeros((1, n_rows), np.float64)
+    works = {"X^T s": Work(lambda: transposed_products(device, matrix, z, 1.0), rows + of_a_row)}
+    if fused_pass.DensePassShape.fits(device, n_cols, 1):
+        for dtype in (np.float64, np.float32):
+            w = device.to_device(point.astype(dtype))
+            works[f"dense pass, {np.dtype(dtype)} sums"] = Work(
+                lambda w=w: fused_pass.dense_pass(  # type: ignore[misc]
                     device, matrix, name, data.targets, w, 1.0, z
-                )
-        calls["X^T s"] = lambda: transposed_products(device, matrix, z, 1.0)
-        sample = engine.sample(20 * n_cols)
-        calls[f"curvature of {sample.n_rows:,} rows"] = lambda: DenseCurvature(
-            sample, SerialCommunicator()
-        )
-        return calls
-    for kind, columns in (("ordered", data.columns), ("atomic", None)):
-        for sums, w in passes.items():
-            calls[f"sparse pass, {kind}, {sums} sums"] = lambda w=w, columns=columns: (
-                fused_pass.sparse_pass(
-                    device, matrix, name, data.targets, w, 1.0, z, columns=columns
-                )
+                ),
+                rows + 1.5 * of_a_row,
             )
-    return calls
+    sample = engine.sample(20 * n_cols)
+    works[f"curvature of {sample.n_rows:,} rows"] = Work(
+        lambda: DenseCurvature(sample, SerialCommunicator()), 4.0 * sample.n_rows * n_cols
+    )
+    return works
+
+
+def _sparse_works(
+    device: Device, problem: Problem, data: DeviceDataset, point: np.ndarray
+) -> dict[str, Work]:
+    matrix: Any = data.matrix
+    name = problem.loss.core_name
+    rows, of_a_row, entries = _bytes(data), 8 * matrix.shape[0], data.n_stored
+    z = device.xp.zeros((1, matrix.shape[0]), np.float64)
+    works = {}
+    for dtype in (np.float64, np.float32):
+        w = device.to_device(point.astype(dtype))
+        for how, columns in (("ordered", data.columns), ("atomic", None)):
+            n_reads, atomics = (1, entries) if columns is None else (2, 0)
+            works[f"sparse pass, {how}, {np.dtype(dtype)} sums"] = Work(
+                lambda w=w, columns=columns: fused_pass.sparse_pass(  # type: ignore[misc]
+                    device, matrix, name, data.targets, w, 1.0, z, columns=columns
+                ),
+                n_reads * rows + 1.5 * of_a_row,
+                gathers=n_reads * entries,
+                atomics=atomics,
+            )
+    return works

@@ -1,7 +1,19 @@
-"""The data as the engines see them: matrices over the user's own memory, labels, weights."""
+"""The data as the engines see them: matrices over the user's own memory, or chunks in files."""
 
+from snapml.data.chunk_writer import ChunkWriter
+from snapml.data.chunked_dataset import ChunkedDataset
+from snapml.data.chunked_matrix import ChunkedMatrix
 from snapml.data.click_log import make_click_log
 from snapml.data.compressed import CompressedMatrix
 from snapml.data.dataset import Dataset, DenseMatrix, Matrix
 
-__all__ = ["CompressedMatrix", "Dataset", "DenseMatrix", "Matrix", "make_click_log"]
+__all__ = [
+    "ChunkWriter",
+    "ChunkedDataset",
+    "ChunkedMatrix",
+    "CompressedMatrix",
+    "Dataset",
+    "DenseMatrix",
+    "Matrix",
+    "make_click_log",
+]

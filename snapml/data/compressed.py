@@ -87,6 +87,34 @@ class CompressedMatrix:
         """Entries that one sweep reads."""
         return len(self.indices)
 
+    def check_indices(self) -> None:
+        """Refuse offsets and indices that lead outside the arrays.
+
+        Raises
+        ------
+        ValueError
+            Which says where.
+        """
+        indptr, indices = self.indptr, self.indices
+        if indptr[0] != 0:
+            raise ValueError(f"indptr must start with 0, got {indptr[0]}")
+        falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+        if len(falls) > 0:
+            i = falls[0]
+            raise ValueError(
+                f"indptr must not decrease, got {indptr[i]} then {indptr[i + 1]} at row {i}"
+            )
+        n_given = len(indices)
+        if indptr[-1] > n_given:
+            raise ValueError(f"indptr ends at {indptr[-1]}, but only {n_given} indices are stored")
+        wrong = np.flatnonzero((indices < 0) | (indices >= self.n_features))
+        if len(wrong) > 0:
+            k = wrong[0]
+            raise ValueError(
+                f"column indices must lie in [0, {self.n_features}), got {indices[k]} at "
+                f"position {k}"
+            )
+
     def take(self, rows: np.ndarray) -> CompressedMatrix:
         """Return a copy of some rows.
 

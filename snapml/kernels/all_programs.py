@@ -11,6 +11,7 @@ from snapml.kernels import (
     column_descent,
     columns,
     coordinate_descent,
+    dense_rounds,
     fused_pass,
     losses,
     objective,
@@ -70,3 +71,4 @@ def _dual_programs(names: Iterable[str]) -> Iterator[Program]:
                 yield coordinate_descent.program(loss, real, index)
         for loss in names:
             yield objective.program(loss, real)
+            yield dense_rounds.program(loss, real)

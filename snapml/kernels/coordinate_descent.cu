@@ -2,54 +2,16 @@
 //
 // Many rows are in flight at once and do not see each other's changes; the stiffness of their steps
 // is raised for that by the factor that the host measures from the sums kept here. Two schedules:
-//   rounds    all rows of a round step from the same vector (round_steps), then the vector changes
-//             in fixed point (round_updates): the same bits whatever the order of warps
-//   at once   every warp goes through its rows on its own (visit_rows), as in TPA-SCD
-//
-// Macros: SNAPML_LOSS, and those of warp_rows.cuh.
+//   in rounds  all rows of a round step from the same vector, then the vector changes in fixed
+//              point (visit_in_rounds): the same bits whatever the order of warps
+//   at once    every warp goes through its rows on its own (visit_at_once), as in TPA-SCD
+// Dense rows that fit shared memory have a third one, dense_rounds.cu.
+#include "descent.cuh"
+#include "grid_barrier.cuh"
 #include "shared_vector.cuh"
-#include "snapml/coordinate_step.hpp"
 #include "snapml/random.hpp"
-#include "warp_rows.cuh"
 
 namespace snapml::kernels {
-
-using Loss = SNAPML_LOSS<Real>;
-
-// The rows' problem and their states. The intercept's column has the value tau and stands last in
-// the shared vector.
-struct Shard {
-  const Real* labels;
-  const Real* row_weights;  // null: every row has `weight`
-  Real weight;
-  const Real* norms_sq;  // without the intercept's column
-  Real* duals;
-  Real tau;
-  Real offset;
-  Real stiffness;  // factor on c ||x||^2
-  double outer;    // factor on changes of the shared vector
-
-  __device__ Real weight_of(int64 i) const {
-    return row_weights == nullptr ? weight : row_weights[i];
-  }
-};
-
-#define SNAPML_SHARD                                                                           \
-  const Real *labels, const Real *row_weights, Real weight, const Real *norms_sq, Real *duals, \
-      Real tau, Real offset, Real stiffness, double outer
-
-// What lane 0 of a warp adds up: with d = change of beta,
-struct VisitSums {
-  double gap = 0;     // the rows' gaps, each as it was visited
-  double slope = 0;   // sum d (z - offset)
-  double single = 0;  // sum d^2 ||x||^2
-
-  __device__ void add_to(double* sums, int64 slot, int64 n_slots) const {
-    sums[slot] += gap;
-    sums[n_slots + slot] += slope;
-    sums[2 * n_slots + slot] += single;
-  }
-};
 
 // Takes the step of row i; returns, in every lane, the multiple of the row to add to the vector.
 template <class Vector>
@@ -63,15 +25,7 @@ __device__ double visit(const View& view, const Shard& shard, const Vector& vect
   double scale = 0;
   if (lane_of_thread() == 0) {
     const Real margin = dot + shard.tau * vector.load(view.n_cols);
-    const Real norm_sq = shard.norms_sq[i] + shard.tau * shard.tau;
-    const auto step = coordinate_step(Loss{}, shard.duals[i], margin + shard.offset,
-                                      shard.labels[i], shard.stiffness * c * norm_sq);
-    shard.duals[i] = step.state;
-    const double change = static_cast<double>(c) * static_cast<double>(step.change);
-    sums.gap += static_cast<double>(c) * static_cast<double>(step.gap);
-    sums.slope += change * static_cast<double>(margin);
-    sums.single += change * change * static_cast<double>(norm_sq);
-    scale = shard.outer * change;
+    scale = shard.take_step(c, shard.norms_sq[i], shard.labels[i], margin, shard.duals + i, sums);
   }
   return __shfl_sync(kAllLanes, scale, 0);
 }
@@ -105,8 +59,9 @@ extern "C" __global__ void visiting_order(uint64 seed, uint64 epoch, int64 n_row
 }
 
 // Every warp of the grid visits its share of the positions, one row after the other.
-extern "C" __global__ void visit_rows(SNAPML_MATRIX, SNAPML_SHARD, const int64* __restrict__ order,
-                                      int64 n_positions, Real* entries, double* sums) {
+extern "C" __global__ void visit_at_once(SNAPML_MATRIX, SNAPML_SHARD,
+                                         const int64* __restrict__ order, int64 n_positions,
+                                         Real* entries, double* sums) {
   const View view = MatrixView<View>::make(indptr, indices, values, constant, mean, n_rows, n_cols);
   const Shard shard{labels, row_weights, weight, norms_sq, duals, tau, offset, stiffness, outer};
   const FloatVector<Real> vector{entries};
@@ -122,62 +77,62 @@ extern "C" __global__ void visit_rows(SNAPML_MATRIX, SNAPML_SHARD, const int64* 
   if (lane_of_thread() == 0) visited.add_to(sums, warp_of_grid(), n_warps);
 }
 
-// One warp for each of the `n_slots` positions from `first` on.
-extern "C" __global__ void round_steps(SNAPML_MATRIX, SNAPML_SHARD, const int64* __restrict__ order,
-                                       int64 n_positions, int64 first, int64 n_slots, int64* words,
-                                       double unit, double* __restrict__ scales, double* sums) {
+// What the rows of a round, in slots, add to the shared vector: a warp takes every so many of them,
+template <class I>
+__device__ void add_round(const CompressedView<Real, I>& view, const int64* __restrict__ rows,
+                          int64 n_slots, const double* scales, Real tau,
+                          const FixedVector<Real>& vector) {
+  for (int64 slot = warp_of_grid(); slot < n_slots; slot += warps_of_grid()) {
+    if (scales[slot] != 0) add_row(view, rows[slot], scales[slot], tau, vector);
+  }
+}
+
+// or 32 columns of 32 slots, a lane a column, and adds them up before it touches the vector.
+// Column n_cols is the intercept's.
+inline __device__ void add_round(const DenseView<Real>& view, const int64* __restrict__ rows,
+                                 int64 n_slots, const double* scales, Real tau,
+                                 const FixedVector<Real>& vector) {
+  constexpr int kSlots = 32;
+  const int64 n_strips = view.n_cols / kWarp + 1;  // of the columns and the intercept's
+  const int64 n_units = n_strips * ((n_slots + kSlots - 1) / kSlots);
+  for (int64 unit = warp_of_grid(); unit < n_units; unit += warps_of_grid()) {
+    const int64 j = unit % n_strips * kWarp + lane_of_thread();
+    const int64 begin = unit / n_strips * kSlots, end = minimum<int64>(begin + kSlots, n_slots);
+    double sum = 0;
+    for (int64 slot = begin; slot < end && j <= view.n_cols; ++slot) {
+      if (scales[slot] == 0) continue;
+      const Real x = j == view.n_cols ? tau : entry(row_of(view, rows[slot]), j);
+      sum += scales[slot] * static_cast<double>(x);
+    }
+    if (sum != 0) vector.add(j, sum, Real(1));
+  }
+}
+
+// Every row takes part in one of the rounds of `n_slots` positions; `scales` and `sums` have as
+// many places, and `arrivals` is zero.
+extern "C" __global__ void visit_in_rounds(SNAPML_MATRIX, SNAPML_SHARD,
+                                           const int64* __restrict__ order, int64 n_positions,
+                                           int64 n_slots, int64* words, double unit, double* scales,
+                                           double* sums, uint64* arrivals) {
   const View view = MatrixView<View>::make(indptr, indices, values, constant, mean, n_rows, n_cols);
   const Shard shard{labels, row_weights, weight, norms_sq, duals, tau, offset, stiffness, outer};
   const FixedVector<Real> vector{words, unit, 1 / unit};
-  const int64 slot = warp_of_grid();
-  if (slot >= n_slots) return;
-  const int64 i = first + slot < n_positions ? order[first + slot] : -1;
-  VisitSums visited;
-  const double scale = i < 0 ? 0.0 : visit(view, shard, vector, i, visited);
-  if (lane_of_thread() != 0) return;
-  scales[slot] = scale;
-  visited.add_to(sums, slot, n_slots);
-}
-
-// What the slots of a round add to the shared vector, by layout: one warp for each slot,
-template <class I>
-__device__ void add_round(const CompressedView<Real, I>& view, const int64* __restrict__ rows,
-                          int64 n_slots, const double* __restrict__ scales, Real tau,
-                          const FixedVector<Real>& vector) {
-  const int64 slot = warp_of_grid();
-  if (slot < n_slots && scales[slot] != 0) add_row(view, rows[slot], scales[slot], tau, vector);
-}
-
-// or a block of 32 x kTeam threads for each 32 columns and kTeam * kRowsEach slots, which adds them
-// up before it touches the vector. Column n_cols is the intercept's.
-inline __device__ void add_round(const DenseView<Real>& view, const int64* __restrict__ rows,
-                                 int64 n_slots, const double* __restrict__ scales, Real tau,
-                                 const FixedVector<Real>& vector) {
-  constexpr int kTeam = 8, kRowsEach = 4;
-  __shared__ double parts[kTeam][kWarp];
-  const int64 j = static_cast<int64>(blockIdx.x) * kWarp + threadIdx.x;
-  const int64 begin = (static_cast<int64>(blockIdx.y) * kTeam + threadIdx.y) * kRowsEach;
-  const int64 end = minimum<int64>(begin + kRowsEach, n_slots);
-  double sum = 0;
-  for (int64 slot = begin; slot < end && j <= view.n_cols; ++slot) {
-    if (scales[slot] == 0) continue;
-    const Real x = j == view.n_cols ? tau : entry(row_of(view, rows[slot]), j);
-    sum += scales[slot] * static_cast<double>(x);
+  GridBarrier barrier(arrivals);
+  for (int64 first = 0; first < n_positions; first += n_slots) {
+    const int64 n_taken = minimum(n_slots, n_positions - first);
+    for (int64 slot = warp_of_grid(); slot < n_taken; slot += warps_of_grid()) {
+      const int64 i = order[first + slot];
+      VisitSums visited;
+      const double scale = i < 0 ? 0.0 : visit(view, shard, vector, i, visited);
+      if (lane_of_thread() == 0) {
+        scales[slot] = scale;
+        visited.add_to(sums, slot, n_slots);
+      }
+    }
+    barrier.wait();
+    add_round(view, order + first, n_taken, scales, tau, vector);
+    barrier.wait();
   }
-  parts[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y > 0 || j > view.n_cols) return;
-  for (int k = 1; k < kTeam; ++k) sum += parts[k][threadIdx.x];
-  vector.add(j, sum, Real(1));
-}
-
-// Adds the changes of the `n_slots` rows at positions from `first` on.
-extern "C" __global__ void round_updates(SNAPML_MATRIX, const int64* __restrict__ order,
-                                         int64 first, int64 n_slots,
-                                         const double* __restrict__ scales, Real tau, int64* words,
-                                         double unit) {
-  const View view = MatrixView<View>::make(indptr, indices, values, constant, mean, n_rows, n_cols);
-  add_round(view, order + first, n_slots, scales, tau, {words, unit, 1 / unit});
 }
 
 }  // namespace snapml::kernels

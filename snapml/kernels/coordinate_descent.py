@@ -1,4 +1,4 @@
-"""Launches of coordinate_descent.cu: epochs of dual coordinate ascent."""
+"""Launches of coordinate_descent.cu: epochs of dual coordinate ascent, one launch each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from snapml.kernels.dense_rounds import DenseRoundsShape, dense_rounds
+from snapml.kernels.dense_rounds import program as dense_program
 from snapml.kernels.device import Argument, Device
 from snapml.kernels.device_matrix import DeviceMatrix, layout_macros
 from snapml.kernels.launch_shape import WARP
@@ -19,10 +21,11 @@ __all__ = ["LOSSES", "CoordinateDescent", "EpochSums", "Step", "program"]
 LOSSES = ("Hinge", "Logistic", "Squared", "SquaredHinge")
 """Losses of the core that have a coordinate step."""
 
-# Rows of a block: few, so that few rows in flight use all multiprocessors.
+# Rows of a block that does not wait for others: few, so that few rows in flight use all
+# multiprocessors.
 _WARPS = 4
-# Slots of a block of the dense round_updates: kTeam times kRowsEach.
-_TEAM, _SLOTS_OF_TEAM = 8, 32
+# Warps of a block in rounds: many, for the meetings of the blocks cost by their number.
+_MOST_WARPS = 16
 
 
 def program(loss_name: str, real: np.dtype, index: np.dtype | None) -> Program:
@@ -106,12 +109,18 @@ class CoordinateDescent:
         self._real = matrix.dtype.type
         self._rows = (labels, row_weights, self._real(weight), norms_sq)
         self._program = program(loss_name, matrix.dtype, matrix.index_dtype)
+        self._at_once = Kernel(self._program, "visit_at_once")
+        self._in_rounds = Kernel(self._program, "visit_in_rounds", is_cooperative=True)
+        self._dense_program = dense_program(loss_name, matrix.dtype)
 
-    def capacity(self) -> int:
-        """Return how many rows the device can have in flight."""
-        kernel = Kernel(self._program, "visit_rows")
-        blocks = self._device.resident_blocks(kernel, _WARPS * WARP, 0)
-        return blocks * self._device.n_multiprocessors * _WARPS
+    def capacity(self, *, at_once: bool = False) -> int:
+        """Return how many rows the device can have in flight, in rounds or at once."""
+        of_tiles = 0 if at_once or not self._matrix.is_dense else self._capacity_of_tiles()
+        if of_tiles > 0:
+            return of_tiles
+        kernel, n_warps = (self._at_once, _WARPS) if at_once else (self._in_rounds, _MOST_WARPS)
+        blocks = self._device.resident_blocks(kernel, n_warps * WARP, 0)
+        return blocks * self._device.n_multiprocessors * n_warps
 
     def order(self, seed: int, epoch: int, block_rows: int) -> Any:
         """Return the rows in the order of an epoch; -1 where the last block is not full.
@@ -158,7 +167,8 @@ class CoordinateDescent:
         grid = (max(1, rows_in_flight // warps),)
         sums = self._device.xp.zeros((3, grid[0] * warps), np.float64)
         args = (order, np.int64(len(order)), vector.entries, sums)
-        self._launch("visit_rows", grid, (warps * WARP,), (*self._shard(step, duals), *args))
+        all_args = (*self._matrix_and_shard(step, duals), *args)
+        self._device.launch(self._at_once, grid, (warps * WARP,), all_args)
         return self._added(sums)
 
     def in_rounds(
@@ -176,48 +186,52 @@ class CoordinateDescent:
         EpochSums
             Of the rows as they were visited.
         """
-        warps = min(_WARPS, rows_in_flight)
-        grid, block = (-(-rows_in_flight // warps),), (warps * WARP,)
-        update_grid, update_block = self._update_shape(rows_in_flight, grid, block)
-        scales = self._device.xp.empty(rows_in_flight, np.float64)
-        sums = self._device.xp.zeros((3, rows_in_flight), np.float64)
-        n_slots, n_positions, unit = (
-            np.int64(rows_in_flight),
+        shape = self._shape_of_tiles(rows_in_flight)
+        if shape is None:
+            return self._in_two_reads(order, rows_in_flight, step, duals, vector)
+        data = self._matrix_and_shard(step, duals)
+        args = (shape, data, order, rows_in_flight, vector)
+        return self._added(dense_rounds(self._device, self._dense_program, *args))
+
+    def _in_two_reads(
+        self, order: Any, rows_in_flight: int, step: Step, duals: Any, vector: FixedVector
+    ) -> EpochSums:
+        """Visit all rows in rounds that read them for the steps, and again for the changes."""
+        device, n_multiprocessors = self._device, self._device.n_multiprocessors
+        warps = min(_MOST_WARPS, -(-rows_in_flight // n_multiprocessors))
+        n_resident = device.resident_blocks(self._in_rounds, warps * WARP, 0) * n_multiprocessors
+        n_blocks = min(-(-rows_in_flight // warps), n_resident)
+        sums = device.xp.zeros((3, rows_in_flight), np.float64)
+        args = (
+            *self._matrix_and_shard(step, duals),
+            order,
             np.int64(len(order)),
+            np.int64(rows_in_flight),
+            vector.entries,
             np.float64(vector.unit),
+            device.xp.empty(rows_in_flight, np.float64),
+            sums,
+            device.xp.zeros(1, np.uint64),
         )
-        shard, tau = self._shard(step, duals), self._real(step.tau)
-        for position in range(0, len(order), rows_in_flight):
-            first = np.int64(position)
-            slots = (first, n_slots)
-            steps = (order, n_positions, *slots, vector.entries, unit, scales, sums)
-            self._launch("round_steps", grid, block, (*shard, *steps))
-            updates = (order, *slots, scales, tau, vector.entries, unit)
-            self._launch("round_updates", update_grid, update_block, updates)
+        device.launch(self._in_rounds, (n_blocks,), (warps * WARP,), args)
         return self._added(sums)
 
-    def _update_shape(
-        self, n_slots: int, grid: tuple[int, ...], block: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        if not self._matrix.is_dense:
-            return grid, block
-        n_columns = self._matrix.shape[1] + 1
-        return (-(-n_columns // WARP), -(-n_slots // _SLOTS_OF_TEAM)), (WARP, _TEAM)
+    def _shape_of_tiles(self, n_slots: int) -> DenseRoundsShape | None:
+        """Return how dense rows stay in shared memory during a round, or None if they cannot."""
+        if not self._matrix.is_dense or n_slots > self._capacity_of_tiles():
+            return None
+        n_columns, itemsize = self._matrix.shape[1], self._matrix.dtype.itemsize
+        return DenseRoundsShape.make(self._device, n_columns, itemsize, n_slots)
 
-    def _launch(
-        self,
-        name: str,
-        grid: tuple[int, ...],
-        block: tuple[int, ...],
-        args: tuple[Argument, ...],
-    ) -> None:
-        kernel = Kernel(self._program, name)
-        self._device.launch(kernel, grid, block, (*self._matrix.arguments, *args))
+    def _capacity_of_tiles(self) -> int:
+        n_columns, itemsize = self._matrix.shape[1], self._matrix.dtype.itemsize
+        return DenseRoundsShape.capacity(self._device, n_columns, itemsize)
 
-    def _shard(self, step: Step, duals: Any) -> tuple[Argument, ...]:
-        """Return the kernels' parameters SNAPML_SHARD."""
+    def _matrix_and_shard(self, step: Step, duals: Any) -> tuple[Argument, ...]:
+        """Return the kernels' parameters SNAPML_MATRIX and SNAPML_SHARD."""
         tau, offset, stiffness = (self._real(x) for x in (step.tau, step.offset, step.stiffness))
-        return (*self._rows, duals, tau, offset, stiffness, np.float64(step.outer))
+        shard = (*self._rows, duals, tau, offset, stiffness, np.float64(step.outer))
+        return (*self._matrix.arguments, *shard)
 
     def _added(self, sums: Any) -> EpochSums:
         return EpochSums(*add_up(self._device.to_host(sums).T))

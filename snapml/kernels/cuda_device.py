@@ -9,12 +9,19 @@ import numpy as np
 
 from snapml.kernels.compiler import cached_cubin
 from snapml.kernels.device import Argument, Stream
+from snapml.kernels.failures import context_lost, out_of_memory
 from snapml.kernels.program import Kernel
 
 __all__ = ["CudaDevice"]
 
 # What every block may ask for; more must be asked of each kernel first.
 _SHARED_BYTES_OF_ALL = 48 * 1024
+
+# cudaErrorMemoryAllocation, and the errors after which, by CUDA's manual, "the process must be
+# terminated and relaunched": illegal address, launch timeout, assert, hardware stack, illegal
+# instruction, misaligned address, invalid address space, invalid pc, launch failure.
+_OUT_OF_MEMORY = 2
+_LOST = frozenset({700, 702, 710, *range(714, 720)})
 
 
 class CudaDevice:
@@ -39,13 +46,9 @@ class CudaDevice:
         attributes = self._device.attributes
         self.n_multiprocessors = int(attributes["MultiProcessorCount"])
         self.shared_bytes_per_block = int(attributes["MaxSharedMemoryPerBlockOptin"])
+        name = self.xp.cuda.runtime.getDeviceProperties(device_id)["name"].decode()
+        self.description = f"{name} (device {device_id})"
         self._functions: dict[Kernel, Any] = {}
-
-    @property
-    def description(self) -> str:
-        """Name and number."""
-        properties = self.xp.cuda.runtime.getDeviceProperties(self.device_id)
-        return f"{properties['name'].decode()} (device {self.device_id})"
 
     def use(self) -> AbstractContextManager[Any]:
         """Make this device the current one inside ``with``."""
@@ -102,17 +105,38 @@ class CudaDevice:
         return np.frombuffer(memory, dtype, count).reshape(shape)
 
     def free_bytes(self) -> int:
-        """Return what the driver has left, and what CuPy's pool holds unused."""
+        """Return what the driver has left and CuPy's pool holds unused, up to the pool's limit."""
         with self._device:
             free, _ = self.xp.cuda.runtime.memGetInfo()
-            return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
+            pool = self.xp.get_default_memory_pool()
+            free = int(free) + int(pool.free_bytes())
+            limit = int(pool.get_limit())
+            return min(free, max(0, limit - int(pool.used_bytes()))) if limit else free
+
+    def free_unused(self) -> None:
+        """Empty CuPy's pools of what no array uses, on this device and in pinned memory."""
+        with self._device:
+            self.xp.get_default_memory_pool().free_all_blocks()
+        self.xp.get_default_pinned_memory_pool().free_all_blocks()
+
+    def explained(self, error: BaseException) -> Exception | None:
+        """Return what to raise for an error of CUDA, None where the error says enough."""
+        cuda = self.xp.cuda
+        is_cudas = isinstance(error, (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError))
+        status = getattr(error, "status", None) if is_cudas else None
+        if isinstance(error, cuda.memory.OutOfMemoryError) or status == _OUT_OF_MEMORY:
+            return out_of_memory(self.description, self.free_bytes(), error)
+        return context_lost(self.description, error) if status in _LOST else None
 
     def _function(self, kernel: Kernel, shared_bytes: int) -> Any:
         function = self._functions.get(kernel)
         if function is None:
             capability = self._device.compute_capability
             path = cached_cubin(self.xp.cuda.nvrtc, kernel.program, capability)
-            function = self.xp.RawModule(path=str(path)).get_function(kernel.name)
+            module = self.xp.RawModule(
+                path=str(path), enable_cooperative_groups=kernel.is_cooperative
+            )
+            function = module.get_function(kernel.name)
             self._functions[kernel] = function
         if shared_bytes > _SHARED_BYTES_OF_ALL:
             function.max_dynamic_shared_size_bytes = self.shared_bytes_per_block

@@ -118,3 +118,9 @@ class Device(Protocol):
 
     def free_bytes(self) -> int:
         """Return how much memory an allocation may still take."""
+
+    def free_unused(self) -> None:
+        """Give back to the driver what no array uses any more."""
+
+    def explained(self, error: BaseException) -> Exception | None:
+        """Return what to raise for an error of the device, None where the error says enough."""

@@ -87,10 +87,14 @@ class Kernel:
         Text and types.
     name : str
         Name of the function, which has C linkage.
+    is_cooperative : bool, default=False
+        Whether its blocks wait for each other: a launch then fails unless all of them, in one
+        dimension, find room on the device at once (`Device.resident_blocks`).
     """
 
     program: Program
     name: str
+    is_cooperative: bool = False
 
 
 @functools.cache

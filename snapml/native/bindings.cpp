@@ -34,6 +34,7 @@ namespace snapml::native {
 void bind_core(nb::module_& m);     // core_bindings.cpp
 void bind_primal(nb::module_& m);   // primal_bindings.cpp
 void bind_columns(nb::module_& m);  // column_bindings.cpp
+void bind_io(nb::module_& m);       // io_bindings.cpp
 
 namespace {
 
@@ -391,6 +392,7 @@ NB_MODULE(_native, m) {
   bind_core(m);
   bind_primal(m);
   bind_columns(m);
+  bind_io(m);
 }
 
 }  // namespace snapml::native

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -127,12 +128,12 @@ def _feasible_scales(engine: Engine, communicator: Communicator) -> tuple[float,
 
 def _best_shift(engine: Engine, communicator: Communicator) -> float:
     """Return the shift of all margins that minimises the loss."""
+    return minimise_shift(partial(_slope, engine, communicator), engine.offset)
 
-    def slope(shift: float) -> tuple[float, float]:
-        sums = communicator.allreduce_sum(np.array(engine.loss_slope(shift)))
-        return float(sums[0]), float(sums[1])
 
-    return minimise_shift(slope, engine.offset)
+def _slope(engine: Engine, communicator: Communicator, shift: float) -> tuple[float, float]:
+    sums = communicator.allreduce_sum(np.array(engine.loss_slope(shift)))
+    return float(sums[0]), float(sums[1])
 
 
 def minimise_shift(slope_of: Callable[[float], tuple[float, float]], start: float) -> float:

@@ -10,8 +10,8 @@ from scipy.sparse import csr_matrix
 
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset
-from snapml.problems import Problem, Softmax
-from snapml.solvers.cpu_formulas import loss_quantity
+from snapml.problems import Problem
+from snapml.solvers.cpu_margins import CpuMargins
 from snapml.solvers.cpu_rows import as_array, inspect, native_rows
 from snapml.solvers.row_sample import sampled_rows
 from snapml.solvers.threads import resolve_n_threads
@@ -19,7 +19,7 @@ from snapml.solvers.threads import resolve_n_threads
 __all__ = ["CpuPrimalEngine"]
 
 
-class CpuPrimalEngine:
+class CpuPrimalEngine(CpuMargins):
     """A shard of rows with the margins of two points (protocol `PrimalEngine`).
 
     Coefficients and gradients have shape (n_outputs, n_features + 1) and are float64 whatever the
@@ -53,21 +53,13 @@ class CpuPrimalEngine:
         n_threads: int | None = None,
         seed: int = 0,
     ) -> None:
-        self.problem = problem
-        self.dataset = dataset
         self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
-        self.n_rows, self.n_features = dataset.matrix.shape
+        super().__init__(problem, dataset, _native.ThreadPool(self.n_threads))
+        self.n_features = dataset.matrix.shape[1]
         self.dtype, self.n_stored = dataset.matrix.dtype, dataset.matrix.n_stored
-        self.n_outputs = problem.n_outputs(dataset.labels.shape)
-        self.is_single = self.n_outputs == 1 and dataset.labels.ndim == 1
-        self.bias_column = problem.bias_column
         self.seed = seed
         self.rows_per_row = 1.0
-        self._pool = _native.ThreadPool(self.n_threads)
         self._rows = native_rows(dataset.matrix, self._pool)
-        self._targets = self._make_targets(dataset)
-        self._margins = np.zeros((self.n_outputs, self.n_rows))
-        self._trial = np.empty((self.n_outputs, self.n_rows))
 
     @property
     def description(self) -> str:
@@ -77,11 +69,6 @@ class CpuPrimalEngine:
     @functools.cached_property
     def _array(self) -> np.ndarray | csr_matrix:
         return as_array(self.dataset)
-
-    @property
-    def margins(self) -> np.ndarray:
-        """Margins of the present point, shape (n_outputs, n_rows)."""
-        return self._margins
 
     @property
     def is_sparse(self) -> bool:
@@ -109,22 +96,7 @@ class CpuPrimalEngine:
         stiffness : float
             ``sum_i c_i ||x_i||^2``, or 0.
         """
-        gradients = np.empty((self.n_threads, self.n_outputs, self.n_features + 1))
-        loss, stiffness = _native.fused_pass(
-            self._pool,
-            self._rows,
-            self.problem.loss.core_name,
-            self._targets,
-            np.ascontiguousarray(coef, dtype=np.float64),
-            wants_stiffness,
-            self._trial,
-            gradients,
-        )
-        return float(loss), gradients[0], float(stiffness)
-
-    def accept(self) -> None:
-        """Make the margins of the last pass those of the present point."""
-        self._margins, self._trial = self._trial, self._margins
+        return self.pass_over(self._rows, coef, wants_stiffness=wants_stiffness)
 
     def hessian_product(self, direction: np.ndarray) -> np.ndarray:
         """Read the matrix once: the loss's Hessian at the present point times a direction.
@@ -139,87 +111,7 @@ class CpuPrimalEngine:
         ndarray of shape (n_outputs, n_features + 1), float64
             ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
         """
-        products = np.empty((self.n_threads, self.n_outputs, self.n_features + 1))
-        _native.hessian_product(
-            self._pool,
-            self._rows,
-            self.problem.loss.core_name,
-            self._targets,
-            self._margins,
-            np.ascontiguousarray(direction, dtype=np.float64),
-            products,
-        )
-        return products[0]
-
-    def line_point(self, step: float) -> tuple[float, float]:
-        """Return loss and slope between the present point and the last pass's.
-
-        Parameters
-        ----------
-        step : float
-            0 is the present point, 1 the other.
-
-        Returns
-        -------
-        loss, slope : float
-            The loss, and its derivative in the step.
-        """
-        value, slope = _native.line_point(
-            self._pool,
-            self.problem.loss.core_name,
-            self._targets,
-            self._margins,
-            self._trial,
-            step,
-        )
-        return float(value), float(slope)
-
-    def curvatures(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return c_i l''(z_i) at the present point, or the probabilities of the softmax.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_taken,), int64, or None
-            Rows to look at; None means all.
-
-        Returns
-        -------
-        ndarray of shape (n_outputs, n_rows or n_taken), float64
-            Curvatures of separate outputs; probabilities (without c_i) of the softmax.
-        """
-        margins, targets = self._margins, self._targets
-        if rows is not None:
-            data = self.dataset
-            weights = None if data.row_weights is None else data.row_weights[..., rows]
-            labels = np.ascontiguousarray(data.labels[..., rows])
-            targets = self._make_targets(Dataset(data.matrix, labels, weights, data.weight))
-            margins = np.ascontiguousarray(margins[:, rows])
-        out = np.empty_like(margins)
-        name = self.problem.loss.core_name
-        _native.curvatures(self._pool, name, targets, margins, out)
-        return out
-
-    def gradients(self, rows: np.ndarray) -> np.ndarray:
-        """Return l'(z_i) of separate outputs at the present point, for a few rows."""
-        z = self._margins[:, rows]
-        labels = np.broadcast_to(self.dataset.labels[..., rows], z.shape)
-        return loss_quantity(self.problem.loss, "gradient", z, labels)
-
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return y_i of a few rows; the last axis is theirs."""
-        return self.dataset.labels[..., rows]
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the rows' weights."""
-        return self.dataset.total_weight
-
-    def row_weights(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return c_i of some rows or of all, float64, broadcastable to (n_outputs, n_taken)."""
-        rows = np.arange(self.n_rows) if rows is None else rows
-        if self.dataset.row_weights is None:
-            return np.full(len(rows), self.dataset.weight)
-        return np.asarray(self.dataset.row_weights[..., rows], dtype=np.float64)
+        return self.product_over(self._rows, direction)
 
     def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Return the sums of a few rows times factors.
@@ -296,14 +188,3 @@ class CpuPrimalEngine:
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
         inspect(self._rows, self._pool)
-
-    def _make_targets(self, dataset: Dataset) -> _native.Targets:
-        weights = dataset.row_weights
-        return _native.Targets.make(
-            np.ascontiguousarray(dataset.labels),
-            None if weights is None else np.ascontiguousarray(weights),
-            dataset.weight,
-            self.n_outputs,
-            isinstance(self.problem.loss, Softmax),
-            self.bias_column,
-        )

@@ -177,14 +177,14 @@ class DenseCurvature:
         n_different = np.array([float((curvatures != curvatures[0]).any())])
         if communicator.allreduce_sum(n_different)[0] == 0.0:
             curvatures = curvatures[:1]
-        return [self._rows.gram(weights) for weights in curvatures]
+        return list(map(self._rows.gram, curvatures))
 
     def _softmax_hessians(self, engine: PrimalEngine) -> list[Any]:
         weights = engine.row_weights()
         p = engine.curvatures()
         n_classes, size = len(p), len(self._mean) + 1
         if n_classes * size > MOST_JOINT_COLUMNS:
-            return [self._rows.gram(weights * q * (1.0 - q)) for q in p]
+            return list(map(self._rows.gram, (weights * q * (1.0 - q) for q in p)))
         joint = engine.xp.empty((n_classes, size, n_classes, size), np.float64)
         for k in range(n_classes):
             joint[k, :, k] = self._rows.gram(weights * p[k] * (1.0 - p[k]))

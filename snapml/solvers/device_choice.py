@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import functools
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+
+import numpy as np
 
 from snapml.data import Dataset
 from snapml.kernels import CudaDevice, Device
@@ -17,7 +22,7 @@ from snapml.solvers.gpu_engine import GpuEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.thread_shards import row_shards, solve_together
+from snapml.solvers.thread_shards import dealt_rows, row_shards, rows_of, solve_together
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["fit", "fit_sequence", "is_joint", "make_device"]
@@ -96,23 +101,8 @@ def fit(
     """
     _check_solvable(problem, settings)
     devices = [make_device(device_id) for device_id in settings.device_ids]
-    if len(devices) == 1:
-        result = _solve(problem, dataset, devices[0], settings, rule, start, communicator)
-    elif communicator.size > 1:
-        raise NotImplementedError(
-            f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
-            "device each"
-        )
-    else:
-        shards = row_shards(dataset, len(devices))
-        result = solve_together(
-            [
-                partial(_solve, problem, shard, device, settings, rule, start)
-                for shard, device in zip(shards, devices, strict=False)
-            ]
-        )
-        names = ", ".join(device.description for device in devices[1 : len(shards)])
-        result = replace(result, description=f"{result.description}, {names}")
+    with _left_clean(devices):
+        result = _fit_on(devices, problem, dataset, communicator, rule, settings, start)
     is_only = settings.solver == "auto"
     reason = "all that solves this on a GPU in this version" if is_only else "as asked for"
     return replace(result, description=f"{result.description}: {reason}")
@@ -155,16 +145,92 @@ def fit_sequence(
     """
     _check_columns(problems[0], settings)
     device = make_device(settings.device_ids[0])
-    with device.use():
-        engine = _column_engine(problems[0], dataset, device, settings)
-        return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
+    with _left_clean([device]), _explained(device):
+        return _descend(problems, dataset, device, settings, communicator, rule, start)
 
 
-def _column_engine(
-    problem: Problem, dataset: Dataset, device: Device, settings: Settings
-) -> GpuColumns:
-    deterministic, seed = settings.deterministic, settings.seed
-    return GpuColumns(problem, dataset, device, deterministic=deterministic, seed=seed)
+@contextmanager
+def _left_clean(devices: list[Device]) -> Iterator[None]:
+    """Leave no memory of the devices behind where the body fails."""
+    try:
+        yield
+    except BaseException as error:
+        # Whoever keeps the error, as an interactive shell does, keeps the frames that it passed,
+        # and with them the arrays that these call their own.
+        _forget_locals(error)
+        if isinstance(error, MemoryError):
+            for device in devices:
+                device.free_unused()
+        raise
+
+
+@contextmanager
+def _explained(device: Device) -> Iterator[None]:
+    """Let the device's errors say what to do about them."""
+    try:
+        yield
+    except Exception as error:
+        explained = device.explained(error)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _fit_on(
+    devices: list[Device],
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    if len(devices) == 1:
+        return _solve(problem, dataset, devices[0], settings, rule, start, communicator)
+    if communicator.size > 1:
+        raise NotImplementedError(
+            f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
+            "device each"
+        )
+    if _is_dual(problem, settings):
+        return _ascend_together(problem, dataset, devices, settings, rule, start)
+    shards = row_shards(dataset, len(devices))
+    solves = [
+        partial(_solve, problem, shard, device, settings, rule, start)
+        for shard, device in zip(shards, devices, strict=False)
+    ]
+    return _described(solve_together(solves), devices)
+
+
+def _ascend_together(
+    problem: Problem,
+    dataset: Dataset,
+    devices: list[Device],
+    settings: Settings,
+    rule: StoppingRule,
+    start: Start,
+) -> FitResult:
+    """Run coordinate ascent on shards of dealt rows; their states come back in the rows' order."""
+    shards = dealt_rows(dataset, len(devices))
+
+    def solve(rank: int, communicator: Communicator) -> FitResult:
+        rows = shards[rank]
+        begin = start if start.duals is None else replace(start, duals=start.duals[rows])
+        shard = rows_of(dataset, rows)
+        return _solve(problem, shard, devices[rank], settings, rule, begin, communicator)
+
+    results = solve_together([partial(solve, rank) for rank in range(len(shards))])
+    duals = np.empty(dataset.matrix.shape[0], dataset.labels.dtype)
+    for rows, result in zip(shards, results, strict=True):
+        duals[rows] = result.duals
+    return replace(_described(results, devices), duals=duals)
+
+
+def _described(results: list[FitResult], devices: list[Device]) -> FitResult:
+    """Return the first of the shards' results, which all have one model; it names all devices."""
+    names = ", ".join(device.description for device in devices[1 : len(results)])
+    description = f"{results[0].description}, {names}" if names else results[0].description
+    return replace(results[0], description=description)
 
 
 def _solve(
@@ -176,11 +242,23 @@ def _solve(
     start: Start,
     communicator: Communicator,
 ) -> FitResult:
+    """Solve on one device, whose errors say what to do about them."""
+    with _explained(device):
+        return _solve_there(problem, dataset, device, settings, rule, start, communicator)
+
+
+def _solve_there(
+    problem: Problem,
+    dataset: Dataset,
+    device: Device,
+    settings: Settings,
+    rule: StoppingRule,
+    start: Start,
+    communicator: Communicator,
+) -> FitResult:
     if not problem.penalty.is_smooth:
-        with device.use():
-            columns = _column_engine(problem, dataset, device, settings)
-            begin = start.model(problem.intercept_scaling)
-            return working_set_descent.solve(columns, communicator, rule, begin)
+        begin = start.model(problem.intercept_scaling)
+        return _descend([problem], dataset, device, settings, communicator, rule, begin)[0]
     if _is_dual(problem, settings):
         dual_engine = GpuEngine(
             problem,
@@ -205,6 +283,42 @@ def _solve(
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)
 
 
+def _descend(
+    problems: list[Problem],
+    dataset: Dataset,
+    device: Device,
+    settings: Settings,
+    communicator: Communicator,
+    rule: StoppingRule,
+    start: FitResult | StartModel | None,
+) -> list[FitResult]:
+    """Run working-set descent on problems that differ in the penalty."""
+    with device.use():
+        engine = GpuColumns(
+            problems[0],
+            dataset,
+            device,
+            deterministic=settings.deterministic,
+            seed=settings.seed,
+        )
+        return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
+
+
+def _forget_locals(error: BaseException) -> None:
+    """Clear the local variables of all frames that an error and its causes have passed.
+
+    What a nested function has of the function around it stays: those that a fit on a device runs
+    must not close over what owns arrays there.
+    """
+    left, seen = [error], set()
+    while left:
+        one = left.pop()
+        seen.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        causes = (one.__cause__, one.__context__)
+        left += [cause for cause in causes if cause is not None and id(cause) not in seen]
+
+
 def _check_solvable(problem: Problem, settings: Settings) -> None:
     """Refuse what nothing on a GPU solves."""
     if not problem.penalty.is_smooth:
@@ -218,11 +332,6 @@ def _check_solvable(problem: Problem, settings: Settings) -> None:
             f"the {problem.loss.core_name.lower()} loss with solver='pqn' and device_ids: this "
             "version has coordinate ascent for it on a GPU; use solver='auto' or 'sdca', or "
             "device_ids=None"
-        )
-    if len(settings.device_ids) > 1:
-        raise NotImplementedError(
-            f"coordinate ascent with device_ids={list(settings.device_ids)!r}: this version runs "
-            f"it on one GPU; use device_ids=[{settings.device_ids[0]}]"
         )
 
 

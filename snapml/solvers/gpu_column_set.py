@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -207,8 +208,9 @@ class _DeviceDescent:
         )
         coef = visited(found)
         self._change.clear(len(self._model.curvatures) + 1, self._reach(slopes))
-        sums = [
-            columns.rounds.sweep(
+        slope = single = 0.0
+        for _ in range(n_sweeps):
+            sums = columns.rounds.sweep(
                 model,
                 coef,
                 self._change,
@@ -216,11 +218,10 @@ class _DeviceDescent:
                 damping=concurrency.sigma,
                 resting=resting,
             )
-            for _ in range(n_sweeps)
-        ]
+            slope, single = slope + sums.slope, single + sums.single
         after = np.empty_like(found)
         after[order] = device.to_host(coef)
-        return after, sum(s.slope for s in sums), sum(s.single for s in sums)
+        return after, slope, single
 
     def _reach(self, slopes: Slopes) -> float:
         """Return about the largest |h_i u_i| that sweeps come to.
@@ -250,17 +251,19 @@ class _DeviceDescent:
         with np.errstate(divide="ignore"):
             scale[visits] = 1.0 / np.sqrt(slopes.squares[visits])
         scale[~np.isfinite(scale)] = 0.0
-        coupling = coupling_of(
-            lambda point: scale * slopes.hessian_product(scale * point),
-            len(scale),
-            int(np.count_nonzero(scale)),
-        )
+        product = partial(_scaled_product, slopes, scale)
+        coupling = coupling_of(product, len(scale), int(np.count_nonzero(scale)))
         least, most = self._set.device.n_multiprocessors, self._set.rounds.capacity()
         # Shorter steps always cost sweeps here: there is no other term that bounds a step.
         count = rows_in_flight(coupling, 1.0, max(1, len(visits)), least, most)
         made = Concurrency(count, coupling)
         self._set.concurrency[among is None] = made
         return made
+
+
+def _scaled_product(slopes: Slopes, scale: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Return the Hessian of columns that are scaled times a vector."""
+    return scale * slopes.hessian_product(scale * point)
 
 
 def _by_columns(packed: DeviceColumns, order: np.ndarray) -> ColumnPieces:

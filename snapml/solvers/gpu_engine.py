@@ -352,9 +352,12 @@ class GpuEngine:
         stiffness = self.mean_stiffness * (loss.max_curvature if loss.is_smooth else 1.0)
         count = self._asked_rows
         if count is None:
-            least, most = self.device.n_multiprocessors, self._descent.capacity()
+            least, most = self.device.n_multiprocessors, self._capacity()
             count = rows_in_flight(coupling, stiffness, n_rows, least, most)
         return Concurrency(count, coupling)
+
+    def _capacity(self) -> int:
+        return self._descent.capacity(at_once=not self.is_deterministic)
 
     def _sweep(self, order: Any, outer_sigma: float) -> EpochSums:
         stiffness = self.relaxation * self._concurrency.sigma * outer_sigma

@@ -147,9 +147,9 @@ def device_gram(
     step = max(1, BLOCK_ENTRIES // width)
     for first in range(0, len(curvatures), step):
         rows = slice(first, min(first + step, len(curvatures)))
-        blocks = [
-            chunk.block(rows, root, mean) for chunk, mean in zip(chunks, centres, strict=True)
-        ]
+        blocks = []
+        for chunk, mean in zip(chunks, centres, strict=True):
+            blocks.append(chunk.block(rows, root, mean))
         every = xp.concatenate(blocks, 1) if len(blocks) > 1 else blocks[0]
         total += every.T @ every[:, width - total.shape[1] :]
     return device.to_host(total)

@@ -115,7 +115,13 @@ class GramSet:
 
     def adjoint(self, vector: Any) -> np.ndarray:
         """Return the columns' products with a vector of one number per row."""
-        return np.concatenate([chunk.adjoint(vector) for chunk in self._chunks])
+        return np.concatenate(self._adjoints(vector))
+
+    def _adjoints(self, vector: Any) -> list[np.ndarray]:
+        products = []
+        for chunk in self._chunks:  # no comprehension: it would keep the vector if a fit fails
+            products.append(chunk.adjoint(vector))
+        return products
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
         """Return coefficients that minimise the model to within about `target`."""
@@ -151,7 +157,7 @@ class GramSet:
         if self._engine.problem.intercept is not Intercept.FREE:
             return [np.zeros(chunk.n_cols) for chunk in self._chunks]
         total = max(float(self._reference.sum()), np.finfo(np.float64).tiny)
-        return [chunk.adjoint(self._reference) / total for chunk in self._chunks]
+        return [sums / total for sums in self._adjoints(self._reference)]
 
     def _drift(self, curvatures: Any) -> float:
         scale = float(abs(self._reference).sum())

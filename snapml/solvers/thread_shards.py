@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,11 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult
 
-__all__ = ["row_shards", "solve_together"]
+__all__ = ["dealt_rows", "row_shards", "rows_of", "solve_together"]
+
+# Neighbouring sparse rows that go to the same shard, and blocks that each shard gets, at least: to
+# copy a block costs less than to look up each of its rows.
+_MOST_DEALT, _LEAST_BLOCKS = 1024, 64
 
 
 def row_shards(dataset: Dataset, n_shards: int) -> list[Dataset]:
@@ -43,8 +48,66 @@ def row_shards(dataset: Dataset, n_shards: int) -> list[Dataset]:
     return shards
 
 
-def solve_together(solves: Sequence[Callable[[Communicator], FitResult]]) -> FitResult:
-    """Run one solver a shard, on as many threads, and return what the first one returns.
+def dealt_rows(dataset: Dataset, n_shards: int) -> list[slice | np.ndarray]:
+    """Return which rows each shard gets where they are dealt out like cards.
+
+    Shards of neighbouring rows differ where rows are sorted: by label, say. The sum of what their
+    coordinate ascents change is then far from what each of them expects; on sparse rows sorted by
+    label two such shards took 1,083 epochs where dealt ones took 29.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The rows.
+    n_shards : int
+        How many; fewer if there are fewer rows.
+
+    Returns
+    -------
+    list of slice or ndarray of int64
+        Row numbers of each shard: every so many-th row of a dense matrix, which needs no copy;
+        blocks of neighbouring rows of a sparse one.
+    """
+    n_rows = dataset.matrix.shape[0]
+    n_shards = max(1, min(n_shards, n_rows))
+    block = min(_MOST_DEALT, n_rows // (_LEAST_BLOCKS * n_shards))
+    if block <= 1 or isinstance(dataset.matrix, DenseMatrix):
+        return [slice(k, None, n_shards) for k in range(n_shards)]
+    turn = np.arange(n_rows) // block % n_shards
+    return [np.flatnonzero(turn == k) for k in range(n_shards)]
+
+
+def rows_of(dataset: Dataset, rows: slice | np.ndarray) -> Dataset:
+    """Return some rows: a view of dense ones in a slice, else a copy.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        All rows.
+    rows : slice or ndarray of int64
+        Which.
+
+    Returns
+    -------
+    Dataset
+        With contiguous labels and weights.
+    """
+    weights, matrix = dataset.row_weights, dataset.matrix
+    if weights is not None:
+        weights = np.ascontiguousarray(weights[..., rows])
+    labels = np.ascontiguousarray(dataset.labels[..., rows])
+    if isinstance(matrix, DenseMatrix):
+        taken: Matrix = DenseMatrix(matrix.values[rows])
+    else:
+        taken = _blocks_of(matrix, np.arange(matrix.shape[0])[rows])
+    return replace(dataset, matrix=taken, labels=labels, row_weights=weights)
+
+
+def solve_together(solves: Sequence[Callable[[Communicator], FitResult]]) -> list[FitResult]:
+    """Run one solver a shard, on as many threads, and return what they return.
+
+    Ctrl-C reaches the caller's thread, which has the first shard. The others end at their next sum:
+    after the read of their rows that they are in.
 
     Parameters
     ----------
@@ -53,36 +116,47 @@ def solve_together(solves: Sequence[Callable[[Communicator], FitResult]]) -> Fit
 
     Returns
     -------
-    FitResult
-        Of the first shard.
+    list of FitResult
+        In the order of the shards.
 
     Raises
     ------
     BaseException
-        What a shard raised; the others end with it.
+        What a shard raised; the others have ended when it leaves here.
     """
     meeting = _Meeting(len(solves))
-    results: list[FitResult] = []
+    results: dict[int, FitResult] = {}
     errors: list[BaseException] = []
 
     def run(rank: int) -> None:
         try:
-            result = solves[rank](_ThreadCommunicator(rank, meeting))
-            if rank == 0:
-                results.append(result)
+            results[rank] = solves[rank](_ThreadCommunicator(rank, meeting))
         except BaseException as error:
             errors.append(error)
             meeting.leave()
 
     others = [threading.Thread(target=run, args=(rank,)) for rank in range(1, len(solves))]
-    for thread in others:
-        thread.start()
-    run(0)  # on the caller's thread, which Ctrl-C reaches
-    for thread in others:
-        thread.join()
-    if errors:
+    try:
+        for thread in others:
+            thread.start()
+        run(0)
+        _join(others)
+    except BaseException as error:  # between the shards' own code
+        errors.append(error)
+        meeting.leave()
+        _join(others)
+    if not errors:
+        return [results[rank] for rank in range(len(solves))]
+    try:
         raise min(errors, key=_consequence)
-    return results[0]
+    finally:
+        errors.clear()  # an error that its own traceback leads to would live until a collection
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        if thread.ident is not None:  # it was started
+            thread.join()
 
 
 class _Lost(RuntimeError):
@@ -143,9 +217,11 @@ class _ThreadCommunicator:
 
 def _consequence(error: BaseException) -> int:
     """Return how far an error is from its cause: other shards see NaN in sums, or nobody come."""
+    if not isinstance(error, Exception):
+        return 0  # KeyboardInterrupt: whatever else failed meanwhile
     if isinstance(error, NonFiniteError):
-        return 0
-    return 2 if isinstance(error, _Lost) else 1
+        return 1
+    return 3 if isinstance(error, _Lost) else 2
 
 
 def _rows_of(matrix: Matrix, first: int, last: int) -> Matrix:
@@ -161,3 +237,21 @@ def _rows_of(matrix: Matrix, first: int, last: int) -> Matrix:
         None if matrix.values is None else matrix.values[stored],
         matrix.dtype,
     )
+
+
+def _blocks_of(matrix: Matrix, rows: np.ndarray) -> CompressedMatrix:
+    """Return a copy of rows, of which neighbours come together: one memory copy for each run."""
+    if not isinstance(matrix, CompressedMatrix):
+        raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
+    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+    firsts = rows[np.append(0, breaks)]
+    lasts = rows[np.append(breaks, len(rows)) - 1] + 1
+    begins, ends = matrix.indptr[firsts].tolist(), matrix.indptr[lasts].tolist()
+    runs = [slice(first, last) for first, last in zip(begins, ends, strict=True)]
+    indptr = np.zeros(len(rows) + 1, matrix.indptr.dtype)
+    np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows], out=indptr[1:])
+    indices = np.concatenate([matrix.indices[run] for run in runs])
+    values = None
+    if matrix.values is not None:
+        values = np.concatenate([matrix.values[run] for run in runs])
+    return CompressedMatrix(indptr, indices, matrix.n_features, values, matrix.dtype)

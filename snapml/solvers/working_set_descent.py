@@ -10,6 +10,7 @@ Gramfort, Salmon 2018) and skglm (Bertrand et al. 2022); the model as in newGLMN
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -280,12 +281,12 @@ class State:
         """Return the best free intercept for given margins, 0 where there is none."""
         if self.problem.intercept is not Intercept.FREE:
             return 0.0
+        # No nested function: it would keep the margins beyond a fit that fails.
+        return minimise_shift(partial(self._shift_slope, margins), guess)
 
-        def slope(shift: float) -> tuple[float, float]:
-            _, first, second = self.total(self.engine.loss_sums(margins, shift))
-            return float(first), float(second)
-
-        return minimise_shift(slope, guess)
+    def _shift_slope(self, margins: Any, shift: float) -> tuple[float, float]:
+        _, first, second = self.total(self.engine.loss_sums(margins, shift))
+        return float(first), float(second)
 
     def loss_at(self, margins: Any, shift: float) -> float:
         """Return the loss."""

@@ -17,7 +17,9 @@ PACKAGE = Path(snapml.__file__).parent
 ROOT = PACKAGE.parent
 OPTIONAL = {"cupy", "mpi4py", "pyspark", "matplotlib", "pyarrow", "pandas", "polars"}
 MAY_IMPORT_NATIVE = {
+    "io/svmlight.py",
     "solvers/cpu_engine.py",
+    "solvers/cpu_margins.py",
     "solvers/cpu_primal_engine.py",
     "solvers/cpu_rows.py",
     "solvers/cpu_columns.py",
@@ -51,7 +53,7 @@ def imports_native(path):
     return False
 
 
-def test_only_the_cpu_engines_and_their_threads_import_the_extension():
+def test_only_the_cpu_engines_their_threads_and_the_parser_import_the_extension():
     found = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if imports_native(p)}
     assert found == MAY_IMPORT_NATIVE
 

@@ -155,7 +155,7 @@ def test_coordinate_ascent_is_certified_as_the_cpus(devices, name, is_sparse, dt
 
 
 @pytest.mark.parametrize(
-    "model", [LinearSVC(loss="hinge"), Lasso(), LogisticRegression(l1_ratio=1.0)], ids=str
+    "model", [Lasso(), Ridge(positive=True), LogisticRegression(l1_ratio=1.0)], ids=str
 )
 def test_several_gpus_are_refused_where_one_solves(devices, model):
     with pytest.raises(NotImplementedError, match=r"device_ids=\[0, 1\].*use device_ids=\[0\]"):

@@ -33,7 +33,8 @@ MOST_REGISTERS = {
     "adjoint": 64,
     "row_checks": 64,
     "objective": 96,
-    "coordinate_descent": 112,  # of 128 threads a block
+    "coordinate_descent": 112,
+    "dense_rounds": 128,  # of 512 threads, the only block of a multiprocessor
 }
 USED = re.compile(r"Used (\d+) registers")
 SPILLED = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")

@@ -23,6 +23,8 @@ from kernels.test_column_descent import Case, columns
 for layout in ("int32", "dense"):
     case = DescentCase(layout=layout, n_rows=16, device=EmulatedDevice(seed=1, n_workers=4))
     case.run(rows=8, stiffness=4.0)
+    case.descent._capacity_of_tiles = lambda: 0
+    case.run(rows=8, stiffness=4.0)
     case.run(rows=8, at_once=True, stiffness=4.0)
     case.sums.dual(case.duals, 1.0, 1.0, np.empty(case.n_rows))
     case.sums.loss(None, 0.5, np.empty(case.n_rows), np.empty(case.n_rows))

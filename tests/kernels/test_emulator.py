@@ -25,8 +25,8 @@ class Faulty(Program):
         return Path(__file__).parent / "emulator" / "faulty.cu"
 
 
-def launch(name, grid, block, args, shared_bytes=0, macros=(), **device):
-    kernel = Kernel(Faulty(macros=macros), name)
+def launch(name, grid, block, args, shared_bytes=0, macros=(), is_cooperative=False, **device):
+    kernel = Kernel(Faulty(macros=macros), name, is_cooperative=is_cooperative)
     EmulatedDevice(**device).launch(kernel, grid, block, args, shared_bytes)
 
 
@@ -100,6 +100,45 @@ def test_wait_without_end_is_an_error_that_says_who_waits_where(name, args, mess
         launch(name, (2,), (64,), args, seed=seed)
 
 
+@pytest.mark.parametrize("n_blocks", [1, 2, 4])
+def test_blocks_of_a_cooperative_launch_meet(n_blocks):
+    numbers, out = np.zeros(n_blocks + 1), np.zeros(32 * n_blocks)
+    launch("grid_neighbours", (n_blocks,), (32,), (numbers, out), is_cooperative=True)
+    expected = 1.0 + (np.arange(n_blocks) + 1) % n_blocks
+    np.testing.assert_array_equal(out, np.repeat(expected, 32))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_cooperative", "message"),
+    [
+        ("grid_absent", True, "waits at .*grid_barrier.cuh:\\d+ for blocks that wait too"),
+        ("grid_neighbours", False, "another block at .* in a launch that is not cooperative"),
+    ],
+)
+def test_block_that_waits_in_vain_is_an_error(name, is_cooperative, message):
+    args = np.zeros(4), np.zeros(96)
+    with pytest.raises(EmulationError, match=message):
+        launch(name, (3,), (32,), args, is_cooperative=is_cooperative, n_workers=1)
+
+
+def test_cooperative_launch_of_more_blocks_than_have_room_is_refused():
+    with pytest.raises(AssertionError, match="blocks at once, where 4 have room"):
+        launch("grid_neighbours", (5,), (32,), (np.zeros(6), np.zeros(160)), is_cooperative=True)
+
+
+@pytest.mark.parametrize(("macros", "is_right"), [((), True), ((("WITHOUT_BARRIER", "1"),), False)])
+def test_copy_is_not_made_before_it_is_waited_for(macros, is_right):
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    launch("late_copy", (1,), (32,), (x, out), 128, macros)
+    assert np.array_equal(out, x) == is_right
+
+
+def test_misaligned_copy_is_an_error():
+    x = np.zeros(8, np.float32)
+    with pytest.raises(EmulationError, match="copy of 16 bytes between addresses not aligned"):
+        launch("misaligned_copy", (1,), (1,), (x, x.copy()), 32)
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -120,10 +159,13 @@ SANITIZED = """
 import ctypes, sys
 library, name = sys.argv[1:3]
 n_blocks, n_threads, shared_bytes, n_workers = map(int, sys.argv[3:])
-# grid, block, shared_bytes, seed, n_workers of cuda_on_cpu.hpp
+# grid, block, shared_bytes, seed, n_workers, is_cooperative of cuda_on_cpu.hpp
 class Launch(ctypes.Structure):
-    _fields_ = [("a", ctypes.c_uint * 6), ("b", ctypes.c_uint64 * 2), ("c", ctypes.c_int)]
-launch = Launch((n_blocks, 1, 1, n_threads, 1, 1), (shared_bytes, 0), n_workers)
+    _fields_ = [("a", ctypes.c_uint * 6), ("b", ctypes.c_uint64 * 2), ("c", ctypes.c_int * 2)]
+is_cooperative = name.startswith("grid_")
+launch = Launch(
+    (n_blocks, 1, 1, n_threads, 1, 1), (shared_bytes, 0), (n_workers, is_cooperative)
+)
 arrays = [(ctypes.c_double * n_threads * n_blocks)() for _ in range(2)]
 pointers = [ctypes.c_void_p(ctypes.addressof(array)) for array in arrays]
 args = (ctypes.c_void_p * 2)(*(ctypes.addressof(pointer) for pointer in pointers))
@@ -149,6 +191,7 @@ FLAWS = {
     "removed warp barrier": ("thread", ("neighbours", 1, 32, 0, WITHOUT_BARRIER), "data race"),
     "plain sum of threads": ("thread", ("racy_count", 1, 32), "data race"),
     "plain sum of blocks": ("thread", ("racy_count", 2, 1), "data race"),
+    "removed grid barrier": ("thread", ("grid_neighbours", 2, 32, 0, WITHOUT_BARRIER), "data race"),
     "unmarked read": ("thread", ("racy_read", 1, 32), "data race"),
     "end of shared memory": ("address", ("shared_overflow", 1, 32, 256), "heap-buffer-overflow"),
     "end of an array": ("address", ("array_overflow", 1, 64), "out of bounds"),
@@ -164,6 +207,7 @@ def test_sanitizer_finds_the_flaw_and_names_the_file(sanitizer, launched, report
 
 
 SOUND = [("reversed_block", 5, 64, 512), ("neighbours", 1, 64), ("marked_read", 4, 32)]
+SOUND += [("grid_neighbours", 2, 32)]
 
 
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])

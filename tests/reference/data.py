@@ -1,6 +1,19 @@
 """Small data of known shape, all of whose numbers are exact in float32."""
 
+from pathlib import Path
+
 import numpy as np
+import pytest
+
+PUBLIC_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def public_file(name: str) -> Path:
+    """Return the path of a public data set beside the checkout; without it the test is skipped."""
+    path = PUBLIC_DATA / name
+    if not path.exists():
+        pytest.skip(f"{name} is not in the data folder beside the checkout")
+    return path
 
 
 def in_float32(values: np.ndarray) -> np.ndarray:

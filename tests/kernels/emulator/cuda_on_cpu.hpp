@@ -44,6 +44,7 @@ struct Launch {
   std::uint64_t shared_bytes;
   std::uint64_t seed;  // 0: in turn; else at random
   int n_workers;       // blocks that run at once
+  int is_cooperative;  // whether that is all of them, so that they may wait for each other
 };
 
 struct Position {
@@ -56,6 +57,17 @@ void* dynamic_shared();
 
 // Waits for the other threads. Returns the value of lane `source` of a shuffle, or the votes.
 std::uint64_t meet(Kind kind, unsigned mask, std::uint64_t value, int source, Place place);
+
+// Orders memory among all threads. CUDA's fence does so for threads that then see each other's
+// atomics; here for all that call it.
+void fence();
+
+// A thread has found that it must wait for another block.
+void pause(Place place);
+
+// Begins a copy, which is made as late as it may be: by `finish_copies` of the same thread.
+void begin_copy(void* to, const void* from, std::size_t bytes);
+void finish_copies(void (*copy)(void* to, const void* from, std::size_t bytes));
 
 // Runs `body(args)` once for every thread. Returns what went wrong, or null.
 const char* run(const Launch& launch, void (*body)(void** args), void** args);
@@ -161,6 +173,9 @@ inline int __any_sync(unsigned mask, int vote, EMULATOR_PLACE) {
 inline int __all_sync(unsigned mask, int vote, EMULATOR_PLACE) {
   return __ballot_sync(mask, vote, file, line) == mask;
 }
+
+inline void __threadfence() { emulator::fence(); }
+inline void __nanosleep(unsigned, EMULATOR_PLACE) { emulator::pause({file, line}); }
 
 template <class T>
 T __ldg(const T* p) {

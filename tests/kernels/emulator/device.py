@@ -6,7 +6,10 @@ import re
 
 import numpy as np
 
+from snapml.kernels.failures import out_of_memory
+
 from .build import build, sanitizer_of_process
+from .memory import OutOfMemory
 
 
 class EmulationError(RuntimeError):
@@ -26,6 +29,7 @@ class Launch(ctypes.Structure):
         ("shared_bytes", ctypes.c_uint64),
         ("seed", ctypes.c_uint64),
         ("n_workers", ctypes.c_int),
+        ("is_cooperative", ctypes.c_int),
     ]
 
 
@@ -66,6 +70,8 @@ class EmulatedDevice:
         self.n_workers = 1 if sanitizer_of_process() == "address" else n_workers
 
     description = "emulated device"
+    n_emptied = 0
+    """How often its unused memory was given back."""
 
     def use(self):
         return contextlib.nullcontext()
@@ -74,13 +80,16 @@ class EmulatedDevice:
         assert all(n >= 1 for n in (*grid, *block)), f"empty launch: {grid} blocks of {block}"
         assert np.prod(block) <= 1024, f"no device has blocks of {block} threads"
         assert shared_bytes <= self.shared_bytes_per_block, f"{shared_bytes} bytes of shared memory"
+        room = self.blocks_each * self.n_multiprocessors
+        if kernel.is_cooperative:
+            assert np.prod(grid) <= room, f"{grid} blocks at once, where {room} have room"
         library = ctypes.CDLL(str(build(kernel.program, sanitizer_of_process())))
         signature = getattr(library, f"signature_{kernel.name}")
         signature.restype = ctypes.c_char_p
         values = _marshalled(args, signature().decode(), kernel.name)
         pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
         shapes = (_Shape(*n, *(1,) * (3 - len(n))) for n in (grid, block))
-        launch = Launch(*shapes, shared_bytes, self.seed, self.n_workers)
+        launch = Launch(*shapes, shared_bytes, self.seed, self.n_workers, kernel.is_cooperative)
         emulate = getattr(library, f"emulate_{kernel.name}")
         emulate.restype = ctypes.c_char_p
         message = emulate(ctypes.byref(launch), pointers)
@@ -107,6 +116,14 @@ class EmulatedDevice:
 
     def free_bytes(self):
         return 2**34
+
+    def free_unused(self):
+        self.n_emptied += 1
+
+    def explained(self, error):
+        if isinstance(error, OutOfMemory):
+            return out_of_memory(self.description, self.free_bytes(), error)
+        return None
 
 
 def _marshalled(args, signature, name):

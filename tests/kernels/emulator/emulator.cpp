@@ -3,10 +3,12 @@
 // A fiber runs until it must wait for others (`meet`) or ends. Where none can go on, the report
 // says who waits where. Compiled without TSan: the order that it may assume is stated here, by
 // barriers only, and never follows from the way fibers take turns.
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -79,6 +81,26 @@ struct Fiber {
   void* tsan = nullptr;
 };
 
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+};
+
+// Of the blocks of a cooperative launch. A block is stuck if it has asked again, and found nothing
+// new, since any block last did anything else.
+struct Grid {
+  std::mutex mutex;
+  std::uint64_t turn = 0;  // counts what blocks did besides asking
+  int n_running = 0, n_stuck = 0;
+  bool has_failed = false;
+
+  void progress() {
+    ++turn;
+    n_stuck = 0;
+  }
+};
+
 enum class State { ready, waiting, ended };
 
 struct Lane {
@@ -90,6 +112,7 @@ struct Lane {
   int source;
   Place place;
   std::uint64_t value, result;
+  std::vector<Copy> copies;  // begun, not finished
 };
 
 // Fibers that pass a barrier release an address and acquire it. The next barrier uses the other
@@ -129,6 +152,7 @@ std::string describe(Kind kind, Place place) {
 
 struct Worker {
   const Launch& shape;
+  Grid& grid;
   void (*body)(void**);
   void** args;
   int n_lanes;
@@ -144,14 +168,19 @@ struct Worker {
   char* shared = nullptr;
   std::uint64_t random = 0;
   std::string error;
+  std::uint64_t asked_turn = 0;  // of the grid, when this block asked last
+  int n_asked = 0;               // times in that turn
+  bool has_asked = false;        // and done nothing else since
 
-  Worker(const Launch& launch, void (*kernel)(void**), void** values);
+  Worker(const Launch& launch, Grid& all, void (*kernel)(void**), void** values);
   ~Worker();
   void run_block(dim3 block);
   void run_lane(int index);
   int next_lane();
   void arrive(Lane& lane);
   void complete_warp(int warp, unsigned mask);
+  void ask(Place place);
+  void finish();
   void report(const std::string& what);
   void report_deadlock();
   Warp& warp_of(const Lane& lane) { return warps[index_of(lane) / 32]; }
@@ -190,8 +219,8 @@ void lane_main() {
   std::abort();
 }
 
-Worker::Worker(const Launch& launch, void (*kernel)(void**), void** values)
-    : shape(launch), body(kernel), args(values) {
+Worker::Worker(const Launch& launch, Grid& all, void (*kernel)(void**), void** values)
+    : shape(launch), grid(all), body(kernel), args(values) {
   n_lanes = static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
   lanes.resize(n_lanes);
   warps.resize((n_lanes + 31) / 32);
@@ -231,11 +260,13 @@ void Worker::run_block(dim3 block) {
     Lane& lane = lanes[i];
     lane.at.block = block;
     lane.state = State::ready;
+    lane.copies.clear();
     prepare(lane.fiber.context, static_cast<char*>(const_cast<void*>(lane.fiber.stack)),
             kStackBytes, lane_main);
     TSAN(lane.fiber.tsan = __tsan_create_fiber(0));
     ready.push_back(i);
   }
+  has_asked = false;
   while (n_ended < n_lanes && error.empty()) {
     if (ready.empty()) {
       report_deadlock();
@@ -256,6 +287,38 @@ int Worker::next_lane() {
   const int index = ready.back();
   ready.pop_back();
   return index;
+}
+
+// Lets other threads and blocks run; where all blocks only ask, nothing will ever answer.
+void Worker::ask(Place place) {
+  const int self = current;
+  {
+    const std::lock_guard<std::mutex> lock(grid.mutex);
+    if (shape.is_cooperative == 0) {
+      report("waits for another block at " + std::string(place.file) + ":" +
+             std::to_string(place.line) + " in a launch that is not cooperative");
+    }
+    if (!has_asked) grid.progress();
+    if (asked_turn != grid.turn) n_asked = 0;
+    asked_turn = grid.turn;
+    if (++n_asked == 2 && ++grid.n_stuck == grid.n_running) {
+      report("waits at " + std::string(place.file) + ":" + std::to_string(place.line) +
+             " for blocks that wait too, or have ended");
+    }
+    if (grid.has_failed && error.empty()) report("gave up with another block");
+    has_asked = true;
+  }
+  ready.insert(ready.begin(), self);
+  sched_yield();
+  switch_fiber(lanes[self].fiber, scheduler, false);
+}
+
+// A block has ended, or failed.
+void Worker::finish() {
+  const std::lock_guard<std::mutex> lock(grid.mutex);
+  grid.has_failed = grid.has_failed || !error.empty();
+  --grid.n_running;
+  grid.progress();
 }
 
 void Worker::run_lane(int index) {
@@ -296,6 +359,7 @@ void Worker::report_deadlock() {
 
 // A lane waits; if it is the last one, all go on.
 void Worker::arrive(Lane& lane) {
+  has_asked = false;
   lane.state = State::waiting;
   const int index = static_cast<int>(index_of(lane));
   if (lane.kind == Kind::barrier) {
@@ -382,12 +446,37 @@ std::uint64_t meet(Kind kind, unsigned mask, std::uint64_t value, int source, Pl
   return lane.result;
 }
 
+void fence() {
+  static char address;
+  TSAN(__tsan_acquire(&address));
+  TSAN(__tsan_release(&address));
+  (void)address;
+}
+
+void pause(Place place) { worker->ask(place); }
+
+void begin_copy(void* to, const void* from, std::size_t bytes) {
+  const auto places = reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from);
+  if (places % bytes != 0) {
+    worker->report("copy of " + std::to_string(bytes) + " bytes between addresses not aligned so");
+  }
+  worker->lanes[worker->current].copies.push_back({to, from, bytes});
+}
+
+void finish_copies(void (*copy)(void*, const void*, std::size_t)) {
+  std::vector<Copy>& copies = worker->lanes[worker->current].copies;
+  for (const Copy& c : copies) copy(c.to, c.from, c.bytes);
+  copies.clear();
+}
+
 const char* run(const Launch& launch, void (*body)(void**), void** args) {
-  const int n_workers = launch.n_workers;
   const std::uint64_t n_blocks = std::uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
+  const int n_workers = launch.is_cooperative ? static_cast<int>(n_blocks) : launch.n_workers;
+  Grid grid;
+  grid.n_running = n_workers;
   std::vector<std::string> errors(n_workers);
   const auto work = [&](int index) {
-    Worker mine(launch, body, args);
+    Worker mine(launch, grid, body, args);
     worker = &mine;
     for (std::uint64_t b = index; b < n_blocks && mine.error.empty(); b += n_workers) {
       mine.random = launch.seed * 0x9e3779b97f4a7c15u + b;
@@ -396,19 +485,18 @@ const char* run(const Launch& launch, void (*body)(void**), void** args) {
                       static_cast<unsigned>(b % plane / launch.grid.x),
                       static_cast<unsigned>(b / plane)});
     }
+    mine.finish();
     errors[index] = mine.error;
   };
   std::vector<std::thread> threads;
   for (int i = 0; i < n_workers; ++i) threads.emplace_back(work, i);
   for (std::thread& thread : threads) thread.join();
   static thread_local std::string message;
-  for (const std::string& error : errors) {
-    if (!error.empty()) {
-      message = error;
-      return message.c_str();
-    }
+  message.clear();
+  for (const std::string& error : errors) {  // the cause, rather than who gave up for it
+    if (message.empty() || message.find("gave up") != std::string::npos) message = error;
   }
-  return nullptr;
+  return message.empty() ? nullptr : message.c_str();
 }
 
 }  // namespace emulator

@@ -1,7 +1,13 @@
 // Kernels for the emulator's own tests: some right, most wrong in one way each.
+#include "async_copy.cuh"
+#include "grid_barrier.cuh"
 #include "snapml/config.hpp"
 
 using snapml::int64;
+using snapml::uint64;
+using snapml::kernels::copy_async;
+using snapml::kernels::GridBarrier;
+using snapml::kernels::wait_for_copies;
 
 // Reverses the numbers of a block.
 extern "C" __global__ void reversed_block(const double* in, double* out) {
@@ -113,4 +119,36 @@ extern "C" __global__ void positions(int64* out) {
   const int64 thread = t.x + blockDim.x * (t.y + int64(blockDim.y) * t.z);
   const int64 block = b.x + gridDim.x * (b.y + int64(gridDim.y) * b.z);
   out[block * blockDim.x * blockDim.y * blockDim.z + thread] = 1000 * block + thread;
+}
+
+// Every block writes a number, and reads that of its neighbour after all have met.
+extern "C" __global__ void grid_neighbours(double* numbers, double* out) {
+  uint64* const arrivals = reinterpret_cast<uint64*>(numbers + gridDim.x);
+  if (threadIdx.x == 0) numbers[blockIdx.x] = 1.0 + blockIdx.x;
+  GridBarrier barrier(arrivals);
+#ifndef WITHOUT_BARRIER
+  barrier.wait();
+#endif
+  out[blockIdx.x * blockDim.x + threadIdx.x] = numbers[(blockIdx.x + 1) % gridDim.x];
+}
+
+extern "C" __global__ void grid_absent(double* numbers, double*) {
+  if (blockIdx.x == 1) return;
+  GridBarrier(reinterpret_cast<uint64*>(numbers)).wait();
+}
+
+extern "C" __global__ void late_copy(const float* in, float* out) {
+  extern __shared__ float tile[];
+  copy_async<4>(tile + threadIdx.x, in + threadIdx.x);
+#ifndef WITHOUT_BARRIER
+  wait_for_copies();
+#endif
+  out[threadIdx.x] = tile[threadIdx.x];
+}
+
+extern "C" __global__ void misaligned_copy(const float* in, float* out) {
+  extern __shared__ float tile[];
+  copy_async<16>(tile, in + 1);
+  wait_for_copies();
+  out[0] = tile[0];
 }

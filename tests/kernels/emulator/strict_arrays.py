@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from .device import EmulatedDevice
+from .memory import count
 
 
 class DeviceArray:
@@ -21,6 +22,7 @@ class DeviceArray:
 
     def __init__(self, data):
         self._data = np.asarray(data)
+        count(self._data)
 
     def __array__(self, *_, **__):
         raise TypeError("implicit conversion to a NumPy array is not allowed; use to_host")

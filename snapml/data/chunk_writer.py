@@ -1,0 +1,325 @@
+"""Writes a chunk store from batches of rows, in bounded memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from snapml.data.chunk_format import (
+    ALIGNMENT,
+    MANIFEST,
+    Chunk,
+    Manifest,
+    Schema,
+    array_types,
+    lay_out,
+    read_manifest,
+)
+from snapml.data.compressed import CompressedMatrix
+
+__all__ = ["ChunkWriter"]
+
+# Large enough for sequential reads, small enough that three of them are no burden.
+_CHUNK_BYTES = 64 * 2**20
+# Distinct labels beyond this number are no classes.
+_MOST_CLASSES = 1000
+
+
+class ChunkWriter:
+    """Writes rows to a store, batch by batch.
+
+    Used in a ``with`` statement, it finishes the store at the end, or removes what it has written
+    if an exception ends the statement.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Folder of the store; made if it does not exist.
+    n_features : int or None, default=None
+        Columns of compressed rows; None takes what the widest batch has.
+    chunk_bytes : int, default=64 MiB
+        About the size of a chunk, and of what the writer keeps in memory.
+    append : bool, default=False
+        Whether to add rows to a finished store. Until the end its readers see it as it was.
+
+    Raises
+    ------
+    FileExistsError
+        If the folder holds anything and `append` is False.
+    ValueError
+        If `append` is True and the folder is not a finished store.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        *,
+        n_features: int | None = None,
+        chunk_bytes: int = _CHUNK_BYTES,
+        append: bool = False,
+    ) -> None:
+        if chunk_bytes < 1:
+            raise ValueError(f"chunk_bytes: expected at least 1, got {chunk_bytes}")
+        self._folder = Path(path)
+        self._chunk_bytes = chunk_bytes
+        self._n_features = n_features
+        self._schema: Schema | None = None
+        self._old: tuple[Chunk, ...] = ()
+        self._chunks: list[Chunk] = []
+        self._classes: set[float] | None = set()
+        self._batches: list[dict[str, np.ndarray]] = []
+        self._n_buffered = 0
+        self._is_new = not self._folder.exists()
+        if append:
+            self._take_up(read_manifest(self._folder))
+        elif not self._is_new and any(self._folder.iterdir()):
+            raise FileExistsError(f"{path}: expected a new or empty folder, or append=True")
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def _take_up(self, manifest: Manifest) -> None:
+        self._schema, self._old = manifest.schema, manifest.chunks
+        self._n_features = manifest.n_features
+        self._classes = None if manifest.classes is None else set(manifest.classes)
+
+    def append(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Add rows.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse matrix or CompressedMatrix of shape (n_rows, n_features)
+            All batches of a store are dense, or all compressed, of the same type.
+        y : array-like of shape (n_rows,) or None, default=None
+            Numbers; all batches have labels or none has.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            All batches have weights or none has.
+
+        Raises
+        ------
+        ValueError
+            If the batch does not fit the others, or has NaN or infinity.
+        OSError
+            If the disk is full.
+        """
+        schema, arrays, n_features = _taken_apart(X, y, sample_weight)
+        if self._schema is None:
+            self._schema = schema
+        schema, arrays = _fitted(self._schema, schema, arrays)
+        self._widen(schema, n_features)
+        self._schema = schema
+        self._see_labels(arrays.get("labels"))
+        n_rows = _n_rows(arrays, schema)
+        n_bytes = sum(array.nbytes for array in arrays.values())
+        rows_each = max(1, int(self._chunk_bytes * n_rows / max(1, n_bytes)))
+        for begin in range(0, n_rows, rows_each):
+            part = _rows_of(arrays, schema, begin, min(begin + rows_each, n_rows))
+            n_bytes = sum(array.nbytes for array in part.values())
+            if self._n_buffered + n_bytes > self._chunk_bytes:
+                self._flush()
+            self._batches.append(part)
+            self._n_buffered += n_bytes
+
+    def close(self) -> None:
+        """Write what is left, and the manifest: the store is finished."""
+        if self._schema is None:
+            raise ValueError(f"{self._folder}: expected at least one batch of rows, got none")
+        self._flush()
+        classes = None
+        if self._classes and self._schema.has_labels:
+            classes = tuple(sorted(self._classes))
+        n_features = self._n_features or 0
+        manifest = Manifest(self._schema, n_features, (*self._old, *self._chunks), classes)
+        draft = self._folder / f"{MANIFEST}.{os.getpid()}"
+        with _removed_on_error(draft), draft.open("w") as stream:
+            stream.write(manifest.to_json())
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(self._folder / MANIFEST)
+        self._chunks = []
+
+    def abort(self) -> None:
+        """Remove what this writer has written; a store that was appended to stays as it was."""
+        for chunk in self._chunks:
+            (self._folder / chunk.file).unlink(missing_ok=True)
+        self._chunks, self._batches = [], []
+        if self._is_new:
+            self._folder.rmdir()
+
+    def __enter__(self) -> ChunkWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            try:
+                self.close()
+            except BaseException:
+                self.abort()
+                raise
+        else:
+            self.abort()
+
+    def _widen(self, schema: Schema, n_features: int) -> None:
+        """Take the columns of a batch into account."""
+        known = self._n_features
+        if known is None or (schema.is_sparse and n_features > known and not self._old):
+            self._n_features = n_features
+        elif n_features > known or (not schema.is_sparse and n_features != known):
+            raise ValueError(f"expected {known} columns as in the other batches, got {n_features}")
+
+    def _see_labels(self, labels: np.ndarray | None) -> None:
+        if labels is None or self._classes is None:
+            return
+        self._classes.update(np.unique(labels).tolist())
+        if len(self._classes) > _MOST_CLASSES:
+            self._classes = None
+
+    def _flush(self) -> None:
+        """Write the buffered rows to a chunk of their own."""
+        if not self._batches or self._schema is None:
+            return
+        arrays = _joined(self._batches, self._schema)
+        number = len(self._old) + len(self._chunks)
+        while (self._folder / f"chunk-{number:08d}").exists():  # left behind by another writer
+            number += 1
+        path = self._folder / f"chunk-{number:08d}"
+        with _removed_on_error(path):
+            self._chunks.append(_write_chunk(path, arrays, self._schema))
+        self._batches, self._n_buffered = [], 0
+
+
+def _taken_apart(X: Any, y: Any, sample_weight: Any) -> tuple[Schema, dict[str, np.ndarray], int]:
+    """Return a batch's schema, its arrays and its columns."""
+    arrays: dict[str, np.ndarray] = {}
+    if issparse(X):
+        X = X.tocsr()
+        dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        X = CompressedMatrix(X.indptr, X.indices, X.shape[1], X.data.astype(dtype, copy=False))
+    if isinstance(X, CompressedMatrix):
+        X.check_indices()
+        used = slice(int(X.indptr[-1]))
+        arrays["indptr"], arrays["indices"] = X.indptr, X.indices[used]
+        if X.values is not None:
+            arrays["values"] = X.values[used]
+        index = X.indices.dtype.name
+    else:
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise ValueError(f"X: expected 2 dimensions, got shape {X.shape}")
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        arrays["values"] = np.ascontiguousarray(X)
+        index = ""
+    n_rows, n_features = X.shape
+    for name, given, dtype in (("labels", y, np.float64), ("weights", sample_weight, X.dtype)):
+        if given is not None:
+            arrays[name] = np.asarray(given, dtype)
+            if arrays[name].shape != (n_rows,):
+                raise ValueError(
+                    f"{name}: expected shape ({n_rows},) as X has rows, got {arrays[name].shape}"
+                )
+    for name in ("values", "labels", "weights"):
+        if name in arrays and not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
+    has = {name: name in arrays for name in ("values", "labels", "weights")}
+    schema = Schema(bool(index), X.dtype.name, index, has["values"], has["labels"], has["weights"])
+    return schema, arrays, n_features
+
+
+def _fitted(
+    store: Schema, batch: Schema, arrays: dict[str, np.ndarray]
+) -> tuple[Schema, dict[str, np.ndarray]]:
+    """Return the batch's arrays in the store's types, or say what does not fit."""
+    if replace(batch, index_dtype=store.index_dtype) != store:
+        raise ValueError(f"expected a batch as the others: {store}, got {batch}")
+    types = array_types(store)
+    if "indices" in arrays:
+        largest = np.iinfo(types["indices"]).max
+        if len(arrays["indices"]) and int(arrays["indices"].max()) > largest:
+            raise ValueError(
+                f"expected column indices that fit {store.index_dtype} as in the other batches, "
+                f"got {arrays['indices'].max()}"
+            )
+    return store, {
+        name: array if name == "indptr" else array.astype(types[name], copy=False)
+        for name, array in arrays.items()
+    }
+
+
+def _n_rows(arrays: dict[str, np.ndarray], schema: Schema) -> int:
+    return len(arrays["indptr"]) - 1 if schema.is_sparse else len(arrays["values"])
+
+
+def _rows_of(
+    arrays: dict[str, np.ndarray], schema: Schema, begin: int, end: int
+) -> dict[str, np.ndarray]:
+    """Return copies of some rows: the caller may use its memory again."""
+    rows = slice(begin, end)
+    entries = rows
+    if schema.is_sparse:
+        entries = slice(int(arrays["indptr"][begin]), int(arrays["indptr"][end]))
+    ranges = {"indices": entries, "values": entries, "labels": rows, "weights": rows}
+    part = {name: array[ranges[name]].copy() for name, array in arrays.items() if name in ranges}
+    if schema.is_sparse:
+        part["lengths"] = np.diff(arrays["indptr"][begin : end + 1]).astype(np.int64)
+    return part
+
+
+def _joined(batches: list[dict[str, np.ndarray]], schema: Schema) -> dict[str, np.ndarray]:
+    """Return the arrays of a chunk."""
+    types = array_types(schema)
+    arrays = {}
+    for name in batches[0]:
+        arrays[name] = np.concatenate([batch[name] for batch in batches])
+    if schema.is_sparse:
+        lengths = arrays.pop("lengths")
+        indptr = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        if indptr[-1] > np.iinfo(types["indptr"]).max:
+            raise ValueError(f"expected chunks of fewer than 2**31 entries, got {indptr[-1]}")
+        arrays["indptr"] = indptr.astype(types["indptr"])
+    return {name: arrays[name] for name in types}
+
+
+def _write_chunk(path: Path, arrays: dict[str, np.ndarray], schema: Schema) -> Chunk:
+    n_rows = _n_rows(arrays, schema)
+    n_stored = len(arrays["indices"]) if schema.is_sparse else arrays["values"].size
+    _, n_bytes = lay_out(schema, n_rows, n_stored)
+    checksums, end = {}, 0
+    with path.open("xb", buffering=0) as stream:
+        for name, array in arrays.items():
+            content = array.reshape(-1).data.cast("B")
+            for piece in (bytes(-end % ALIGNMENT), content):
+                _write_all(stream, piece)
+                end += len(piece)
+            checksums[name] = zlib.crc32(content)
+        os.fsync(stream.fileno())
+    if end != n_bytes:
+        raise RuntimeError(f"{path}: expected to write {n_bytes} bytes, wrote {end}")
+    return Chunk(path.name, n_rows, n_stored, n_bytes, checksums)
+
+
+def _write_all(stream: Any, piece: Any) -> None:
+    done = 0
+    while done < len(piece):
+        done += stream.write(piece[done:])
+
+
+@contextlib.contextmanager
+def _removed_on_error(path: Path) -> Any:
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,182 @@
+"""The rows of a store as a matrix: some chunks stay in memory, the others are read each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from snapml.data.chunked_dataset import ChunkedDataset
+from snapml.data.dataset import Matrix
+from snapml.data.stacking import stacked
+
+__all__ = ["ChunkedMatrix"]
+
+# Buffers that chunks pass through: one is worked on, one is full, one is being read into.
+_BUFFERS = 3
+
+
+class ChunkedMatrix:
+    """Rows of a store, as many of which stay in memory as a limit allows.
+
+    Parameters
+    ----------
+    store : ChunkedDataset
+        The rows.
+    memory_limit : int
+        Bytes for rows. Three of the largest chunks are buffers; at least those are used.
+    """
+
+    def __init__(self, store: ChunkedDataset, memory_limit: int) -> None:
+        self._store = store
+        self._begins = store.chunk_rows
+        self._resident: dict[int, Matrix | None] = dict.fromkeys(_kept(store, memory_limit))
+        self._free: list[np.ndarray] = []
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self._store.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the entries."""
+        return self._store.dtype
+
+    @property
+    def n_stored(self) -> int:
+        """Entries that one sweep reads."""
+        return self._store.n_stored
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are compressed."""
+        return self._store.manifest.schema.is_sparse
+
+    @property
+    def n_resident(self) -> int:
+        """Number of chunks that stay in memory once they were read."""
+        return len(self._resident)
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return self._store.n_chunks
+
+    def chunk_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the numbers of the chunks that rows lie in.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64
+            Row numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_taken,), int64
+            Numbers of chunks.
+        """
+        return np.searchsorted(self._begins, rows, side="right") - 1
+
+    def rows_of(self, number: int) -> slice:
+        """Return the rows of a chunk.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk.
+
+        Returns
+        -------
+        slice
+            Of the rows of the matrix.
+        """
+        return slice(int(self._begins[number]), int(self._begins[number + 1]))
+
+    def chunks(self) -> Iterator[tuple[int, Matrix]]:
+        """Return all chunks in their order, read ahead while the caller works.
+
+        Yields
+        ------
+        number : int
+            Of the chunk.
+        matrix : Matrix
+            Its rows, valid until the next step.
+        """
+        numbers = range(self._store.n_chunks)
+        to_read = [k for k in numbers if self._resident.get(k) is None]
+        # Kept from pass to pass: fresh memory costs a page fault for every 4 KB.
+        free, self._free = self._free, []
+        for _ in range(min(_BUFFERS, len(to_read)) - len(free)):
+            free.append(np.empty(self._store.largest_chunk, np.uint8))
+        pending: dict[int, tuple[Future[Matrix], np.ndarray]] = {}
+        with ThreadPoolExecutor(1, "snapml-chunks") as reader:
+
+            def read_ahead() -> None:
+                while to_read and free:
+                    number = to_read.pop(0)
+                    buffer = free.pop()
+                    pending[number] = reader.submit(self._store.matrix, number, buffer), buffer
+
+            for number in numbers:
+                read_ahead()
+                if number not in pending:
+                    kept = self._resident[number]
+                    if kept is not None:
+                        yield number, kept
+                    continue
+                future, buffer = pending.pop(number)
+                matrix = future.result()
+                if number in self._resident:
+                    matrix = self._resident[number] = _copied(matrix)
+                yield number, matrix
+                free.append(buffer)
+        self._free = free if self.n_resident < self._store.n_chunks else []
+
+    def take(self, rows: np.ndarray) -> Matrix:
+        """Return a copy of some rows in memory.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64
+            Row numbers.
+
+        Returns
+        -------
+        Matrix
+            The rows in the order asked for.
+        """
+        order = np.argsort(rows, kind="stable")
+        chunk_of = self.chunk_of(rows[order])
+        wanted = np.unique(chunk_of)
+        missing = iter(self._store.matrices([k for k in wanted if self._resident.get(k) is None]))
+        parts = []
+        for number in wanted:
+            matrix = self._resident.get(number) or next(missing)[1]
+            within = rows[order[chunk_of == number]] - self._begins[number]
+            parts.append(matrix.take(within))
+        if not parts:  # no rows: none of any chunk
+            return self._store.matrix(0).take(rows)
+        taken = stacked(parts)
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return taken if (back[1:] > back[:-1]).all() else taken.take(back)
+
+
+def _kept(store: ChunkedDataset, memory_limit: int) -> list[int]:
+    """Return the numbers of the chunks that stay in memory, spread over all.
+
+    The others are read while those are worked on.
+    """
+    chunks = store.manifest.chunks
+    sizes = np.array([chunk.n_bytes for chunk in chunks], np.int64)
+    if sizes.sum() <= memory_limit:
+        return list(range(len(chunks)))
+    room = memory_limit - _BUFFERS * store.largest_chunk
+    n_kept = int(np.searchsorted(np.cumsum(np.sort(sizes)[::-1]), room, side="right"))
+    return np.unique(np.arange(n_kept) * len(chunks) // max(1, n_kept)).tolist()
+
+
+def _copied(matrix: Matrix) -> Matrix:
+    return matrix.take(np.arange(matrix.shape[0]))

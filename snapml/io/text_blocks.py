@@ -1,0 +1,151 @@
+"""Text files in blocks of whole lines: plain, compressed or open already, all or a range."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import lzma
+import os
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+__all__ = ["name_of", "opened", "text_blocks"]
+
+# Long enough for all threads of a parser, short enough for Ctrl-C.
+BLOCK_BYTES = 16 * 2**20
+
+_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+_LONGEST_MAGIC = max(map(len, _OPENERS))
+
+
+def name_of(source: Any) -> str:
+    """Return what messages call a path or an open file."""
+    if isinstance(source, str | bytes | os.PathLike):
+        return os.fsdecode(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else f"<{type(source).__name__}>"
+
+
+@contextlib.contextmanager
+def opened(source: Any) -> Iterator[BinaryIO]:
+    """Open a path, or take an open file as it is; what is compressed comes out as text.
+
+    Parameters
+    ----------
+    source : str, path-like or binary file
+        gzip, bzip2 and xz are known by their first bytes, whatever the name.
+
+    Yields
+    ------
+    binary file
+        A file that was opened here is closed at the end.
+    """
+    if not isinstance(source, str | bytes | os.PathLike):
+        if not hasattr(source, "readinto"):
+            raise TypeError(f"expected a path or a binary file, got {type(source).__name__}")
+        yield source
+        return
+    path = Path(os.fsdecode(source))
+    with path.open("rb") as stream:
+        first = stream.read(_LONGEST_MAGIC)
+    for magic, opener in _OPENERS.items():
+        if first.startswith(magic):
+            with opener(path, "rb") as text:
+                yield cast(BinaryIO, text)
+            return
+    with path.open("rb") as plain:
+        yield plain
+
+
+def text_blocks(stream: BinaryIO, name: str, offset: int, length: int) -> Iterator[memoryview]:
+    """Read lines in blocks, the next one while the caller works on this one.
+
+    Parameters
+    ----------
+    stream : binary file
+        What to read from.
+    name : str
+        For messages.
+    offset : int
+        Lines that begin at most here do not belong, unless it is 0.
+    length : int
+        Lines that begin at most at ``offset + length`` do; -1 means to the end.
+
+    Yields
+    ------
+    memoryview
+        Whole lines. The last line of the file may lack its newline.
+
+    Raises
+    ------
+    ValueError
+        If compressed data are damaged or end early.
+    """
+    reader = _Reader(stream, offset, length)
+    with ThreadPoolExecutor(1, "snapml-reader") as ahead:
+        try:
+            block = reader.next_block()
+            while len(block) > 0:
+                following = ahead.submit(reader.next_block)
+                yield block
+                block = following.result()
+        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+            raise ValueError(
+                f"{name}: the compressed data are damaged or end early: {error}"
+            ) from error
+
+
+class _Reader:
+    """Cuts what it reads after the last newline; the rest begins the next block."""
+
+    def __init__(self, stream: BinaryIO, offset: int, length: int) -> None:
+        self._stream = stream
+        self._rest = b""
+        self._begin = 0  # where the next block's first line stands
+        self._limit: float = float("inf") if length < 0 else offset + length
+        if offset > 0:
+            stream.seek(offset)
+            self._begin = offset + len(stream.readline())
+
+    def next_block(self) -> memoryview:
+        """Return the next whole lines, or nothing at the end."""
+        if self._begin > self._limit:
+            return memoryview(b"")
+        text, is_end = self._filled()
+        end = len(text) if is_end else text.rfind(b"\n") + 1
+        if self._begin + len(text) > self._limit:
+            newline = text.find(b"\n", max(0, int(self._limit) - self._begin))
+            if newline >= 0:
+                end = newline + 1
+                self._limit = -1  # the last block
+        self._rest = bytes(memoryview(text)[end:])
+        self._begin += end
+        return memoryview(text)[:end]
+
+    def _filled(self) -> tuple[bytearray, bool]:
+        """Return the rest and what follows, a whole line at least, and whether the file ends."""
+        text, n_filled = bytearray(self._rest), len(self._rest)
+        while True:
+            text.extend(bytes(max(BLOCK_BYTES, n_filled)))
+            with memoryview(text) as free:
+                n_read = self._read_into(free[n_filled:])
+            is_new_line = text.find(b"\n", n_filled, n_filled + n_read) >= 0
+            n_filled += n_read
+            if n_filled < len(text) or is_new_line:
+                is_end = n_filled < len(text)
+                del text[n_filled:]
+                return text, is_end
+
+    def _read_into(self, free: memoryview) -> int:
+        """Fill `free` as far as the file goes."""
+        n_read = 0
+        while n_read < len(free):
+            n_more = self._stream.readinto(free[n_read:])  # type: ignore[attr-defined]
+            if not n_more:
+                break
+            n_read += n_more
+        return n_read

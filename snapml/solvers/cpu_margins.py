@@ -1,0 +1,192 @@
+"""Labels, weights and margins of rows on the CPU: what a primal method needs beside the matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snapml import _native
+from snapml.data import Dataset
+from snapml.problems import Problem, Softmax
+from snapml.solvers.cpu_formulas import loss_quantity
+
+__all__ = ["CpuMargins"]
+
+
+class CpuMargins:
+    """The margins of two points: the present one, and that of the last pass.
+
+    Parameters
+    ----------
+    problem : Problem
+        Loss, intercept and penalty.
+    dataset : Dataset
+        Labels and weights; of the rows only their number is used.
+    pool : ThreadPool
+        Threads that work.
+
+    Raises
+    ------
+    ValueError
+        If class numbers lie outside the classes.
+    """
+
+    def __init__(self, problem: Problem, dataset: Dataset, pool: _native.ThreadPool) -> None:
+        self.problem = problem
+        self.dataset = dataset
+        self.n_rows = dataset.matrix.shape[0]
+        self.n_outputs = problem.n_outputs(dataset.labels.shape)
+        self.is_single = self.n_outputs == 1 and dataset.labels.ndim == 1
+        self.bias_column = problem.bias_column
+        self._pool = pool
+        self._targets = self._make_targets(dataset)
+        self._margins = np.zeros((self.n_outputs, self.n_rows))
+        self._trial = np.empty((self.n_outputs, self.n_rows))
+
+    @property
+    def margins(self) -> np.ndarray:
+        """Margins of the present point, shape (n_outputs, n_rows)."""
+        return self._margins
+
+    def pass_over(
+        self, rows: _native.Rows, coef: np.ndarray, *, wants_stiffness: bool
+    ) -> tuple[float, np.ndarray, float]:
+        """Read the rows once: margins, loss and gradient; the margins are kept for `accept`.
+
+        Parameters
+        ----------
+        rows : Rows
+            The rows that the labels belong to.
+        coef : ndarray of shape (n_outputs, n_features + 1), float64
+            The point.
+        wants_stiffness : bool
+            Whether to add up ``c_i ||x_i||^2`` on the way.
+
+        Returns
+        -------
+        loss, gradient, stiffness
+            As `PrimalEngine.fused_pass` has them.
+        """
+        gradients = np.empty((self._pool.size, *coef.shape))
+        loss, stiffness = _native.fused_pass(
+            self._pool,
+            rows,
+            self.problem.loss.core_name,
+            self._targets,
+            np.ascontiguousarray(coef, dtype=np.float64),
+            wants_stiffness,
+            self._trial,
+            gradients,
+        )
+        return float(loss), gradients[0], float(stiffness)
+
+    def accept(self) -> None:
+        """Make the margins of the last pass those of the present point."""
+        self._margins, self._trial = self._trial, self._margins
+
+    def product_over(self, rows: _native.Rows, direction: np.ndarray) -> np.ndarray:
+        """Read the rows once: the loss's Hessian at the present point times a direction.
+
+        Parameters
+        ----------
+        rows : Rows
+            The rows that the labels belong to.
+        direction : ndarray of shape (n_outputs, n_features + 1), float64
+            In the coefficients.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_features + 1), float64
+            As `PrimalEngine.hessian_product` returns it.
+        """
+        products = np.empty((self._pool.size, *direction.shape))
+        _native.hessian_product(
+            self._pool,
+            rows,
+            self.problem.loss.core_name,
+            self._targets,
+            self._margins,
+            np.ascontiguousarray(direction, dtype=np.float64),
+            products,
+        )
+        return products[0]
+
+    def line_point(self, step: float) -> tuple[float, float]:
+        """Return loss and slope between the present point and the last pass's.
+
+        Parameters
+        ----------
+        step : float
+            0 is the present point, 1 the other.
+
+        Returns
+        -------
+        loss, slope : float
+            The loss, and its derivative in the step.
+        """
+        value, slope = _native.line_point(
+            self._pool,
+            self.problem.loss.core_name,
+            self._targets,
+            self._margins,
+            self._trial,
+            step,
+        )
+        return float(value), float(slope)
+
+    def curvatures(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return c_i l''(z_i) at the present point, or the probabilities of the softmax.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64, or None
+            Rows to look at; None means all.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_rows or n_taken), float64
+            Curvatures of separate outputs; probabilities (without c_i) of the softmax.
+        """
+        margins, targets = self._margins, self._targets
+        if rows is not None:
+            data = self.dataset
+            weights = None if data.row_weights is None else data.row_weights[..., rows]
+            labels = np.ascontiguousarray(data.labels[..., rows])
+            targets = self._make_targets(Dataset(data.matrix, labels, weights, data.weight))
+            margins = np.ascontiguousarray(margins[:, rows])
+        out = np.empty_like(margins)
+        name = self.problem.loss.core_name
+        _native.curvatures(self._pool, name, targets, margins, out)
+        return out
+
+    def gradients(self, rows: np.ndarray) -> np.ndarray:
+        """Return l'(z_i) of separate outputs at the present point, for a few rows."""
+        z = self._margins[:, rows]
+        labels = np.broadcast_to(self.dataset.labels[..., rows], z.shape)
+        return loss_quantity(self.problem.loss, "gradient", z, labels)
+
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return y_i of a few rows; the last axis is theirs."""
+        return self.dataset.labels[..., rows]
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the rows' weights."""
+        return self.dataset.total_weight
+
+    def row_weights(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return c_i of some rows or of all, float64, broadcastable to (n_outputs, n_taken)."""
+        rows = np.arange(self.n_rows) if rows is None else rows
+        if self.dataset.row_weights is None:
+            return np.full(len(rows), self.dataset.weight)
+        return np.asarray(self.dataset.row_weights[..., rows], dtype=np.float64)
+
+    def _make_targets(self, dataset: Dataset) -> _native.Targets:
+        weights = dataset.row_weights
+        return _native.Targets.make(
+            np.ascontiguousarray(dataset.labels),
+            None if weights is None else np.ascontiguousarray(weights),
+            dataset.weight,
+            self.n_outputs,
+            isinstance(self.problem.loss, Softmax),
+            self.bias_column,
+        )
