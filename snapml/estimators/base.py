@@ -80,14 +80,6 @@ class LinearEstimator(BaseEstimator):
             _show_log_lines()
         return StoppingRule(tol=tol, max_iter=int(max_iter), verbose=int(self.verbose))
 
-    def _check_device(self) -> None:
-        """Refuse device_ids in estimators that train on the CPU only."""
-        if check_device_ids(self.device_ids):
-            raise NotImplementedError(
-                f"device_ids={self.device_ids!r}: {type(self).__name__} trains on the CPU only in "
-                "this version; expected device_ids=None"
-            )
-
     def _checked_devices(self, matrix: Matrix | None = None) -> tuple[int, ...]:
         """Return the numbers of the GPUs to train on, none for the CPU; rows on one decide."""
         asked = check_device_ids(self.device_ids)

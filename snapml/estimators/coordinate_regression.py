@@ -25,13 +25,11 @@ from snapml.estimators.placement import with_host_predictions
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.least_squares import solve_least_squares
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, StartModel, overflow_error
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.working_set_descent import solve
 
 __all__ = [
     "ElasticNet",
@@ -148,7 +146,7 @@ def solve_path(
     communicator: Communicator,
     *,
     has_intercept: bool,
-    n_threads: int | None,
+    settings: Settings,
     start: FitResult | StartModel | None = None,
 ) -> list[FitResult]:
     """Solve one problem after the other, each from the last one's model.
@@ -165,8 +163,8 @@ def solve_path(
         Adds up over the shards.
     has_intercept : bool
         Whether b is fitted.
-    n_threads : int or None
-        Threads to use.
+    settings : Settings
+        Which threads or GPU.
     start : FitResult, StartModel or None, default=None
         Model to start from.
 
@@ -185,19 +183,11 @@ def solve_path(
     intercept = Intercept.FREE if has_intercept else Intercept.NONE
     problem = Problem(Squared(), intercept)
     if all(penalty == _NONNEGATIVE for penalty in penalties):
-        result = _solve_nonnegative(dataset, rule, has_intercept, n_threads)
+        result = _solve_nonnegative(dataset, rule, has_intercept, settings)
         return [result] * len(penalties)
     if all(penalty.is_smooth for penalty in penalties):
-        return _solve_smooth(problem, dataset, penalties, rule, communicator, n_threads)
-    engine = CpuColumns(problem, dataset, n_threads=n_threads)
-    results = []
-    for penalty in penalties:
-        engine.problem = replace(problem, penalty=penalty)
-        start = solve(engine, communicator, rule, start)
-        if not math.isfinite(start.objective):
-            raise overflow_error(dataset.labels.dtype)
-        results.append(start)
-    return results
+        return _solve_smooth(problem, dataset, penalties, rule, communicator, settings)
+    return choice.fit_sequence(problem, penalties, dataset, communicator, rule, settings, start)
 
 
 def _solve_smooth(
@@ -206,11 +196,10 @@ def _solve_smooth(
     penalties: list[Penalty],
     rule: StoppingRule,
     communicator: Communicator,
-    n_threads: int | None,
+    settings: Settings,
 ) -> list[FitResult]:
     """Solve least squares with an L2 penalty or none, as `Ridge` does."""
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
-    settings = Settings(n_threads=n_threads)
     return [choice.fit(one, dataset, communicator, rule, settings) for one in problems]
 
 
@@ -218,9 +207,14 @@ _NONNEGATIVE = Penalty(0.0, 0.0, is_positive=True)
 
 
 def _solve_nonnegative(
-    dataset: Dataset, rule: StoppingRule, has_intercept: bool, n_threads: int | None
+    dataset: Dataset, rule: StoppingRule, has_intercept: bool, settings: Settings
 ) -> FitResult:
     """Solve least squares with w >= 0 and no penalty, as `LinearRegression` does."""
+    if settings.device_ids:
+        raise NotImplementedError(
+            f"positive=True and alpha=0 with device_ids={list(settings.device_ids)!r}: this "
+            "version has alpha > 0 on a GPU; use that, or device_ids=None"
+        )
     weights = dataset.row_weights
     if weights is None:
         weights = np.full(dataset.matrix.shape[0], dataset.weight, dtype=dataset.matrix.dtype)
@@ -231,7 +225,7 @@ def _solve_nonnegative(
         weights,
         has_intercept,
         is_positive=True,
-        n_threads=n_threads,
+        n_threads=settings.n_threads,
     )
     gap, objective = float(result.gap[0]), float(result.objective[0])
     if not (np.isfinite(result.coef).all() and math.isfinite(objective)):
@@ -296,9 +290,9 @@ class ElasticNet(RegressorMixin, LinearEstimator):
     n_threads : int or None, default=None
         Threads to use; None means all that the process may use, fewer on small data.
     deterministic : bool, default=True
-        Has no effect: equal fits with equal `n_threads` give equal bits.
-    device_ids : None
-        This estimator trains on the CPU only in this version.
+        Whether equal fits give equal bits; on the CPU, with equal `n_threads`, they always do.
+    device_ids : list of int or None, default=None
+        The GPU to train on, as CUDA counts them; None is the CPU.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
 
@@ -350,7 +344,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         selection: str = "cyclic",
         n_threads: int | None = None,
         deterministic: bool = True,
-        device_ids: None = None,
+        device_ids: list[int] | None = None,
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -412,7 +406,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
                     self._resolved(rule, matrix),
                     self._communicator(),
                     has_intercept=bool(self.fit_intercept),
-                    n_threads=self.n_threads,
+                    settings=self._settings(),
                     start=start,
                 )
             except NonFiniteError:
@@ -469,7 +463,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
 
     def _penalty(self) -> Penalty:
         """Check the parameters of the objective and return the penalty."""
-        self._check_device()
+        self._checked_devices()
         alpha = check_positive("alpha", self.alpha, allow_zero=True)
         l1_ratio = check_positive("l1_ratio", self.l1_ratio, allow_zero=True)
         if math.isinf(alpha):
@@ -485,6 +479,13 @@ class ElasticNet(RegressorMixin, LinearEstimator):
                 stacklevel=callers_level(),
             )
         return penalty_of(alpha, l1_ratio, bool(self.positive))
+
+    def _settings(self) -> Settings:
+        return Settings(
+            n_threads=self.n_threads,
+            deterministic=bool(self.deterministic),
+            device_ids=self._checked_devices(),
+        )
 
     def _resolved(self, rule: StoppingRule, matrix: Matrix) -> StoppingRule:
         return replace(rule, resolution=8.0 * float(np.finfo(matrix.dtype).eps))
@@ -552,9 +553,9 @@ class Lasso(ElasticNet):
     n_threads : int or None, default=None
         Threads to use; None means all that the process may use, fewer on small data.
     deterministic : bool, default=True
-        Has no effect: equal fits with equal `n_threads` give equal bits.
-    device_ids : None
-        This estimator trains on the CPU only in this version.
+        Whether equal fits give equal bits; on the CPU, with equal `n_threads`, they always do.
+    device_ids : list of int or None, default=None
+        The GPU to train on, as CUDA counts them; None is the CPU.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
 
@@ -605,7 +606,7 @@ class Lasso(ElasticNet):
         selection: str = "cyclic",
         n_threads: int | None = None,
         deterministic: bool = True,
-        device_ids: None = None,
+        device_ids: list[int] | None = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(

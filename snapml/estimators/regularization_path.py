@@ -37,6 +37,7 @@ from snapml.problems import Intercept, Problem, Squared
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_rows import margins
+from snapml.solvers.fit_settings import Settings
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import StoppingRule
@@ -164,7 +165,7 @@ def enet_path(
             rule,
             SerialCommunicator(),
             has_intercept=False,
-            n_threads=n_threads,
+            settings=Settings(n_threads=n_threads),
             start=start,
         )
         for dataset in data
@@ -317,8 +318,8 @@ class ElasticNetCV(ElasticNet):
         Threads to use; None means all that the process may use, fewer on small data.
     deterministic : bool, default=True
         Has no effect: equal fits with equal `n_threads` give equal bits.
-    device_ids : None
-        This estimator trains on the CPU only in this version.
+    device_ids : list of int or None, default=None
+        The GPU to train on, as CUDA counts them; None is the CPU.
 
     Attributes
     ----------
@@ -367,7 +368,7 @@ class ElasticNetCV(ElasticNet):
         selection: str = "cyclic",
         n_threads: int | None = None,
         deterministic: bool = True,
-        device_ids: None = None,
+        device_ids: list[int] | None = None,
     ) -> None:
         self.l1_ratio = l1_ratio
         self.eps = eps
@@ -466,7 +467,7 @@ class ElasticNetCV(ElasticNet):
         )
 
     def _check_grid(self, ratios: np.ndarray) -> None:
-        self._check_device()
+        self._checked_devices()
         for ratio in ratios:
             if not 0.0 <= ratio <= 1.0:
                 raise ValueError(f"l1_ratio: expected numbers from 0 to 1, got {self.l1_ratio!r}")
@@ -491,7 +492,7 @@ class ElasticNetCV(ElasticNet):
             rule,
             self._communicator(),
             has_intercept=bool(self.fit_intercept),
-            n_threads=self.n_threads,
+            settings=self._settings(),
         )
 
     def _fold_errors(
@@ -578,7 +579,7 @@ random_state, selection, n_threads, deterministic, device_ids : object
         selection: str = "cyclic",
         n_threads: int | None = None,
         deterministic: bool = True,
-        device_ids: None = None,
+        device_ids: list[int] | None = None,
     ) -> None:
         super().__init__(
             l1_ratio=1.0,

@@ -16,7 +16,7 @@ from snapml.data import Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, LinearEstimator, all_or_nothing
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
 from snapml.estimators.placement import fit_input, naming_host_copy
-from snapml.problems import Intercept, Problem, Squared
+from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers.least_squares import is_direct
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
@@ -75,11 +75,10 @@ class RidgeModel(LinearEstimator):
 
     def _check_for_device(self, alphas: np.ndarray) -> None:
         """Refuse what needs linear equations, which are solved on the CPU only."""
-        if self.positive or alphas.min() == 0:
+        if alphas.min() == 0:
             raise NotImplementedError(
-                f"positive={self.positive!r}, alpha={self.alpha!r} with "
-                f"device_ids={self.device_ids!r}: this version has positive=False and alpha > 0 on "
-                "a GPU; use these, or device_ids=None"
+                f"alpha={self.alpha!r} with device_ids={self.device_ids!r}: this version has "
+                "alpha > 0 on a GPU; use that, or device_ids=None"
             )
 
     def _fit_directly(
@@ -170,7 +169,8 @@ class RidgeModel(LinearEstimator):
                 f"solver='{self.solver}' does not support positive fitting. Please set the solver "
                 "to 'auto' or 'lbfgs', or set `positive=False`"
             )
-        return Problem(Squared(), Intercept.FREE if self.fit_intercept else Intercept.NONE)
+        intercept = Intercept.FREE if self.fit_intercept else Intercept.NONE
+        return Problem(Squared(), intercept, penalty=Penalty(is_positive=bool(self.positive)))
 
 
 class Ridge(RidgeModel, LinearRegressor):

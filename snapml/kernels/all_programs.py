@@ -8,6 +8,7 @@ import numpy as np
 
 from snapml.kernels import (
     adjoint,
+    column_descent,
     coordinate_descent,
     dense_rounds,
     fused_pass,
@@ -61,10 +62,11 @@ def all_programs(core_names: Iterable[str]) -> Iterator[Program]:
 
 
 def _dual_programs(names: Iterable[str]) -> Iterator[Program]:
-    """Yield what the dual engine asks for; its rows are in one of the layouts, or dense."""
+    """Yield what the descents ask for; rows are in one of the layouts, or dense."""
     for real in (_FLOAT32, _FLOAT64):
         for index in (None, *_INDICES):
             yield adjoint.program(real, index)
+            yield column_descent.program(real, index)
             yield row_checks.program(real, index)
             for loss in names:
                 yield coordinate_descent.program(loss, real, index)

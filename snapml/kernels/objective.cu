@@ -61,18 +61,35 @@ extern "C" __global__ void dual_sums(const Real* __restrict__ labels,
   });
 }
 
-// Sums: c l(z + shift), and its first two derivatives in the shift. `margins` null: z = 0.
+// Sums: c l(z + shift), and its first two derivatives in the shift, which are the rows' c l' and
+// c l'': filled in where not null. `margins` null: z = 0.
 extern "C" __global__ void loss_sums(const Real* __restrict__ labels,
                                      const Real* __restrict__ row_weights, double weight,
-                                     const double* __restrict__ margins, double shift, int64 n_rows,
+                                     const double* __restrict__ margins, double shift,
+                                     double* __restrict__ gradients,
+                                     double* __restrict__ curvatures, int64 n_rows,
                                      double* __restrict__ parts) {
   sum_over_grid(n_rows, parts, [&](int64 i, double* sums) {
     const double c = weight_of(row_weights, weight, i), y = static_cast<double>(labels[i]);
-    if (c == 0) return;
     const double z = (margins == nullptr ? 0.0 : margins[i]) + shift;
-    sums[0] += c * Loss::value(z, y);
-    sums[1] += c * Loss::gradient(z, y);
-    sums[2] += c * Loss::curvature(z, y);
+    const double gradient = c == 0 ? 0.0 : c * Loss::gradient(z, y);
+    const double curvature = c == 0 ? 0.0 : c * Loss::curvature(z, y);
+    if (gradients != nullptr) gradients[i] = gradient;
+    if (curvatures != nullptr) curvatures[i] = curvature;
+    sums[0] += c == 0 ? 0.0 : c * Loss::value(z, y);
+    sums[1] += gradient;
+    sums[2] += curvature;
+  });
+}
+
+// Sums: the dual's loss terms -c l*(-beta / c) at beta_i = -scale * gradients_i, 0, 0.
+extern "C" __global__ void gradient_terms(const Real* __restrict__ labels,
+                                          const Real* __restrict__ row_weights, double weight,
+                                          const double* __restrict__ gradients, double scale,
+                                          int64 n_rows, double* __restrict__ parts) {
+  sum_over_grid(n_rows, parts, [&](int64 i, double* sums) {
+    const double c = weight_of(row_weights, weight, i), y = static_cast<double>(labels[i]);
+    if (c != 0) sums[0] -= c * Loss::conjugate(scale * gradients[i] / c, y);
   });
 }
 

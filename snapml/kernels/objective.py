@@ -85,7 +85,9 @@ class RowSums:
             "dual_sums", count, (*self._weights, duals, np.int64(count), *scales, beta)
         )
 
-    def loss(self, margins: Any, shift: float) -> tuple[float, float, float]:
+    def loss(
+        self, margins: Any, shift: float, gradients: Any = None, curvatures: Any = None
+    ) -> tuple[float, float, float]:
         """Return ``sum_i c_i l(z_i + shift, y_i)`` and its first two derivatives in the shift.
 
         Parameters
@@ -94,10 +96,31 @@ class RowSums:
             z; None means that all are zero.
         shift : float
             Added to every margin.
+        gradients, curvatures : array of the device of shape (n_rows,), float64, or None
+            Filled with c_i l' and c_i l''.
         """
         count = len(self._labels)
-        args = (*self._weights, margins, np.float64(shift), np.int64(count))
-        return self._sums("loss_sums", count, args)
+        rows = (margins, np.float64(shift), gradients, curvatures, np.int64(count))
+        return self._sums("loss_sums", count, (*self._weights, *rows))
+
+    def gradient_terms(self, gradients: Any, scale: float) -> float:
+        """Return the dual's loss terms at dual variables that come from the loss's gradient.
+
+        Parameters
+        ----------
+        gradients : array of the device of shape (n_rows,), float64
+            c_i l'.
+        scale : float
+            beta_i is -scale times that.
+
+        Returns
+        -------
+        float
+            ``-sum_i c_i l*(-beta_i / c_i)``.
+        """
+        count = len(self._labels)
+        args = (*self._weights, gradients, np.float64(scale), np.int64(count))
+        return self._sums("gradient_terms", count, args)[0]
 
     def penalty(self, vector: Any) -> tuple[float, float]:
         """Return R and R* of a float64 vector of the device."""

@@ -1,4 +1,4 @@
-"""Copies of some rows of a matrix in a device's memory."""
+"""Copies of rows of a matrix in a device's memory: some of them, on the host, or by columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from snapml.kernels.device import Device
 from snapml.kernels.matrices import CompressedRows, DenseRows
 
-__all__ = ["entries_of", "host_copy", "take_compressed", "take_rows"]
+__all__ = ["entries_of", "host_copy", "take_compressed", "take_rows", "transposed"]
 
 
 def take_rows(
@@ -102,3 +102,33 @@ def entries_of(device: Device, matrix: CompressedRows, rows: Any) -> tuple[Any, 
     places = xp.arange(int(offsets[-1]), dtype=np.int64)
     row_of = xp.searchsorted(offsets, places, side="right") - 1
     return offsets, row_of, begins[row_of] + places - offsets[row_of]
+
+
+def transposed(device: Device, matrix: CompressedRows) -> CompressedRows:
+    """Return a copy of compressed rows by columns, whose entries rise.
+
+    Parameters
+    ----------
+    device : Device
+        Where the matrix is.
+    matrix : CompressedRows
+        Its rows.
+
+    Returns
+    -------
+    CompressedRows
+        The columns, as rows of the transpose.
+    """
+    xp, n_rows, index = device.xp, matrix.shape[0], matrix.indptr.dtype
+    order = xp.argsort(matrix.indices, kind="stable")
+    indptr = xp.searchsorted(matrix.indices[order], xp.arange(matrix.n_cols + 1, dtype=index))
+    row_of = xp.searchsorted(matrix.indptr, order.astype(index), side="right") - 1
+    values = None if matrix.values is None else matrix.values[order]
+    return CompressedRows(
+        indptr.astype(index),
+        row_of.astype(index),
+        values,
+        n_rows,
+        matrix.constant,
+        matrix.dtype,
+    )

@@ -70,11 +70,18 @@ class FixedVector:
 
     def load(self, values: np.ndarray, reach: float) -> None:
         """Set it to float64 numbers, and choose the unit."""
-        largest = max(reach, float(np.abs(values).max(initial=0.0)))
-        exponent = math.frexp(largest)[1] if math.isfinite(largest) else 0
-        self.unit = math.ldexp(1.0, exponent + _ROOM_BITS - _WORD_BITS)
+        self._choose_unit(max(reach, float(np.abs(values).max(initial=0.0))))
         with np.errstate(invalid="ignore"):  # what is not a number stays none of the answer's
             self.entries = self._device.to_device(np.rint(values / self.unit).astype(np.int64))
+
+    def clear(self, size: int, reach: float) -> None:
+        """Set it to `size` zeros, and choose the unit."""
+        self._choose_unit(reach)
+        self.entries = self._device.xp.zeros(size, np.int64)
+
+    def _choose_unit(self, largest: float) -> None:
+        exponent = math.frexp(largest)[1] if math.isfinite(largest) else 0
+        self.unit = math.ldexp(1.0, exponent + _ROOM_BITS - _WORD_BITS)
 
     def wide(self) -> Any:
         """Return its numbers in float64, on the device."""

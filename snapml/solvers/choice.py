@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml.data import Dataset, DenseMatrix
-from snapml.problems import Problem, Softmax, Squared
+from snapml.problems import Penalty, Problem, Softmax, Squared
 from snapml.solvers import (
     device_choice,
     dual_coordinate_ascent,
@@ -23,9 +23,9 @@ from snapml.solvers import (
     working_set_descent,
 )
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_engine import CpuEngine
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.cpu_quadratic import CpuColumnEngine
 from snapml.solvers.cpu_rows import as_array
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.result import FitResult, StartModel
@@ -33,7 +33,7 @@ from snapml.solvers.row_space import RowSpace
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
-__all__ = ["fit"]
+__all__ = ["fit", "fit_sequence"]
 
 # Up to here a Hessian of sampled rows costs no more than a few reads of the data.
 _FEW_COLUMNS = 512
@@ -88,7 +88,7 @@ def fit(
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset))
     if settings.device_ids:
-        if dataset.labels.ndim == 2 and device_choice.is_dual(problem, settings):
+        if dataset.labels.ndim == 2 and not device_choice.is_joint(problem, settings):
             return _fit_apart(problem, dataset, communicator, rule, settings, start)
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
     if _is_better_apart(problem, dataset, settings):
@@ -112,6 +112,46 @@ def fit(
             end = Start(duals=result.duals, offset=result.offset)
             return _hand_back(second, problem, dataset, communicator, rule, settings, end)
     return replace(result, description=f"{result.description}: {reason}")
+
+
+def fit_sequence(
+    problem: Problem,
+    penalties: list[Penalty],
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: FitResult | StartModel | None = None,
+) -> list[FitResult]:
+    """Minimise with one penalty after the other, each from the last one's model.
+
+    Parameters
+    ----------
+    problem : Problem
+        Loss and intercept.
+    penalties : list of Penalty
+        From strong to weak, for speed; L1, or positive coefficients.
+    dataset : Dataset
+        Rows, labels and weights; packed columns are kept from fit to fit.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance and most reads of the data, of each fit.
+    settings : Settings
+        Which devices or threads.
+    start : FitResult, StartModel or None, default=None
+        Model to start from.
+
+    Returns
+    -------
+    list of FitResult
+        One per penalty.
+    """
+    problems = [replace(problem, penalty=penalty) for penalty in penalties]
+    if settings.device_ids:
+        return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
+    engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
+    return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
 
 
 def _trial(problem: Problem, dataset: Dataset, rule: StoppingRule) -> StoppingRule:
@@ -181,11 +221,7 @@ def _choose(
     """Return the solver, the reason, and how patient coordinate ascent should be."""
     never = math.inf
     if not problem.penalty.is_smooth:
-        if settings.solver != "auto":
-            raise ValueError(
-                f"solver={settings.solver!r} cannot minimise an L1 penalty or keep coefficients "
-                "positive: expected solver='auto'"
-            )
+        working_set_descent.check_solver(settings.solver)
         return "wsd", "an L1 penalty or a constraint leaves few columns to work on", never
     if settings.solver == "sdca":
         dual_coordinate_ascent.check_solvable(problem)
@@ -290,11 +326,8 @@ def _working_sets(
         return multinomial_descent.solve(
             problem, dataset, communicator, rule, n_threads=n_threads, start=start.coef
         )
-    engine = CpuColumns(problem, dataset, n_threads=settings.n_threads)
-    begin = None
-    if start.coef is not None:
-        bias_column = problem.intercept_scaling
-        begin = StartModel(start.coef[0, :-1], bias_column * start.coef[0, -1])
+    engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
+    begin = start.model(problem.intercept_scaling)
     return working_set_descent.solve(engine, communicator, rule, begin)
 
 

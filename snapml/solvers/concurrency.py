@@ -11,11 +11,12 @@ over the rows of a round (docs/algorithms.md, section 16).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-__all__ = ["Concurrency", "measure_coupling", "rows_in_flight"]
+__all__ = ["Concurrency", "coupling_of", "measure_coupling", "rows_in_flight"]
 
 _POWER_ITERATIONS = 5
 # Rows in flight beyond this number hide no more of the memory's latency.
@@ -56,16 +57,46 @@ def measure_coupling(rows: np.ndarray | csr_matrix, column: float, seed: int = 0
     lengths = np.sqrt(squares + column**2)
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     n_used = int(np.count_nonzero(inverse))
+
+    def product(point: np.ndarray) -> np.ndarray:
+        scaled = inverse * point
+        return np.asarray(inverse * (rows @ (rows.T @ scaled) + column**2 * scaled.sum()))
+
+    return coupling_of(product, len(lengths), n_used, seed)
+
+
+def coupling_of(
+    product: Callable[[np.ndarray], np.ndarray], size: int, n_used: int, seed: int = 0
+) -> float:
+    """Return (lambda - 1) / (n - 1), lambda being the largest eigenvalue of scalar products.
+
+    Parameters
+    ----------
+    product : callable
+        Multiplies the matrix of scalar products of n vectors of unit length with a vector.
+    size : int
+        Rows of the matrix: those of the n vectors, and rows of zeros.
+    n_used : int
+        n.
+    seed : int, default=0
+        Where the power iteration begins.
+
+    Returns
+    -------
+    float
+        From 0 to 1, as of `measure_coupling`.
+    """
     if n_used < 2:
         return 1.0
     # Positive, as the largest eigenvector of rows that overlap in frequent columns is.
-    point = 0.5 + np.random.default_rng(seed).random(len(lengths))
+    point = 0.5 + np.random.default_rng(seed).random(size)
     largest = 0.0
     for _ in range(_POWER_ITERATIONS):
         point /= np.linalg.norm(point)
-        scaled = inverse * point
-        point = inverse * (rows @ (rows.T @ scaled) + column**2 * scaled.sum())
+        point = product(point)
         largest = float(np.linalg.norm(point))
+        if not largest > 0.0:
+            break
     return min(1.0, max(0.0, largest - 1.0) / (n_used - 1))
 
 

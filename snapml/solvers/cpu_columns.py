@@ -39,6 +39,7 @@ class CpuColumns:
 
     def __init__(self, problem: Problem, dataset: Dataset, *, n_threads: int | None = None) -> None:
         self.problem = problem
+        self.xp: Any = np
         self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
         self.pool = _native.ThreadPool(self.n_threads)
         self.matrix, self.rows = _checked_rows(dataset.matrix, self.pool)
@@ -51,9 +52,13 @@ class CpuColumns:
         self._labels, self._weights = dataset.labels, dataset.row_weights
         self._weight = dataset.weight
         self.n_stored = self.matrix.n_stored
-        self.kept_set: Any = None  # columns packed by the last fit, which the next may need too
         self._moments: tuple[np.ndarray, np.ndarray] | None = None
         self._hessian: tuple[np.ndarray, _native.Targets, np.ndarray] | None = None
+
+    @property
+    def description(self) -> str:
+        """How many threads work, for `FitResult.description`."""
+        return "1 thread" if self.n_threads == 1 else f"{self.n_threads} threads"
 
     @property
     def has_equal_weights(self) -> bool:

@@ -1,168 +1,138 @@
-"""Working sets of columns: the loss's quadratic model on them, and its minimiser."""
+"""The CPU engine of working-set descent: which columns are packed, and how models are minimised."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 import numpy as np
 
 from snapml import _native
-from snapml.problems import Intercept
-from snapml.solvers.cpu_column_model import minimise_on_columns
+from snapml.data import Dataset
+from snapml.problems import Intercept, Problem
+from snapml.solvers.column_model import Slopes, minimise_on_columns
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_gram_model import minimise_on_gram
 from snapml.solvers.cpu_packed import DenseChunk, SparseColumns, dense_gram
+from snapml.solvers.engine import WorkingSet
+from snapml.solvers.gram_set import GramSet
 from snapml.solvers.quadratic_model import Model
+from snapml.solvers.result import overflow_error
 
-__all__ = ["WorkingSet", "working_set"]
+__all__ = ["CpuColumnEngine"]
 
 _MOST_GRAM_COLUMNS = 6000
 _MOST_SPARSE_GRAM = 400
-# Share of the curvature that may have changed since a Gram matrix was formed: the step is then a
-# little shorter of the minimum, and a new matrix costs far more than another step.
-_MOST_DRIFT = 0.15
 # Share of the entries from which on a read of all rows is quicker than two products with columns.
 _SHARE_OF_ROWS = 0.2
-_FEW_COLUMNS = 150  # whose Gram matrix costs little more than a read of the data
 
 
-class WorkingSet(Protocol):
-    """Some columns, and how to minimise the penalised quadratic model on them."""
-
-    columns: np.ndarray
-
-    @property
-    def is_most_of_data(self) -> bool:
-        """Whether a read of all columns costs little more than one of these."""
-
-    def product(self, coef: np.ndarray) -> np.ndarray:
-        """Return the columns' sum weighted by `coef`, one number per row."""
-
-    def adjoint(self, vector: np.ndarray) -> np.ndarray:
-        """Return the columns' products with a vector of one number per row."""
-
-    def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
-        """Return coefficients that minimise the model to within about `target`."""
-
-
-def working_set(engine: CpuColumns, columns: np.ndarray, before: WorkingSet | None) -> WorkingSet:
-    """Return a working set that holds `columns`, and what was packed before where that saves work.
+class CpuColumnEngine(CpuColumns):
+    """A shard of rows with the working set that was packed last (protocol `ColumnEngine`).
 
     Parameters
     ----------
-    engine : CpuColumns
-        Where the columns come from.
-    columns : ndarray
-        Sorted numbers of columns.
-    before : WorkingSet or None
-        The last one.
-
-    Returns
-    -------
-    WorkingSet
-        Its ``columns`` say which ones, in which order.
+    problem : Problem
+        Loss, intercept and penalty.
+    dataset : Dataset
+        Rows, labels and row weights; used in place.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
     """
-    if engine.is_sparse:
-        if isinstance(before, _SparseSet) and before.serves(columns):
-            return before
-        return _SparseSet(engine, columns)
-    if len(columns) > _MOST_GRAM_COLUMNS:
-        return _ColumnSet(engine, columns)
-    if isinstance(before, _GramSet):
-        missing = np.setdiff1d(columns, before.columns)
-        if len(missing) == 0:
-            return before
-        if len(before.columns) + len(missing) <= 1.5 * len(columns) + 50:
-            before.extend(missing)
-            return before
-    fresh = _GramSet(engine)
-    fresh.extend(columns)
-    return fresh
+
+    def __init__(self, problem: Problem, dataset: Dataset, *, n_threads: int | None = None) -> None:
+        super().__init__(problem, dataset, n_threads=n_threads)
+        self._kept: WorkingSet | None = None  # by the last fit, and the next may need it too
+
+    def working_set(self, columns: np.ndarray) -> WorkingSet:
+        """Return a set that holds `columns`, and what was packed before where that saves work.
+
+        Parameters
+        ----------
+        columns : ndarray
+            Sorted numbers of columns.
+
+        Returns
+        -------
+        WorkingSet
+            Its ``columns`` say which ones, in which order.
+        """
+        self._kept = self._suited(self._kept, columns)
+        return self._kept
+
+    def _suited(self, before: WorkingSet | None, columns: np.ndarray) -> WorkingSet:
+        if self.is_sparse:
+            is_served = isinstance(before, _SparseSet) and before.serves(columns)
+            return before if is_served and before is not None else _SparseSet(self, columns)
+        if len(columns) > _MOST_GRAM_COLUMNS:
+            return _ColumnSet(self, columns)
+        return GramSet.holding(self, columns, before)
+
+    def pack(self, columns: np.ndarray) -> list[DenseChunk]:
+        """Return columns of dense rows side by side; all of them are used in place."""
+        own = columns[columns < self.n_features]
+        if len(own) < self.n_features:
+            return [DenseChunk(self, columns)]
+        rest = columns[len(own) :]
+        return [DenseChunk(self, None), *([DenseChunk(self, rest)] if len(rest) else [])]
+
+    def gram(
+        self,
+        old: list[DenseChunk],
+        new: list[DenseChunk],
+        curvatures: np.ndarray,
+        means: list[np.ndarray],
+    ) -> np.ndarray:
+        """Return the weighted, centred products of all columns with the new ones."""
+        return dense_gram(old, new, curvatures, means, self.n_threads)
 
 
-class _GramSet:
-    """Columns of dense rows, and their Gram matrix: descents on it read no data."""
+class _NativeDescent:
+    """Sweeps of the extension over packed columns (protocol `ColumnDescent`)."""
 
-    def __init__(self, engine: CpuColumns) -> None:
-        self._engine = engine
-        self._chunks: list[DenseChunk] = []
-        self.columns = np.empty(0, dtype=np.int64)
-        self._gram: np.ndarray | None = None
-        self._reference: np.ndarray | None = None  # curvatures of the Gram matrix
-        self._n_formed = 0
+    def __init__(self, engine: CpuColumns, columns: _native.Columns, model: Model) -> None:
+        self._columns = columns
+        h, n_rows = model.curvatures, engine.n_rows
+        is_exact = not engine.problem.loss.is_classification
+        self._is_weighted = not (engine.has_equal_weights and is_exact)
+        self._weight = 0.0 if self._is_weighted else float(h[0])
+        # The rows' curvatures, where they differ, and their states.
+        self._states = np.zeros((n_rows, 2) if self._is_weighted else n_rows, dtype=engine.dtype)
+        if self._is_weighted:
+            self._states[:, 0] = h
+        self.sums, self.squares = (np.empty(len(model.slopes)) for _ in range(2))
+        _native.column_curvatures(columns, self._states, self._weight, self.sums, self.squares)
+        if not np.isfinite(self.squares).all():
+            raise overflow_error(engine.dtype)
 
-    def extend(self, columns: np.ndarray) -> None:
-        """Add columns that are not yet in the set."""
-        engine = self._engine
-        own = columns[columns < engine.n_features]
-        if len(own) == engine.n_features:
-            self._chunks.append(DenseChunk(engine, None))
-            rest = columns[len(own) :]
-        else:
-            rest = columns
-        if len(rest):
-            self._chunks.append(DenseChunk(engine, rest))
-        self.columns = np.concatenate([self.columns, columns])
-
-    @property
-    def is_most_of_data(self) -> bool:
-        return len(self.columns) == self._engine.n_cols
-
-    def product(self, coef: np.ndarray) -> np.ndarray:
-        parts = np.split(coef, np.cumsum([chunk.n_cols for chunk in self._chunks])[:-1])
-        total = self._chunks[0].product(parts[0])
-        for chunk, part in zip(self._chunks[1:], parts[1:], strict=True):
-            total += chunk.product(part)
-        return total
-
-    def adjoint(self, vector: np.ndarray) -> np.ndarray:
-        return np.concatenate([chunk.adjoint(vector) for chunk in self._chunks])
-
-    def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
-        gram = self._gram_for(model.curvatures, model.must_be_fresh)
-        return minimise_on_gram(gram, model, coef, target)
-
-    def _gram_for(self, curvatures: np.ndarray, must_be_fresh: bool) -> np.ndarray:
-        """Return the Gram matrix of the model, an old one where curvatures have changed little."""
-        if self._reference is not None:
-            allowed = 0.0 if must_be_fresh else _allowed_drift(len(self.columns))
-            if self._drift(curvatures) > allowed:
-                self._gram, self._n_formed = None, 0
-        if self._gram is None:
-            self._reference = curvatures.copy()
-        n_old = self._n_formed
-        widths = np.cumsum([0] + [chunk.n_cols for chunk in self._chunks])
-        split = int(np.searchsorted(widths, n_old))
-        if split < len(self._chunks):
-            means = self._means()
-            old, new = self._chunks[:split], self._chunks[split:]
-            assert self._reference is not None
-            fresh = dense_gram(old, new, self._reference, means, self._engine.n_threads)
-            gram = np.empty((widths[-1], widths[-1]), dtype=self._engine.dtype)
-            if self._gram is not None:
-                gram[:n_old, :n_old] = self._gram
-            gram[:, n_old:] = fresh
-            gram[n_old:, :n_old] = fresh[:n_old].T
-            self._gram, self._n_formed = gram, int(widths[-1])
-        assert self._gram is not None
-        return self._gram
-
-    def _means(self) -> list[np.ndarray]:
-        """Return the columns' means under the curvatures, zeros where the intercept is not free."""
-        if self._engine.problem.intercept is not Intercept.FREE:
-            return [np.zeros(chunk.n_cols) for chunk in self._chunks]
-        assert self._reference is not None
-        total = max(float(self._reference.sum()), np.finfo(np.float64).tiny)
-        return [chunk.adjoint(self._reference) / total for chunk in self._chunks]
-
-    def _drift(self, curvatures: np.ndarray) -> float:
-        assert self._reference is not None
-        scale = float(np.abs(self._reference).sum())
-        return float(np.abs(curvatures - self._reference).sum()) / max(scale, 1e-300)
-
-
-def _allowed_drift(n_columns: int) -> float:
-    return _MOST_DRIFT if n_columns > _FEW_COLUMNS else 0.01
+    def sweep(
+        self,
+        slopes: Slopes,
+        found: np.ndarray,
+        gradient: np.ndarray,
+        among: np.ndarray | None,
+        n_sweeps: int,
+        enough: float,
+    ) -> tuple[bool, np.ndarray]:
+        """Descend on the coordinates, one after the other."""
+        penalty, before = slopes.penalty, found.copy()
+        (self._states[:, 1] if self._is_weighted else self._states)[:] = 0.0
+        _, is_done = _native.column_descent(
+            self._columns,
+            self._states,
+            self._weight,
+            gradient,
+            slopes.squares,
+            self.sums if slopes.total else None,
+            slopes.total,
+            found,
+            penalty.l1,
+            penalty.l2,
+            penalty.is_positive,
+            n_sweeps,
+            enough,
+            among,
+        )
+        if is_done and among is None:
+            return True, gradient
+        return False, gradient + slopes.hessian_product(found - before)
 
 
 class _SparseSet:
@@ -175,10 +145,8 @@ class _SparseSet:
         self.product, self.adjoint = self._packed.product, self._packed.adjoint
         self._gram: np.ndarray | None = None
 
-    @property
-    def native(self) -> _native.Columns:
-        """The packed columns."""
-        return self._packed.native
+    def descent(self, model: Model) -> _NativeDescent:
+        return _NativeDescent(self._engine, self._packed.native, model)
 
     @property
     def is_most_of_data(self) -> bool:
@@ -201,7 +169,7 @@ class _SparseSet:
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
         if len(self.columns) > _MOST_SPARSE_GRAM:
-            return minimise_on_columns(self._engine, self, model, coef, target)
+            return minimise_on_columns(self._engine.problem, self, model, coef, target)
         gram = self.gram(np.arange(len(coef)), model.curvatures)
         return minimise_on_gram(gram, model, coef, target)
 
@@ -225,7 +193,7 @@ class _ColumnSet:
         self.columns = columns
         self._values = np.empty((len(columns), engine.n_rows), dtype=engine.dtype)
         _native.pack_dense(engine.pool, engine.rows, columns, engine.tau, True, self._values)
-        self.native = _native.Columns.dense(self._values, engine.n_rows)
+        self._native = _native.Columns.dense(self._values, engine.n_rows)
 
     @property
     def is_most_of_data(self) -> bool:
@@ -233,16 +201,19 @@ class _ColumnSet:
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         out = np.zeros(self._engine.n_rows)
-        _native.columns_product(self.native, coef, out)
+        _native.columns_product(self._native, coef, out)
         return out
 
     def adjoint(self, vector: np.ndarray) -> np.ndarray:
         out = np.empty(len(self.columns))
-        _native.columns_adjoint(self._engine.pool, self.native, vector, out)
+        _native.columns_adjoint(self._engine.pool, self._native, vector, out)
         return out
 
     def hessian_product(self, coef: np.ndarray, shift: float, curvatures: np.ndarray) -> np.ndarray:
         return self.adjoint(curvatures * (self.product(coef) + shift))
+
+    def descent(self, model: Model) -> _NativeDescent:
+        return _NativeDescent(self._engine, self._native, model)
 
     def counts(self) -> np.ndarray:
         return np.full(len(self.columns), self._engine.n_rows)
@@ -256,4 +227,4 @@ class _ColumnSet:
         return dense_gram([], [chunk], curvatures, [mean], engine.n_threads)
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
-        return minimise_on_columns(self._engine, self, model, coef, target)
+        return minimise_on_columns(self._engine.problem, self, model, coef, target)

@@ -13,19 +13,20 @@ import numpy as np
 
 from snapml.data import Dataset
 from snapml.kernels import CudaDevice, Device
-from snapml.problems import Problem
-from snapml.solvers import dual_coordinate_ascent, quasi_newton
+from snapml.problems import Problem, Softmax
+from snapml.solvers import dual_coordinate_ascent, quasi_newton, working_set_descent
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.device_room import check_room, dual_bytes, primal_bytes
+from snapml.solvers.device_room import check_room, column_bytes, dual_bytes, primal_bytes
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.gpu_columns import GpuColumns
 from snapml.solvers.gpu_engine import GpuEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.thread_shards import dealt_rows, row_shards, rows_of, solve_together
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["clean_errors", "fit", "forget_locals", "is_dual", "make_device"]
+__all__ = ["clean_errors", "fit", "fit_sequence", "forget_locals", "is_joint", "make_device"]
 
 
 @functools.cache
@@ -50,7 +51,12 @@ def make_device(device_id: int) -> Device:
     return CudaDevice(device_id)
 
 
-def is_dual(problem: Problem, settings: Settings) -> bool:
+def is_joint(problem: Problem, settings: Settings) -> bool:
+    """Return whether several outputs are solved together: where the quasi-Newton method runs."""
+    return problem.penalty.is_smooth and not _is_dual(problem, settings)
+
+
+def _is_dual(problem: Problem, settings: Settings) -> bool:
     """Return whether coordinate ascent runs: where it is asked for, or the loss has a corner."""
     return settings.solver == "sdca" or not problem.loss.is_smooth
 
@@ -106,6 +112,48 @@ def fit(
     return replace(result, description=f"{result.description}: {reason}")
 
 
+def fit_sequence(
+    problems: list[Problem],
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: FitResult | StartModel | None,
+) -> list[FitResult]:
+    """Solve problems that differ in the penalty on one GPU, each from the last one's model.
+
+    Parameters
+    ----------
+    problems : list of Problem
+        With L1 penalties, or positive coefficients.
+    dataset : Dataset
+        Rows, labels and weights, on the host; copied once.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Bounds of each fit.
+    settings : Settings
+        Which device.
+    start : FitResult, StartModel or None
+        Model to start from.
+
+    Returns
+    -------
+    list of FitResult
+        One per problem.
+
+    Raises
+    ------
+    NotImplementedError, RuntimeError, MemoryError
+        As of `fit`.
+    """
+    _check_columns(problems[0], settings)
+    device = make_device(settings.device_ids[0])
+    check_room([device], [column_bytes(dataset)])
+    with clean_errors(device):
+        return _descend(problems, dataset, device, settings, communicator, rule, start)
+
+
 def _fit_on(
     devices: list[Device],
     problem: Problem,
@@ -116,7 +164,9 @@ def _fit_on(
     start: Start,
 ) -> FitResult:
     count = len(devices)
-    if is_dual(problem, settings):
+    if not problem.penalty.is_smooth:
+        needed = column_bytes(dataset)
+    elif _is_dual(problem, settings):
         needed = dual_bytes(dataset, count)
     else:
         needed = primal_bytes(devices[0], problem, dataset, count)
@@ -128,7 +178,7 @@ def _fit_on(
             f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
             "device each"
         )
-    if is_dual(problem, settings):
+    if _is_dual(problem, settings):
         return _ascend_together(problem, dataset, devices, settings, rule, start)
     _check_alike(devices)
     shards = row_shards(dataset, len(devices))
@@ -180,13 +230,8 @@ def _solve(
     communicator: Communicator,
 ) -> FitResult:
     """Solve on one device, whose errors say what to do about them."""
-    try:
+    with _explained(device):
         return _solve_there(problem, dataset, device, settings, rule, start, communicator)
-    except Exception as error:
-        explained = device.explained(error)
-        if explained is None:
-            raise
-        raise explained from error
 
 
 def _solve_there(
@@ -198,7 +243,10 @@ def _solve_there(
     start: Start,
     communicator: Communicator,
 ) -> FitResult:
-    if is_dual(problem, settings):
+    if not problem.penalty.is_smooth:
+        begin = start.model(problem.intercept_scaling)
+        return _descend([problem], dataset, device, settings, communicator, rule, begin)[0]
+    if _is_dual(problem, settings):
         dual_engine = GpuEngine(
             problem,
             dataset,
@@ -238,10 +286,20 @@ def clean_errors(device: Device) -> Iterator[None]:
         Where the work inside ``with`` is done.
     """
     try:
-        yield
+        with _explained(device):
+            yield
     except BaseException as error:
         _leave_nothing([device], error)
-        explained = device.explained(error) if isinstance(error, Exception) else None
+        raise
+
+
+@contextlib.contextmanager
+def _explained(device: Device) -> Iterator[None]:
+    """Let the device's errors say what to do about them."""
+    try:
+        yield
+    except Exception as error:
+        explained = device.explained(error)
         if explained is None:
             raise
         raise explained from error
@@ -257,6 +315,26 @@ def _leave_nothing(devices: list[Device], error: BaseException) -> None:
     if isinstance(error, MemoryError):
         for device in devices:
             device.free_unused()
+
+
+def _descend(
+    problems: list[Problem],
+    dataset: Dataset,
+    device: Device,
+    settings: Settings,
+    communicator: Communicator,
+    rule: StoppingRule,
+    start: FitResult | StartModel | None,
+) -> list[FitResult]:
+    """Run working-set descent on problems that differ in the penalty."""
+    with device.use():
+        engine = GpuColumns(
+            problems[0],
+            dataset,
+            device,
+            seed=settings.seed,
+        )
+        return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
 
 
 def forget_locals(error: BaseException) -> None:
@@ -284,11 +362,9 @@ def forget_locals(error: BaseException) -> None:
 def _check_solvable(problem: Problem, settings: Settings) -> None:
     """Refuse what nothing on a GPU solves."""
     if not problem.penalty.is_smooth:
-        raise NotImplementedError(
-            "an L1 penalty or positive coefficients with device_ids: this version has the L2 "
-            "penalty, or none, on a GPU; use that, or device_ids=None"
-        )
-    if not is_dual(problem, settings):
+        _check_columns(problem, settings)
+        return
+    if not _is_dual(problem, settings):
         return
     dual_coordinate_ascent.check_solvable(problem)
     if settings.solver == "pqn":
@@ -296,4 +372,19 @@ def _check_solvable(problem: Problem, settings: Settings) -> None:
             f"the {problem.loss.core_name.lower()} loss with solver='pqn' and device_ids: this "
             "version has coordinate ascent for it on a GPU; use solver='auto' or 'sdca', or "
             "device_ids=None"
+        )
+
+
+def _check_columns(problem: Problem, settings: Settings) -> None:
+    """Refuse what no GPU solves of L1 penalties and positive coefficients."""
+    working_set_descent.check_solver(settings.solver)
+    if isinstance(problem.loss, Softmax):
+        raise NotImplementedError(
+            "the multinomial loss with an L1 penalty and device_ids: this version has L1 for one "
+            "class against the rest on a GPU; use multi_class='ovr', or device_ids=None"
+        )
+    if len(settings.device_ids) > 1:
+        raise NotImplementedError(
+            f"an L1 penalty or positive coefficients with device_ids={list(settings.device_ids)!r}:"
+            f" this version has them on one GPU; use device_ids=[{settings.device_ids[0]}]"
         )

@@ -182,7 +182,7 @@ class DeviceDataset:
             row_of, values, places = row_of[kept], values[kept], places[kept]
         out = xp.zeros((len(offsets) - 1) * n_cols, matrix.dtype)
         xp.add.at(out, row_of * n_cols + places, values)
-        return out.reshape(-1, n_cols)
+        return out.reshape(len(offsets) - 1, n_cols)
 
     def weighted_squares(self, weights: Any) -> Any:
         """Return sum_i weights_ki x_ij^2. Equal calls give equal bits.

@@ -19,7 +19,7 @@ from snapml.solvers.quasi_newton import suits_products
 from snapml.solvers.sampled_curvature import sample_rows
 from snapml.solvers.scaled_rows import MOST_WIDE_COLUMNS
 
-__all__ = ["check_room", "dual_bytes", "primal_bytes"]
+__all__ = ["check_room", "column_bytes", "dual_bytes", "primal_bytes"]
 
 # Parts that the blocks of a launch leave behind, and vectors of the columns.
 _PARTS_BYTES = 2**19
@@ -50,6 +50,27 @@ def check_room(devices: Sequence[Device], needed: Sequence[int]) -> None:
                 f"the fit needs {n_bytes / 1e9:.3g} GB of {device.description}, which has "
                 f"{free / 1e9:.3g} GB free; use more devices, float32, or device_ids=None"
             )
+
+
+def column_bytes(dataset: Dataset) -> int:
+    """Return what working-set descent takes of one device before it knows its working sets.
+
+    Their columns come on top: of a few columns next to nothing, of all of them the rows again.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Rows, labels and weights.
+
+    Returns
+    -------
+    int
+        Bytes.
+    """
+    shard = _Shard.of(dataset, 1)
+    # Compressed rows are there twice: for products, and to pack columns from.
+    copies = 2 if shard.is_sparse else 1
+    return copies * shard.rows + shard.targets + 64 * shard.n_rows + _fixed_bytes(shard, 1)
 
 
 def dual_bytes(dataset: Dataset, n_shards: int = 1) -> int:

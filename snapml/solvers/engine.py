@@ -9,8 +9,9 @@ import numpy as np
 
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.quadratic_model import Model
 
-__all__ = ["Engine", "PrimalEngine"]
+__all__ = ["ColumnEngine", "Engine", "PrimalEngine", "WorkingSet"]
 
 
 class Engine(Protocol):
@@ -183,3 +184,86 @@ class PrimalEngine(Protocol):
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
+
+
+class WorkingSet(Protocol):
+    """Some columns, and how to minimise the penalised quadratic model on them.
+
+    Coefficients are on the host, vectors over the rows where the rows are.
+    """
+
+    columns: np.ndarray
+    """Which ones, in the order of the coefficients."""
+
+    @property
+    def is_most_of_data(self) -> bool:
+        """Whether a read of all columns costs little more than one of these."""
+
+    def product(self, coef: np.ndarray) -> Any:
+        """Return the columns' sum weighted by `coef`, one number per row."""
+
+    def adjoint(self, vector: Any) -> np.ndarray:
+        """Return the columns' products with a vector of one number per row."""
+
+    def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
+        """Return coefficients that minimise the model to within about `target`."""
+
+
+class ColumnEngine(Protocol):
+    """A shard of the data on some device, as working-set descent sees it: by its columns.
+
+    Coefficients and slopes are float64 arrays of the host, one number a column; vectors over the
+    rows are float64 arrays of `xp`. A penalised intercept is one more column, of constant value,
+    behind the matrix's own. Sums are over the engine's own rows.
+    """
+
+    problem: Problem
+    dtype: np.dtype
+    n_rows: int
+    n_features: int
+    n_cols: int
+    n_stored: int
+
+    tau: float
+    """Value of a penalised intercept's column; 0 where there is none."""
+
+    xp: Any
+    """The array module of vectors over the rows: ``numpy``, or what has its functions."""
+
+    @property
+    def description(self) -> str:
+        """Where it runs, for `FitResult.description`."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are compressed."""
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of c_i."""
+
+    def product(self, coef: np.ndarray) -> Any:
+        """Return X coef, the margins without a free intercept."""
+
+    def adjoint(self, vector: Any) -> np.ndarray:
+        """Return X^T vector; refuse a matrix that is not finite."""
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return sum_i c_i x_ij and sum_i c_i x_ij^2 of every column."""
+
+    def row(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns that row i holds, and its entries, on the host."""
+
+    def loss_sums(
+        self, margins: Any, shift: float, gradients: Any = None, curvatures: Any = None
+    ) -> np.ndarray:
+        """Return the loss and its first two derivatives in the shift.
+
+        Fills vectors over the rows with c_i l' and c_i l'' where they are given.
+        """
+
+    def dual_terms(self, gradients: Any, scale: float) -> float:
+        """Return -sum_i c_i l*(-beta_i / c_i) at beta_i = -scale * gradients_i."""
+
+    def working_set(self, columns: np.ndarray) -> WorkingSet:
+        """Return a set that holds `columns`, and what was packed before where that saves work."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from snapml.solvers.result import StartModel
+
 __all__ = ["Settings", "Start"]
 
 
@@ -26,6 +28,23 @@ class Start:
     coef: np.ndarray | None = None
     duals: np.ndarray | None = None
     offset: float = 0.0
+
+    def model(self, bias_column: float) -> StartModel | None:
+        """Return the only output's model, None where there are no coefficients.
+
+        Parameters
+        ----------
+        bias_column : float
+            Value of the intercept's column.
+
+        Returns
+        -------
+        StartModel or None
+            Its intercept multiplied out.
+        """
+        if self.coef is None:
+            return None
+        return StartModel(self.coef[0, :-1], bias_column * self.coef[0, -1])
 
 
 @dataclass(frozen=True)

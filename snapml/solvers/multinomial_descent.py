@@ -18,9 +18,9 @@ from snapml.data import Dataset
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.cpu_quadratic import CpuColumnEngine
 from snapml.solvers.primal_certificate import constrained_lower_bound
 from snapml.solvers.result import FitResult
 from snapml.solvers.softmax_model import Coordinates, SoftmaxModel
@@ -308,7 +308,7 @@ class _Class:
         data = whole.dataset
         labels = np.where(data.labels == number, 1.0, -1.0).astype(data.labels.dtype)
         problem = replace(whole.problem, loss=Logistic())
-        self._engine = CpuColumns(problem, replace(data, labels=labels), n_threads=n_threads)
+        self._engine = CpuColumnEngine(problem, replace(data, labels=labels), n_threads=n_threads)
         self._whole, self._number = whole, number
         self._state = State(self._engine, whole.communicator, None)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from snapml.problems import Penalty
@@ -17,8 +19,8 @@ class Model:
     ----------
     slopes : ndarray of shape (n_columns,)
         X^T g of the working set's columns.
-    gradients, curvatures : ndarray of shape (n_rows,)
-        g_i and h_i.
+    gradients, curvatures : array of shape (n_rows,)
+        g_i and h_i, where the rows are.
     penalty : Penalty
         R.
     must_be_fresh : bool
@@ -30,8 +32,8 @@ class Model:
     def __init__(
         self,
         slopes: np.ndarray,
-        gradients: np.ndarray,
-        curvatures: np.ndarray,
+        gradients: Any,
+        curvatures: Any,
         penalty: Penalty,
         must_be_fresh: bool = False,
         is_trusted: bool = True,
@@ -47,10 +49,10 @@ class Model:
     def residual_sq(self) -> float:
         """sum_i g_i^2 / h_i, what the model could gain if every margin were free."""
         is_curved = self.curvatures > 0.0
-        r, h = self.gradients[is_curved], self.curvatures[is_curved]
+        r, h = self.gradients * is_curved, self.curvatures + ~is_curved
         return float(r @ (r / h))
 
-    def curved(self, change: np.ndarray) -> float:
+    def curved(self, change: Any) -> float:
         """Return sum_i h_i u_i^2 for a change u of the margins."""
         return float(change @ (self.curvatures * change))
 

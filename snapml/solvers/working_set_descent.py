@@ -10,21 +10,22 @@ Gramfort, Salmon 2018) and skglm (Bertrand et al. 2022); the model as in newGLMN
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from snapml.problems import Intercept
+from snapml.problems import Intercept, Problem
 from snapml.solvers.certificate import certified_gap, minimise_shift
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_formulas import penalty_conjugate, penalty_value
-from snapml.solvers.cpu_quadratic import WorkingSet, working_set
+from snapml.solvers.engine import ColumnEngine, WorkingSet
 from snapml.solvers.quadratic_model import Model, feasible_scale
-from snapml.solvers.result import FitResult, StartModel
+from snapml.solvers.result import FitResult, StartModel, overflow_error
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
-__all__ = ["State", "descend", "solve"]
+__all__ = ["State", "check_solver", "descend", "solve", "solve_sequence"]
 
 _FIRST_COLUMNS = 100
 _GROWTH = 2.0
@@ -45,8 +46,70 @@ _FREE_VISITS = 1_000_000
 _FINEST = 1e-14
 
 
+def check_solver(solver: str) -> None:
+    """Refuse a name that asks for another solver.
+
+    Parameters
+    ----------
+    solver : str
+        'auto', or what the user asked for.
+
+    Raises
+    ------
+    ValueError
+        If it is not 'auto'.
+    """
+    if solver != "auto":
+        raise ValueError(
+            f"solver={solver!r} cannot minimise an L1 penalty or keep coefficients positive: "
+            "expected solver='auto'"
+        )
+
+
+def solve_sequence(
+    engine: ColumnEngine,
+    problems: list[Problem],
+    communicator: Communicator,
+    rule: StoppingRule,
+    start: FitResult | StartModel | None = None,
+) -> list[FitResult]:
+    """Solve problems that differ in the penalty, each from the last one's model.
+
+    Parameters
+    ----------
+    engine : ColumnEngine
+        Shard of the data.
+    problems : list of Problem
+        From strong penalties to weak ones, for speed.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Bounds of each fit.
+    start : FitResult, StartModel or None, default=None
+        Model to start from.
+
+    Returns
+    -------
+    list of FitResult
+        One per problem.
+
+    Raises
+    ------
+    ValueError
+        If a number overflows.
+    """
+    results = []
+    for problem in problems:
+        engine.problem = problem
+        start = solve(engine, communicator, rule, start)
+        if not math.isfinite(start.objective):
+            raise overflow_error(engine.dtype)
+        results.append(start)
+    return results
+
+
 def solve(
-    engine: CpuColumns,
+    engine: ColumnEngine,
     communicator: Communicator,
     rule: StoppingRule,
     start: FitResult | StartModel | None = None,
@@ -55,7 +118,7 @@ def solve(
 
     Parameters
     ----------
-    engine : CpuColumns
+    engine : ColumnEngine
         Shard of the data.
     communicator : Communicator
         The other shards.
@@ -75,7 +138,7 @@ def solve(
 
 
 def _solve(
-    engine: CpuColumns,
+    engine: ColumnEngine,
     communicator: Communicator,
     rule: StoppingRule,
     start: FitResult | StartModel | None,
@@ -99,10 +162,10 @@ def _solve(
             break
         least = min(least, state.gap)
         state.was_slow = not state.gap < 0.2 * gap_before
-        engine.kept_set = working_set(engine, _choose(state), engine.kept_set)
+        columns = engine.working_set(_choose(state))
         target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
         target = 0.1 * state.gap if has_converged else target
-        if not _improve(state, engine.kept_set, target):
+        if not _improve(state, columns, target):
             stalled += _PATIENCE // 4
             share = max(1e-6, 0.1 * share)
     state.round_off()
@@ -117,7 +180,7 @@ def _solve(
         objective=state.objective,
         history=progress.history,
         mean_stiffness=0.0,
-        description=f"working-set descent, {_threads(engine)}",
+        description=f"working-set descent, {engine.description}",
     )
 
 
@@ -129,15 +192,14 @@ def _is_worth_polishing(state: State, gap_before: float, progress: Progress) -> 
     return is_free and can_gain and state.gap < 0.5 * gap_before
 
 
-def _threads(engine: CpuColumns) -> str:
-    return "1 thread" if engine.n_threads == 1 else f"{engine.n_threads} threads"
-
-
 class State:
-    """The model, its margins, the loss's derivatives there, and the best bound so far."""
+    """The model, its margins, the loss's derivatives there, and the best bound so far.
+
+    Vectors over the rows are the engine's, and stay where it keeps them.
+    """
 
     def __init__(
-        self, engine: CpuColumns, communicator: Communicator, start: FitResult | StartModel | None
+        self, engine: ColumnEngine, communicator: Communicator, start: FitResult | StartModel | None
     ) -> None:
         self.engine = engine
         self.communicator = communicator
@@ -151,9 +213,8 @@ class State:
             elif self.problem.intercept is Intercept.FREE:
                 self.shift = float(start.intercept)
         has_coef = bool(self.coef.any())
-        self.margins = engine.product(self.coef) if has_coef else np.zeros(engine.n_rows)
-        self.gradients = np.empty(engine.n_rows)
-        self.curvatures = np.empty(engine.n_rows)
+        self.margins = engine.product(self.coef) if has_coef else self._zeros()
+        self.gradients, self.curvatures = self._zeros(), self._zeros()
         self.slopes = np.empty(0)
         self.damping = 0.0
         self.was_slow = False
@@ -163,28 +224,29 @@ class State:
         self.gap = math.inf
         self.objective = math.inf
         self._lower_bound = -math.inf
-        self._bounds: np.ndarray | None = None
-        self._offset: np.ndarray | None = None
+        self._bounds: Any = None
+        self._offset: Any = None
         self.shift = self.best_shift(self.margins, self.shift)
         self.refresh()
         # Gaps below the rounding of the labels' share of the sums cannot be told from zero.
-        empty = np.zeros(engine.n_rows)
-        self.resolution = 2.0**-50 * float(self.total(engine.loss_sums(empty, 0.0))[0])
+        empty_loss = self.total(engine.loss_sums(self._zeros(), 0.0))[0]
+        self.resolution = 2.0**-50 * float(empty_loss)
 
-    def restart(
-        self, coef: np.ndarray, margins: np.ndarray, shift: float, offset: np.ndarray
-    ) -> None:
+    def _zeros(self) -> Any:
+        return self.engine.xp.zeros(self.engine.n_rows, np.float64)
+
+    def restart(self, coef: np.ndarray, margins: Any, shift: float, offset: Any) -> None:
         """Go on with other margins: those of `coef`, and a fixed part of each row's.
 
         Parameters
         ----------
         coef : ndarray of shape (n_cols,)
             The coefficients.
-        margins : ndarray of shape (n_rows,)
+        margins : array of shape (n_rows,)
             X coef and the fixed parts.
         shift : float
             Guess of the best free intercept.
-        offset : ndarray of shape (n_rows,)
+        offset : array of shape (n_rows,)
             The fixed parts.
         """
         self.coef, self.margins, self._offset = coef.copy(), margins, offset
@@ -215,18 +277,18 @@ class State:
         """Return the sum over the shards."""
         return self.communicator.allreduce_sum(array)
 
-    def best_shift(self, margins: np.ndarray, guess: float) -> float:
+    def best_shift(self, margins: Any, guess: float) -> float:
         """Return the best free intercept for given margins, 0 where there is none."""
         if self.problem.intercept is not Intercept.FREE:
             return 0.0
+        # No nested function: it would keep the margins beyond a fit that fails.
+        return minimise_shift(partial(self._shift_slope, margins), guess)
 
-        def slope(shift: float) -> tuple[float, float]:
-            _, first, second = self.total(self.engine.loss_sums(margins, shift))
-            return float(first), float(second)
+    def _shift_slope(self, margins: Any, shift: float) -> tuple[float, float]:
+        _, first, second = self.total(self.engine.loss_sums(margins, shift))
+        return float(first), float(second)
 
-        return minimise_shift(slope, guess)
-
-    def loss_at(self, margins: np.ndarray, shift: float) -> float:
+    def loss_at(self, margins: Any, shift: float) -> float:
         """Return the loss."""
         return float(self.total(self.engine.loss_sums(margins, shift))[0])
 
@@ -251,7 +313,7 @@ class State:
         self.is_trusted = is_true and gain <= _SMALL_GAIN * abs(self.objective)
         self.last_gain = gain
 
-    def damped_curvatures(self) -> np.ndarray:
+    def damped_curvatures(self) -> Any:
         """Return h_i and a share of their bound, more of it the shorter the last steps had to be.
 
         Where few rows are curved at all, the model alone promises far too much.
@@ -264,8 +326,8 @@ class State:
         if damping < _LEAST_DAMPING:
             return self.curvatures
         if self._bounds is None:  # classification losses are most curved at a margin of zero
-            self._bounds = np.empty(self.engine.n_rows)
-            self.engine.loss_sums(np.zeros(self.engine.n_rows), 0.0, None, self._bounds)
+            self._bounds = self._zeros()
+            self.engine.loss_sums(self._zeros(), 0.0, None, self._bounds)
         return self.curvatures + damping * self._bounds
 
     def read(self) -> None:
@@ -297,7 +359,7 @@ class State:
             best = max(best, terms - conjugate)
         return best
 
-    def _balanced(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _balanced(self, point: np.ndarray) -> tuple[Any, np.ndarray]:
         """Return gradients that add up to zero, as a free intercept's dual must, and X^T beta.
 
         At the best intercept they miss it by rounding only; one row with room for that takes it.
@@ -305,8 +367,8 @@ class State:
         mass = float(self.gradients.sum())
         if mass == 0.0 or self.communicator.size > 1:
             return self.gradients, point
-        room = self.curvatures if self.problem.loss.is_classification else np.abs(self.gradients)
-        row = int(np.argmax(room))
+        room = self.curvatures if self.problem.loss.is_classification else abs(self.gradients)
+        row = int(room.argmax())
         gradients = self.gradients.copy()
         gradients[row] -= mass
         columns, entries = self.engine.row(row)
@@ -372,8 +434,8 @@ def descend(state: State, target: float) -> None:
         state.read()
         if state.gap <= target:
             return
-        engine.kept_set = working_set(engine, _choose(state), engine.kept_set)
-        if not _improve(state, engine.kept_set, max(target, _INNER_SHARE * state.gap)):
+        columns = engine.working_set(_choose(state))
+        if not _improve(state, columns, max(target, _INNER_SHARE * state.gap)):
             return
 
 

@@ -26,7 +26,6 @@ MAY_IMPORT_NATIVE = {
     "solvers/cpu_columns.py",
     "solvers/cpu_formulas.py",
     "solvers/cpu_packed.py",
-    "solvers/cpu_column_model.py",
     "solvers/cpu_gram_model.py",
     "solvers/cpu_quadratic.py",
     "solvers/streaming_engine.py",

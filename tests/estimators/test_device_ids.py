@@ -8,7 +8,17 @@ from reference.data import rounding
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
-from snapml import LinearSVC, LogisticRegression, LogisticRegressionCV, Ridge, RidgeClassifier
+from snapml import (
+    ElasticNet,
+    ElasticNetCV,
+    Lasso,
+    LassoCV,
+    LinearSVC,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Ridge,
+    RidgeClassifier,
+)
 from snapml.solvers import device_choice
 
 GPU = dict(device_ids=[0])
@@ -53,7 +63,16 @@ MODELS = {
     "squared hinges": (LinearSVC(class_weight="balanced"), 3),
     "ridge": (Ridge(tol=1e-6), 2),
     "ridge classifier": (RidgeClassifier(tol=1e-6), 3),
+    "lasso": (Lasso(alpha=0.05), 2),
+    "positive elastic net": (ElasticNet(alpha=0.05, positive=True, fit_intercept=False), 2),
+    "lasso path": (LassoCV(alphas=3, cv=2), 2),
+    "l1 logistic": (LogisticRegression(C=0.1, l1_ratio=1.0), 2),
+    "penalised intercept": (LogisticRegression(l1_ratio=0.5, solver="liblinear"), 2),
+    "l1 squared hinges": (LinearSVC(penalty="l1", dual=False, C=0.02), 3),
+    "positive ridge": (Ridge(positive=True), 2),
 }
+
+SUPPORTS = ["lasso", "positive elastic net", "lasso path", "l1 logistic", "l1 squared hinges"]
 
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
@@ -72,6 +91,23 @@ def test_model_is_the_cpus(devices, name, is_sparse, dtype):
     tolerance = max(10 * model.tol, 1000 * rounding(dtype))
     np.testing.assert_allclose(gpu.predict(X), cpu.predict(X), rtol=tolerance, atol=tolerance)
     assert devices.description in gpu.solver_
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", SUPPORTS)
+def test_support_is_the_cpus(devices, name, is_sparse):
+    model, n_classes = MODELS[name]
+    X, y = example(np.float64, n_classes, is_sparse=is_sparse)
+    cpu = clone(model).fit(X, y)
+    gpu = clone(model).set_params(device_ids=[3]).fit(X, y)
+    np.testing.assert_array_equal(gpu.coef_ != 0, cpu.coef_ != 0)
+    assert 0 < np.count_nonzero(cpu.coef_) < cpu.coef_.size
+
+
+def test_path_copies_the_rows_once_for_each_fold(devices):
+    X, y = example()
+    ElasticNetCV(l1_ratio=[0.5, 1.0], alphas=5, cv=3, **GPU).fit(X, y)
+    assert len(devices) == 2 * 3 + 1
 
 
 def test_model_is_good_by_its_own_certificate(devices):
@@ -128,12 +164,17 @@ def test_coordinate_ascent_is_certified_as_the_cpus(devices, name, is_sparse, dt
 
 
 @pytest.mark.parametrize(
+    "model", [Lasso(), Ridge(positive=True), LogisticRegression(l1_ratio=1.0)], ids=str
+)
+def test_several_gpus_are_refused_where_one_solves(devices, model):
+    with pytest.raises(NotImplementedError, match=r"device_ids=\[0, 1\].*use device_ids=\[0\]"):
+        clone(model).set_params(device_ids=[0, 1]).fit(*example())
+
+
+@pytest.mark.parametrize(
     ("model", "says"),
     [
-        (LogisticRegression(C=1.0, l1_ratio=1.0), "L1 penalty.*device_ids=None"),
         (LinearSVC(loss="hinge", solver="pqn"), "hinge loss.*'sdca'.*device_ids=None"),
-        (LinearSVC(penalty="l1"), "L1 penalty.*device_ids=None"),
-        (Ridge(positive=True), "positive=True.*device_ids=None"),
         (Ridge(alpha=0), "alpha=0.*device_ids=None"),
     ],
     ids=str,
@@ -146,12 +187,28 @@ def test_what_no_gpu_solves_is_refused_and_says_what_would_work(devices, model, 
     assert not hasattr(model, "coef_")
 
 
+@pytest.mark.filterwarnings("ignore:alpha=0 is least squares")
+def test_nonnegative_least_squares_without_a_penalty_are_refused(devices):
+    with pytest.raises(NotImplementedError, match=r"positive=True and alpha=0.*device_ids=None"):
+        Lasso(alpha=0, positive=True, **GPU).fit(*example())
+    assert devices == []
+
+
+def test_l1_of_several_classes_is_refused_but_one_against_the_rest(devices):
+    model = LogisticRegression(l1_ratio=1.0, **GPU)
+    with pytest.raises(NotImplementedError, match=r"multinomial.*multi_class='ovr'"):
+        model.fit(*example(n_classes=3))
+    assert devices == []
+    assert "emulated" in model.set_params(multi_class="ovr").fit(*example(n_classes=3)).solver_
+
+
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_numbers_that_are_not_finite_are_refused_as_on_the_cpu(devices, is_sparse):
     X, y = example(is_sparse=is_sparse)
     (X.data if is_sparse else X[3])[2] = np.nan
-    with pytest.raises(ValueError, match="contains NaN"):
-        LogisticRegression(**GPU).fit(X, y)
+    for model in (LogisticRegression(), LogisticRegression(l1_ratio=1.0), Lasso()):
+        with pytest.raises(ValueError, match="contains NaN"):
+            clone(model).set_params(**GPU).fit(X, y)
 
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])

@@ -10,8 +10,8 @@ from kernels.emulator.strict_arrays import StrictDevice
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
-from snapml import LinearSVC, LogisticRegression
-from snapml.solvers import device_choice
+from snapml import Lasso, LinearSVC, LogisticRegression
+from snapml.solvers import device_choice, gpu_columns
 
 FEW = dict(C=0.01, tol=0.1, max_iter=1)  # each read is some launches of the emulator
 MODELS = {
@@ -114,6 +114,26 @@ def test_allocation_that_fails_leaves_nothing_wherever_it_is(devices, name, is_s
     assert all(device.n_emptied >= len(errors) for device in devices.values())
     np.testing.assert_equal(state_of(model), before)
     np.testing.assert_array_equal(model.fit(X, y).coef_, fitted)
+
+
+@pytest.mark.parametrize("way", ["gram", "columns"])
+@pytest.mark.parametrize("model", [LinearSVC(penalty="l1", **FEW), Lasso(alpha=0.1)], ids=str)
+def test_working_sets_leave_nothing_either(devices, monkeypatch, model, way):
+    if way == "columns":
+        monkeypatch.setattr(gpu_columns, "_MOST_SPARSE_GRAM", 0)
+    X, y = example(2, is_sparse=True)
+    model = clone(model).set_params(device_ids=[0], max_iter=1, tol=0.1)
+    with watched() as memory:
+        model.fit(X, y)
+        assert memory.peak > 0
+        assert memory.alive == 0
+    errors = []
+    for n_allowed in range(0, memory.n_allocations, 1 + memory.n_allocations // 8):
+        with watched(n_allowed) as memory:
+            with pytest.raises(MemoryError, match="emulated device ran out of memory") as raised:
+                model.fit(X, y)
+            errors.append(raised.value)
+            assert memory.alive == 0, f"allocation {n_allowed}"
 
 
 @pytest.mark.parametrize("device_ids", [[0], [0, 1]], ids=str)

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 SOME = dict(C=0.01, tol=1e-3, max_iter=3)
 MODELS = {
     "quasi-Newton": (LogisticRegression(**SOME), 2),
-    "atomics": (LogisticRegression(deterministic=False, **SOME), 2),
     "one against the rest": (LogisticRegression(multi_class="ovr", max_iter=6), 4),
     "softmax": (LogisticRegression(**SOME), 4),
     "coordinate ascent": (LinearSVC(loss="hinge", **SOME), 2),
@@ -80,7 +79,7 @@ def test_shards_on_one_card_are_added_up(monkeypatch, told, name, is_sparse):
     model.fit(X, y)
 
 
-@pytest.mark.parametrize("name", ["quasi-Newton", "coordinate ascent"])
+@pytest.mark.parametrize("name", ["quasi-Newton", "coordinate ascent", "working sets"])
 def test_data_too_large_are_refused_with_both_sizes_before_a_copy(monkeypatch, name):
     class SmallDevice(StrictDevice):
         def free_bytes(self):
@@ -88,9 +87,20 @@ def test_data_too_large_are_refused_with_both_sizes_before_a_copy(monkeypatch, n
 
     monkeypatch.setattr(device_choice, "make_device", lambda _: SmallDevice())
     X, y = example(24_000, 10, 2, np.float64, is_sparse=False)
-    model = clone(MODELS[name][0]).set_params(device_ids=[0])
+    model = LogisticRegression(l1_ratio=1.0, **SOME) if name == "working sets" else MODELS[name][0]
+    model = clone(model).set_params(device_ids=[0])
     says = r"needs 0.00\d+ GB of emulated device, which has 0.002 GB free; .*device_ids=None"
     with watched() as memory, pytest.raises(MemoryError, match=says):
         model.fit(X, y)
     assert memory.n_allocations == 0
     model.set_params(max_iter=1).fit(X[:2000], y[:2000])
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_working_sets_come_on_top_of_what_was_said(monkeypatch, told, shape, is_sparse):
+    monkeypatch.setattr(device_choice, "make_device", lambda _: StrictDevice())
+    X, y = example(*shape, 2, np.float32, is_sparse=is_sparse)
+    with watched() as memory:
+        LogisticRegression(l1_ratio=1.0, device_ids=[0], **SOME).fit(X, y)
+    assert 0.3 * memory.peak <= min(told) <= memory.peak + FIXED

@@ -24,6 +24,7 @@ PROGRAMS = {
 # At these, blocks of 256 threads share a multiprocessor's 65536 registers: two or more of them.
 MOST_REGISTERS = {
     "reduce": 64,
+    "column_descent": 64,
     "rows": 64,
     "ranked_rows": 64,  # of 1024 threads a block
     "ranking": 64,

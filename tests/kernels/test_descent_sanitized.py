@@ -1,4 +1,4 @@
-"""The dual engine's kernels under sanitizers: no race but the marked ones, no access outside.
+"""The descents' kernels under sanitizers: no race but the marked ones, no access outside.
 
 One small process for all of them: under TSan a thread of the emulator costs a millisecond.
 """
@@ -18,6 +18,7 @@ import numpy as np
 from kernels.descent_case import DescentCase
 from kernels.emulator import EmulatedDevice
 from kernels.test_adjoint import make_case, sweep
+from kernels.test_column_descent import Case, columns
 
 for layout in ("int32", "dense"):
     case = DescentCase(layout=layout, n_rows=16, device=EmulatedDevice(seed=1, n_workers=4))
@@ -26,7 +27,10 @@ for layout in ("int32", "dense"):
     case.run(rows=8, stiffness=4.0)
     case.run(rows=8, at_once=True, stiffness=4.0)
     case.sums.dual(case.duals, 1.0, 1.0, np.empty(case.n_rows))
-    case.sums.loss(None, 0.5)
+    case.sums.loss(None, 0.5, np.empty(case.n_rows), np.empty(case.n_rows))
+    case.sums.gradient_terms(np.zeros(case.n_rows), 1.0)
+    device = EmulatedDevice(seed=1, n_workers=4)
+    Case(columns(layout, 20, 8), layout, device=device, l1=0.1).sweep(4, 3.0)
     sweep(make_case(layout, 16, 40), layout, np.ones(40), np.ones(16), n_workers=4)
 print("no report")
 """

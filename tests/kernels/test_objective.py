@@ -51,6 +51,30 @@ def test_loss_and_its_slopes_equal_the_plain_sums(loss, shift):
         np.testing.assert_allclose(found, [case.c @ f(z, case.y) for f in functions], **WIDE)
 
 
+def test_gradients_and_curvatures_are_filled_in(loss):
+    case = DescentCase(loss)
+    margins = np.linspace(-4, 4, case.n_rows)
+    filled = [np.full(case.n_rows, np.nan) for _ in range(2)]
+    sums = case.sums.loss(margins, -0.75, *filled)
+    for array, function in zip(filled, (case.oracle.gradient, case.oracle.curvature), strict=True):
+        np.testing.assert_allclose(array, case.c * function(margins - 0.75, case.y), **WIDE)
+    assert sums == case.sums.loss(margins, -0.75)
+    only = np.full(case.n_rows, np.nan)
+    case.sums.loss(margins, -0.75, None, only)
+    np.testing.assert_array_equal(only, filled[1])
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_dual_terms_of_gradients_equal_the_plain_ones(loss, scale):
+    case = DescentCase(loss)
+    gradients = case.c * case.oracle.gradient(np.linspace(-4, 4, case.n_rows), case.y)
+    used = case.c > 0
+    c = case.c[used]
+    conjugates = c * case.oracle.conjugate(scale * gradients[used] / c, case.y[used])
+    found = case.sums.gradient_terms(gradients, scale)
+    np.testing.assert_allclose(found, -conjugates.sum(), **WIDE)
+
+
 def test_sums_over_many_blocks_do_not_depend_on_the_order_of_threads():
     n_rows = 5000
     entries = np.ones((n_rows, 1))

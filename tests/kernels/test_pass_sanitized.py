@@ -50,7 +50,7 @@ print(*sorted(files))
 PRIMAL = {"dense_pass", "losses", "ranked_rows", "ranking", "reduce", "row_checks", "rows",
           "transposed"}  # fmt: skip
 # Of test_descent_sanitized.py.
-DUAL = {"adjoint", "coordinate_descent", "dense_rounds", "objective"}
+DUAL = {"adjoint", "column_descent", "coordinate_descent", "dense_rounds", "objective"}
 
 
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])

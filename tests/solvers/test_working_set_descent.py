@@ -11,11 +11,12 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
-from snapml.solvers import cpu_quadratic, hot_block
+from snapml.solvers import cpu_quadratic, gpu_columns, hot_block
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_set_descent import solve
+
+from .column_engines import ENGINES
 
 LOSSES = (Squared(), Logistic(), SquaredHinge())
 PENALTIES = {
@@ -35,6 +36,7 @@ class Case:
     dtype: str = "float64"
     shape: tuple = (80, 12)
     scaling: float = 2.0
+    engine: str = "cpu"
 
     def data(self):
         density = 0.5 if self.layout == "csr" else 1.0
@@ -52,7 +54,7 @@ class Case:
             matrix = DenseMatrix(np.array(X, dtype=self.dtype, order=self.layout))
         problem = Problem(self.loss, self.intercept, self.scaling, self.penalty)
         dataset = Dataset(matrix, y.astype(self.dtype), c.astype(self.dtype), 1.0)
-        engine = CpuColumns(problem, dataset, n_threads=n_threads)
+        engine = ENGINES[self.engine](problem, dataset, n_threads=n_threads)
         return solve(engine, SerialCommunicator(), StoppingRule(tol, max_iter), start)
 
     def objective(self, data=None):
@@ -88,6 +90,40 @@ def assert_optimal(case, result, rel, data=None):
 def test_solution_is_optimal_and_certified(loss, penalty, intercept, layout):
     case = Case(loss, PENALTIES[penalty], intercept, layout)
     assert_optimal(case, case.fit(), rel=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
+@pytest.mark.parametrize("penalty", ["l1", "positive ridge"])
+@pytest.mark.parametrize("intercept", Intercept, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("layout", ["C", "csr"])
+def test_solution_of_an_emulated_gpu_is_optimal_and_certified(loss, penalty, intercept, layout):
+    case = Case(loss, PENALTIES[penalty], intercept, layout, engine="gpu-emulated")
+    assert_optimal(case, case.fit(tol=1e-9), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "layout", "intercept"),
+    [
+        (Logistic(), "C", Intercept.FREE),
+        (Squared(), "csr", Intercept.PENALISED),
+        (SquaredHinge(), "csr", Intercept.FREE),
+    ],
+    ids=str,
+)
+def test_rounds_on_columns_of_an_emulated_gpu_are_optimal(monkeypatch, loss, layout, intercept):
+    monkeypatch.setattr(gpu_columns, "_MOST_GRAM_COLUMNS", 0)
+    monkeypatch.setattr(gpu_columns, "_MOST_SPARSE_GRAM", 0)
+    monkeypatch.setattr(hot_block, "_MOST_COLUMNS", 4)
+    case = Case(loss, Penalty(3.0, 0.0), intercept, layout, engine="gpu-emulated")
+    assert_optimal(case, case.fit(tol=1e-5), rel=1e-5)
+
+
+def test_equal_fits_of_an_emulated_gpu_give_equal_bits(monkeypatch):
+    monkeypatch.setattr(gpu_columns, "_MOST_SPARSE_GRAM", 0)
+    case = Case(Logistic(), Penalty(6.0, 0.0), layout="csr", engine="gpu-emulated")
+    one, other = case.fit(tol=1e-4), case.fit(tol=1e-4)
+    np.testing.assert_array_equal(one.coef, other.coef)
+    assert (one.intercept, one.gap) == (other.intercept, other.gap)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)

@@ -9,19 +9,16 @@ smooth, so that conjugate gradients apply.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from snapml import _native
-from snapml.problems import Intercept
-from snapml.solvers.cpu_columns import CpuColumns
+from snapml.problems import Intercept, Penalty, Problem
 from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.hot_block import Columns, HotBlock
 from snapml.solvers.quadratic_model import Model, model_gap
-from snapml.solvers.result import overflow_error
 
-__all__ = ["Curved", "minimise_on_columns"]
+__all__ = ["ColumnDescent", "Curved", "Slopes", "minimise_on_columns"]
 
 _MOST_ROUNDS = 60
 _MOST_MODEL_ROUNDS = 24  # of a model that the next Newton step replaces
@@ -37,56 +34,88 @@ _ROUNDING = 1e-12  # of a product: less is noise
 _FEW_COLUMNS = 20  # where descent alone is quick
 
 
-class Curved(Columns, Protocol):
-    """Columns and how to multiply with their Hessian."""
+class Slopes(Protocol):
+    """What a descent asks of the model it is a part of."""
+
+    penalty: Penalty
+
+    total: float
+    """Sum of the curvatures where a free intercept follows every step, else 0."""
+
+    squares: np.ndarray
+    """The model's curvature along each column, less a free intercept's share."""
 
     @property
-    def native(self) -> _native.Columns:
-        """The packed columns."""
+    def start_penalty(self) -> float:
+        """R where the model began."""
 
-    def hessian_product(self, coef: np.ndarray, shift: float, curvatures: np.ndarray) -> np.ndarray:
+    def hessian_product(self, step: np.ndarray) -> np.ndarray:
+        """Return the model's Hessian times a step."""
+
+
+class ColumnDescent(Protocol):
+    """Coordinate descent on the columns of one model."""
+
+    sums: np.ndarray
+    """sum_i h_i x_ij of every column."""
+
+    squares: np.ndarray
+    """sum_i h_i x_ij^2 of every column."""
+
+    def sweep(
+        self,
+        slopes: Slopes,
+        found: np.ndarray,
+        gradient: np.ndarray,
+        among: np.ndarray | None,
+        n_sweeps: int,
+        enough: float,
+    ) -> tuple[bool, np.ndarray]:
+        """Move `found`, whose gradient is given, on all columns or on those of `among`.
+
+        Return whether the gap is known to be less than `enough`, and unless it is the gradient
+        at the end.
+        """
+
+
+class Curved(Columns, Protocol):
+    """Columns, a descent on them, and how to multiply with their Hessian."""
+
+    def descent(self, model: Model) -> ColumnDescent:
+        """Return a descent on the model; refuse curvatures that overflow."""
+
+    def hessian_product(self, coef: np.ndarray, shift: float, curvatures: Any) -> np.ndarray:
         """Return ``X^T (h * (X coef + shift))``."""
 
 
 class _Descent:
     """The model's state: where it is, and its gradient there."""
 
-    def __init__(self, engine: CpuColumns, columns: Curved, model: Model, coef: np.ndarray) -> None:
-        self._engine, self._columns, self.model = engine, columns, model
-        self.is_exact = not engine.problem.loss.is_classification
+    def __init__(self, problem: Problem, columns: Curved, model: Model, coef: np.ndarray) -> None:
+        self._columns, self.model = columns, model
+        self.penalty = model.penalty
+        self.is_exact = not problem.loss.is_classification
         self.start = coef
         self.found = coef.copy()
         self.gradient = model.slopes
-        h = model.curvatures
-        self._is_weighted = not (engine.has_equal_weights and self.is_exact)
-        self._weight = 0.0 if self._is_weighted else float(h[0])
-        self._states = self._fresh_states()
-        self._sums, self.squares = np.empty(len(coef)), np.empty(len(coef))
-        _native.column_curvatures(
-            columns.native, self._states, self._weight, self._sums, self.squares
-        )
-        if not np.isfinite(self.squares).all():
-            raise overflow_error(engine.dtype)
-        self._is_free = engine.problem.intercept is Intercept.FREE
-        self._total = max(float(h.sum()), np.finfo(np.float64).tiny)
+        self._sweeps = columns.descent(model)
+        self.squares = self._sweeps.squares
+        self.total = 0.0
         self._hot: HotBlock | None = None
         self.is_ripe = True
         self._trail: list[tuple[np.ndarray, np.ndarray]] = []
-        if self._is_free:
-            self.squares = np.maximum(0.0, self.squares - self._sums**2 / self._total)
+        if problem.intercept is Intercept.FREE:
+            self.total = max(float(model.curvatures.sum()), np.finfo(np.float64).tiny)
+            self.squares = np.maximum(0.0, self.squares - self._sweeps.sums**2 / self.total)
 
-    def _fresh_states(self) -> np.ndarray:
-        """Return the rows' curvatures, where they differ, and their states: zero."""
-        engine = self._engine
-        if not self._is_weighted:
-            return np.zeros(engine.n_rows, dtype=engine.dtype)
-        states = np.zeros((engine.n_rows, 2), dtype=engine.dtype)
-        states[:, 0] = self.model.curvatures
-        return states
+    @property
+    def start_penalty(self) -> float:
+        """R where the model began."""
+        return penalty_value(self.penalty, self.start)
 
     def hessian_product(self, step: np.ndarray) -> np.ndarray:
         """Return the Hessian times a step; a free intercept follows it."""
-        shift = -float(self._sums @ step) / self._total if self._is_free else 0.0
+        shift = -float(self._sweeps.sums @ step) / self.total if self.total else 0.0
         return self._columns.hessian_product(step, shift, self.model.curvatures)
 
     def sweep(self, n_sweeps: int, enough: float) -> bool:
@@ -95,32 +124,11 @@ class _Descent:
         Once there is a block of hot columns they rest: descent would take up again what the
         block's minimum has put to zero, and the support would depend linearly on each other.
         """
-        penalty, before = self.model.penalty, self.found.copy()
-        states = self._states
-        if self._is_weighted:
-            states[:, 1] = 0.0
-        else:
-            states[:] = 0.0
-        _, is_done = _native.column_descent(
-            self._columns.native,
-            states,
-            self._weight,
-            self.gradient,
-            self.squares,
-            self._sums if self._is_free else None,
-            self._total,
-            self.found,
-            penalty.l1,
-            penalty.l2,
-            penalty.is_positive,
-            n_sweeps,
-            enough,
-            None if self._hot is None else self._hot.others,
+        others = None if self._hot is None else self._hot.others
+        is_done, self.gradient = self._sweeps.sweep(
+            self, self.found, self.gradient, others, n_sweeps, enough
         )
-        is_done = is_done and self._hot is None
-        if not is_done:
-            self.gradient = self.gradient + self.hessian_product(self.found - before)
-        return bool(is_done)
+        return is_done
 
     def gap(self) -> float:
         """Return the model's duality gap."""
@@ -261,14 +269,14 @@ class _Descent:
 
 
 def minimise_on_columns(
-    engine: CpuColumns, columns: Curved, model: Model, coef: np.ndarray, target: float
+    problem: Problem, columns: Curved, model: Model, coef: np.ndarray, target: float
 ) -> np.ndarray:
     """Return coefficients that minimise the model to within about `target`.
 
     Parameters
     ----------
-    engine : CpuColumns
-        Where the columns come from.
+    problem : Problem
+        Loss and intercept.
     columns : Curved
         The columns.
     model : Model
@@ -283,7 +291,7 @@ def minimise_on_columns(
     ndarray
         One coefficient per column.
     """
-    descent = _Descent(engine, columns, model, coef)
+    descent = _Descent(problem, columns, model, coef)
     if descent.is_exact:
         n_rounds, share = _MOST_ROUNDS, 0.0
     else:
