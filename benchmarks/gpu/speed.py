@@ -18,6 +18,7 @@ from snapml.problems import Problem
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.curvature import DenseCurvature
 from snapml.solvers.device_dataset import DeviceDataset
+from snapml.solvers.gpu_engine import GpuEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 
 __all__ = ["measure_ceilings", "time_kernels"]
@@ -116,9 +117,12 @@ def _calls(
         "fused_pass of the engine": lambda: engine.fused_pass(point),
         "hessian_product of the engine": lambda: engine.hessian_product(point),
     }
+    for name_of_schedule, is_ordered in (("in rounds", True), ("at once", False)):
+        dual = GpuEngine(problem, dataset, device, deterministic=is_ordered)
+        calls[f"epoch {name_of_schedule}"] = lambda dual=dual: dual.dual_epoch(0)
     passes = {"float64": wide, "float32": narrow}
     if isinstance(matrix, DenseRows):
-        if fused_pass.DensePassShape.fits(device, n_cols, 1):
+        if fused_pass.DensePassShape.fits(device, matrix, 1):
             for sums, w in passes.items():
                 calls[f"dense pass, {sums} sums"] = lambda w=w: fused_pass.dense_pass(
                     device, matrix, name, data.targets, w, 1.0, z

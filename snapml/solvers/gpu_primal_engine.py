@@ -128,7 +128,7 @@ class GpuPrimalEngine:
         if not isinstance(matrix, DenseRows):
             columns = self._data.columns if self._is_deterministic else None
             sums = fused_pass.sparse_pass(self.device, matrix, *args, columns=columns)
-        elif fused_pass.DensePassShape.fits(self.device, self.n_features, self.n_outputs):
+        elif fused_pass.DensePassShape.fits(self.device, matrix, self.n_outputs):
             sums = fused_pass.dense_pass(self.device, matrix, *args)
         else:
             sums = self._two_reads(point)

@@ -4,9 +4,10 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
-from snapml.kernels import Program, compiler
+from snapml.kernels import Program, compiler, fused_pass
 from snapml.kernels.all_programs import all_programs
 from snapml.kernels.program import kernel_dir
 from snapml.problems import Loss
@@ -67,6 +68,18 @@ def test_kernels_compile_without_spilling_registers(nvrtc, architecture, file):
         assert len(spilled) == 2 * len(used), log
         assert max(used) <= MOST_REGISTERS[file], f"{program}\n{log}"
         assert max(spilled) == 0, f"{program}\n{log}"
+
+
+@pytest.mark.parametrize("architecture", ["75", "90"])
+def test_dense_pass_compiles_for_every_number_of_columns(nvrtc, architecture):
+    types = np.dtype(np.float32), np.dtype(np.float64)
+    programs = [
+        fused_pass.dense_program("Logistic", *types, columns)
+        for columns in range(1, fused_pass.MOST_COLUMNS)
+    ]
+    for _, log in compile_all(nvrtc, programs, architecture):
+        assert max(int(n) for n in USED.findall(log)) <= MOST_REGISTERS["dense_pass"]
+        assert SPILLED.findall(log) == [("0", "0")]
 
 
 def test_every_kernel_file_is_compiled():
