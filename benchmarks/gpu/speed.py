@@ -208,7 +208,7 @@ def _dense_works(
     rows, of_a_row = _bytes(data), 8 * n_rows
     z = device.xp.zeros((1, n_rows), np.float64)
     works = {}
-    if fused_pass.DensePassShape.fits(device, n_cols, 1):
+    if fused_pass.DensePassShape.fits(device, n_cols, 1, matrix.dtype.itemsize):
         for dtype in (np.float64, np.float32):
             w = device.to_device(point.astype(dtype))
             works[f"dense pass, {np.dtype(dtype)} sums"] = Work(

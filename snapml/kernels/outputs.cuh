@@ -25,6 +25,7 @@ struct Targets {
 // One loss an output. The margins z (K numbers) become c_i l'; returns the sum of c_i l.
 template <template <class> class Loss>
 struct SeparateOutputs {
+  static __device__ __forceinline__ int n_labels(int n_outputs) { return n_outputs; }  // of a row
   static __device__ __forceinline__ double slopes(const Targets& targets, int64 i, double* z) {
     double loss = 0;
 #pragma unroll 1
@@ -54,6 +55,7 @@ struct SeparateOutputs {
 
 // One loss for all outputs; the label is a class number.
 struct SoftmaxOutputs {
+  static __device__ __forceinline__ int n_labels(int) { return 1; }
   static __device__ __forceinline__ double slopes(const Targets& targets, int64 i, double* z) {
     const int chosen = static_cast<int>(targets.labels[i]);
     const double c = targets.weight_of(i, 0), at_chosen = z[chosen];

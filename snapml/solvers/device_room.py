@@ -124,7 +124,7 @@ def primal_bytes(device: Device, problem: Problem, dataset: Dataset, n_shards: i
     margins = 8 * n_outputs * shard.n_rows
     resident = shard.rows + shard.targets + 2 * margins + _fixed_bytes(shard, n_outputs)
     making = _ranking_bytes(shard) if shard.is_sparse else 0
-    is_read_once = DensePassShape.fits(device, shard.n_features, n_outputs)
+    is_read_once = DensePassShape.fits(device, shard.n_features, n_outputs, shard.itemsize)
     of_pass = 0 if is_read_once and not shard.is_sparse else 2 * margins
     work = max(of_pass, 16 * shard.n_rows)  # norms and weights of the first pass
     if suits_products(sizes):

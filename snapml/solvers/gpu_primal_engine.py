@@ -126,8 +126,9 @@ class GpuPrimalEngine:
         point = self._on_device(coef)
         matrix, targets = self._data.matrix, self._data.targets
         args = (self._loss_name, targets, point, self.bias_column, self._trial)
-        fits = fused_pass.DensePassShape.fits
-        if isinstance(matrix, DenseRows) and fits(self.device, self.n_features, self.n_outputs):
+        sizes = self.n_features, self.n_outputs, self.dtype.itemsize
+        fits = fused_pass.DensePassShape.fits(self.device, *sizes)
+        if fits and isinstance(matrix, DenseRows):
             sums = fused_pass.dense_pass(self.device, matrix, *args)
         else:
             sums = self._two_reads(point)

@@ -103,4 +103,4 @@ def test_working_sets_come_on_top_of_what_was_said(monkeypatch, told, shape, is_
     X, y = example(*shape, 2, np.float32, is_sparse=is_sparse)
     with watched() as memory:
         LogisticRegression(l1_ratio=1.0, device_ids=[0], **SOME).fit(X, y)
-    assert 0.3 * memory.peak <= min(told) <= memory.peak + FIXED
+    assert 0.3 * memory.peak <= min(told) <= 1.1 * memory.peak + FIXED

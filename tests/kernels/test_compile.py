@@ -5,9 +5,10 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from snapml.kernels import Program, compiler
+from snapml.kernels import Program, compiler, fused_pass
 from snapml.kernels.all_programs import all_programs
 from snapml.kernels.program import kernel_dir
 from snapml.problems import Loss
@@ -91,6 +92,18 @@ def test_every_kernel_compiles_for_volta():
     if nvrtc is None:
         pytest.skip("sm_70 needs NVRTC 12: pip install nvidia-cuda-nvrtc-cu12")
     check_all(nvrtc, PROGRAMS["75"], "70")
+
+
+@pytest.mark.parametrize("architecture", ["75", "90"])
+def test_dense_pass_compiles_for_every_number_of_columns(nvrtc, architecture):
+    types = np.dtype(np.float32), np.dtype(np.float64)
+    programs = [
+        fused_pass.dense_program("Logistic", *types, columns)
+        for columns in range(1, fused_pass.MOST_COLUMNS)
+    ]
+    for _, log in compile_all(nvrtc, programs, architecture):
+        assert max(int(n) for n in USED.findall(log)) <= MOST_REGISTERS["dense_pass"]
+        assert SPILLED.findall(log) == [("0", "0")]
 
 
 def test_every_kernel_file_is_compiled():

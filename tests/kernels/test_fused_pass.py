@@ -1,12 +1,15 @@
 """Margins, loss and gradient of the fused passes against plain NumPy."""
 
+import dataclasses
+from pathlib import Path
+
 import numpy as np
 import pytest
 from reference.data import make_labels, make_weights, rounding
 from reference.losses import ORACLES
 from reference.softmax import softmax_loss, softmax_probabilities
 
-from snapml.kernels import Targets, fused_pass
+from snapml.kernels import DenseRows, Program, Targets, fused_pass
 
 from .emulator import EmulatedDevice
 from .layouts import SHAPES, make_matrix
@@ -116,14 +119,83 @@ def test_dense_pass_repeats_to_the_bit_whatever_order_the_threads_run_in():
 def test_rows_too_long_for_a_block_are_refused_by_name(device):
     with pytest.raises(ValueError, match=r"a pass over 4097 columns .* needs too many threads"):
         Case("Logistic", (1, 4097)).run(device)
-    with pytest.raises(ValueError, match="needs 177672 bytes"):
+    with pytest.raises(ValueError, match="needs 209232 bytes"):
         Case("Softmax", (1, 2000), n_outputs=11).run(device)
 
 
+# Shared memory of a block: Turing, consumer cards since Ampere, A100, Hopper.
+@pytest.mark.parametrize("most_bytes", [65536, 101376, 166912, 232448])
 @pytest.mark.parametrize(("n_cols", "n_outputs"), [(1, 1), (28, 3), (300, 2), (2000, 1), (4096, 1)])
-def test_shape_of_a_dense_pass_covers_the_row_by_whole_warps(n_cols, n_outputs):
-    shape = fused_pass.DensePassShape.make(n_cols, n_outputs)
-    assert shape.team_lanes * fused_pass.TILE_COLUMNS >= n_cols
-    assert shape.n_threads % shape.team_lanes == 0
-    assert shape.n_threads % 32 == 0
-    assert shape.n_threads <= 512
+def test_shape_of_a_dense_pass_covers_the_row_by_whole_warps(n_cols, n_outputs, most_bytes):
+    for itemsize in (4, 8):
+        shape = fused_pass.DensePassShape.make(n_cols, n_outputs, itemsize, most_bytes)
+        assert shape.team_lanes * (shape.columns - 1) < n_cols <= shape.team_lanes * shape.columns
+        assert shape.columns <= fused_pass.MOST_COLUMNS
+        assert shape.n_threads % shape.team_lanes == 0
+        assert shape.n_threads % 32 == 0
+        assert shape.n_threads <= 512
+        assert shape.shared_bytes <= most_bytes or (n_cols, most_bytes) == (4096, 65536)
+
+
+@pytest.mark.parametrize("n_cols", [28, 784, 2000])
+def test_tiles_on_the_way_hide_the_latency_of_a_hopper(n_cols):
+    """4.3 TB/s times 700 ns are 23 kB for each of 132 multiprocessors."""
+    shape = fused_pass.DensePassShape.make(n_cols, 1, 4, 232448)
+    assert 2 * shape.shared_bytes <= 232448
+    assert 2 * shape.tile_rows * n_cols * 4 >= 2 * 23_000
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n_cols", [7, 8, 27])
+def test_rows_need_not_begin_at_whole_words(device, n_cols, dtype):
+    """A copy of 16 bytes between places not aligned to it is an error of the emulator."""
+    case = Case("Logistic", (90, n_cols), dtype=np.dtype(dtype))
+    expected = case.run(device)
+    moved = np.empty(case.X.size + 1, dtype)[1:].reshape(case.X.shape)
+    moved[:] = case.matrix.values
+    case.matrix = DenseRows(moved)
+    np.testing.assert_array_equal(case.run(device), expected)
+
+
+# 64 and 16 columns: rows that begin in the same bank, whose teams begin with other columns.
+@pytest.mark.parametrize("n_cols", [2, 16, 28, 64, 784])
+@pytest.mark.parametrize("most_bytes", [24_000, 48_000, 101376])
+def test_tiles_of_every_size_give_the_same_sums(n_cols, most_bytes):
+    device = EmulatedDevice(2, 2, most_bytes, seed=1)
+    Case("Logistic", (131, n_cols), dtype=np.dtype(np.float32)).check(device)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flawed(Program):
+    """A program whose text was changed."""
+
+    folder: str = ""
+
+    @property
+    def path(self):
+        return Path(self.folder) / f"{self.file}.cu"
+
+
+FLAWS = {
+    "copies are not awaited": "    wait_for_copies();\n",
+    "tile is used before all have copied": "    wait_for_copies();\n    __syncthreads();\n",
+    "labels are not copied": "targets.labels + k * targets.n_rows + first + t);",
+}
+
+
+@pytest.mark.parametrize("removed", FLAWS.values(), ids=FLAWS)
+def test_flaw_of_the_pass_gives_other_numbers(removed, tmp_path, monkeypatch):
+    device = EmulatedDevice(2, 1, seed=3)
+    case = Case("Logistic", (2000, 9))
+    expected = case.run(device)
+    program = fused_pass.dense_program("Logistic", FLOAT64, FLOAT64, 5)
+    text = program.path.read_text()
+    assert text.count(removed) == 1
+    instead = "" if removed.endswith("\n") else "targets.labels + k);"
+    (tmp_path / "dense_pass.cu").write_text(text.replace(removed, instead))
+    monkeypatch.setattr(
+        fused_pass,
+        "dense_program",
+        lambda *_: Flawed(program.file, program.macros, str(tmp_path)),
+    )
+    assert not np.array_equal(case.run(device), expected)

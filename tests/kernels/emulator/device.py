@@ -62,7 +62,7 @@ class EmulatedDevice:
         self,
         n_multiprocessors=2,
         blocks_each=2,
-        shared_bytes_per_block=96 * 1024,
+        shared_bytes_per_block=99 * 1024,
         seed=0,
         n_workers=2,
     ):
