@@ -19,7 +19,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.data import ChunkedDataset, ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.kernels import ResidentMatrix
 from snapml.kernels.device_arrays import host_copy_of, is_device_frame
 from snapml.kernels.resident_matrix import device_number
@@ -33,14 +33,15 @@ __all__ = [
     "check_labels",
     "check_positive",
     "check_predict_input",
-    "check_resident_fit_input",
-    "check_resident_predict_input",
+    "check_remote_fit_input",
+    "check_remote_predict_input",
     "check_sample_weight",
     "check_weighted_classes",
     "is_routing_enabled",
     "raise_for_routed_params",
     "raise_non_finite",
     "refuse_device",
+    "refuse_store",
 ]
 
 _FLOATS = [np.float64, np.float32]
@@ -72,6 +73,8 @@ def check_fit_input(
         The targets.
     """
     refuse_device(type(estimator).__name__, X)
+    if isinstance(X, ChunkedDataset):
+        refuse_store(estimator)
     if isinstance(X, CompressedMatrix):
         if y is None:
             raise ValueError(
@@ -119,10 +122,10 @@ def check_predict_input(estimator: Any, X: Any) -> Matrix:
     return as_matrix(X)
 
 
-def check_resident_fit_input(
-    estimator: Any, X: Any, matrix: ResidentMatrix, y: Any, **target_checks: bool
+def check_remote_fit_input(
+    estimator: Any, X: Any, matrix: ResidentMatrix | ChunkedMatrix, y: Any, **target_checks: bool
 ) -> tuple[Matrix, np.ndarray]:
-    """Validate training data on a GPU as `check_fit_input` does, without copying X to the host.
+    """Validate training data on a GPU or in a store as `check_fit_input` does, without its rows.
 
     Parameters
     ----------
@@ -154,7 +157,9 @@ def check_resident_fit_input(
     return matrix, y
 
 
-def check_resident_predict_input(estimator: Any, X: Any, matrix: ResidentMatrix) -> None:
+def check_remote_predict_input(
+    estimator: Any, X: Any, matrix: ResidentMatrix | ChunkedMatrix
+) -> None:
     """Validate data on a GPU to predict on; that they are finite, their margins show.
 
     Parameters
@@ -171,6 +176,25 @@ def check_resident_predict_input(estimator: Any, X: Any, matrix: ResidentMatrix)
         check_array(_stand_in(matrix), estimator=estimator, input_name="X")
     else:
         validate_data(estimator, _stand_in(matrix), reset=False, dtype=_FLOATS)
+
+
+def refuse_store(estimator: Any) -> NoReturn:
+    """Refuse rows in a store where training needs them in memory.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the message.
+
+    Raises
+    ------
+    NotImplementedError
+        Always.
+    """
+    raise NotImplementedError(
+        f"X is a store, and {type(estimator).__name__} trains on rows in memory in this version: "
+        "pass what X.load() returns"
+    )
 
 
 def refuse_device(name: str, X: Any) -> None:
@@ -323,6 +347,8 @@ def check_sample_weight(sample_weight: Any, matrix: Matrix) -> np.ndarray | None
     ValueError
         If a weight is negative or not finite in the matrix's dtype, or all are zero.
     """
+    if sample_weight is None and isinstance(matrix, ChunkedMatrix):
+        sample_weight = matrix.weights()
     if sample_weight is None:
         return None
     if isinstance(matrix, ResidentMatrix):
@@ -433,7 +459,7 @@ def check_finite_in(name: str, value: float, dtype: np.dtype) -> float:
     return value
 
 
-def _stand_in(matrix: ResidentMatrix) -> np.ndarray:
+def _stand_in(matrix: ResidentMatrix | ChunkedMatrix) -> np.ndarray:
     """Return an array of the host of the same shape that takes no memory: all its rows are one."""
     return np.broadcast_to(matrix.dtype.type(0), matrix.shape)
 

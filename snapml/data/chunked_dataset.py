@@ -13,6 +13,7 @@ import numpy as np
 from snapml.data.chunk_format import Chunk, Manifest, array_types, lay_out, read_manifest
 from snapml.data.compressed import CompressedMatrix
 from snapml.data.dataset import DenseMatrix, Matrix
+from snapml.data.memory_limit import resolve_memory_limit
 from snapml.data.stacking import stacked
 
 __all__ = ["ChunkedDataset"]
@@ -29,21 +30,28 @@ class ChunkedDataset:
         The store.
     manifest : Manifest
         What it holds.
+    memory_limit : int, float, str or 'auto'
+        What fits may keep of the rows in memory, as for `open`.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, memory_limit: Any = "auto") -> None:
+        self.memory_limit = resolve_memory_limit(memory_limit)
         self._folder = folder
         self.manifest = manifest
         self._checked: set[tuple[int, str]] = set()
 
     @classmethod
-    def open(cls, path: Any) -> ChunkedDataset:
+    def open(cls, path: Any, *, memory_limit: Any = "auto") -> ChunkedDataset:
         """Open a store.
 
         Parameters
         ----------
         path : str or path-like
             Its folder.
+        memory_limit : int, float, str or 'auto', default='auto'
+            What a fit may keep of the rows in memory: bytes, text such as "40MB" or "2GiB", or half
+            of what is available now. Labels, weights and margins come on top, and at least three
+            chunks are there.
 
         Returns
         -------
@@ -58,7 +66,7 @@ class ChunkedDataset:
             If it is not a finished store, of a newer version, damaged, or lacks chunks.
         """
         folder = Path(path)
-        return cls(folder, read_manifest(folder))
+        return cls(folder, read_manifest(folder), memory_limit)
 
     @property
     def shape(self) -> tuple[int, int]:

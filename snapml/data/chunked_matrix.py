@@ -24,15 +24,21 @@ class ChunkedMatrix:
     ----------
     store : ChunkedDataset
         The rows.
-    memory_limit : int
-        Bytes for rows. Three of the largest chunks are buffers; at least those are used.
+    memory_limit : int or None, default=None
+        Bytes for rows; None takes the store's limit. Three of the largest chunks are buffers; at
+        least those are used.
     """
 
-    def __init__(self, store: ChunkedDataset, memory_limit: int) -> None:
+    def __init__(self, store: ChunkedDataset, memory_limit: int | None = None) -> None:
         self._store = store
+        limit = store.memory_limit if memory_limit is None else memory_limit
         self._begins = store.chunk_rows
-        self._resident: dict[int, Matrix | None] = dict.fromkeys(_kept(store, memory_limit))
+        self._resident: dict[int, Matrix | None] = dict.fromkeys(_kept(store, limit))
         self._free: list[np.ndarray] = []
+
+    def weights(self) -> np.ndarray | None:
+        """Return the weights that the store has for its rows; None without any."""
+        return self._store.weights()
 
     @property
     def shape(self) -> tuple[int, int]:

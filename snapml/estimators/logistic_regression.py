@@ -176,7 +176,7 @@ class LogisticRegression(LinearClassifier):
         self.multi_class = multi_class
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LogisticRegression:
         """Fit the model.
 
         Parameters
@@ -184,9 +184,10 @@ class LogisticRegression(LinearClassifier):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
             PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
-            anything else with DLPack or ``__cuda_array_interface__``; trained there.
+            anything else with DLPack or ``__cuda_array_interface__``; trained there. Or a
+            `ChunkedDataset`, or the path of one: its rows stream past.
         y : array-like of shape (n_samples,)
-            Labels of at least two classes.
+            Labels of at least two classes; None takes those of a store.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
 

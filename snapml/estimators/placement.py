@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -14,11 +15,11 @@ from snapml._validation import (
     check_device_ids,
     check_fit_input,
     check_predict_input,
-    check_resident_fit_input,
-    check_resident_predict_input,
+    check_remote_fit_input,
+    check_remote_predict_input,
     raise_non_finite,
 )
-from snapml.data import Matrix
+from snapml.data import ChunkedDataset, ChunkedMatrix, Matrix
 from snapml.kernels import Device, ResidentMatrix
 from snapml.kernels.device_arrays import host_copy_of
 from snapml.kernels.resident_matrix import device_number, resident_matrix
@@ -101,7 +102,7 @@ def fit_input(estimator: Any, X: Any, y: Any, **target_checks: bool) -> tuple[Ma
     X : object
         Rows on the host or on a GPU.
     y : array-like
-        Targets on the host, or beside X.
+        Targets on the host, or beside X; None takes those of a store.
     **target_checks : bool
         As in `check_fit_input`.
 
@@ -119,6 +120,9 @@ def fit_input(estimator: Any, X: Any, y: Any, **target_checks: bool) -> tuple[Ma
     RuntimeError
         If X is on a GPU and CuPy is missing.
     """
+    X = _opened(X)
+    if isinstance(X, ChunkedDataset):
+        return _stored_input(estimator, X, y, **target_checks)
     number = device_number(X)
     if number is None or not hasattr(estimator, "device_ids"):  # which trains on the CPU only
         return check_fit_input(estimator, X, y, **target_checks)
@@ -129,9 +133,7 @@ def fit_input(estimator: Any, X: Any, y: Any, **target_checks: bool) -> tuple[Ma
             f"device_ids=None or [{number}], which train where X is"
         )
     matrix = _resident(number, X)
-    return check_resident_fit_input(
-        estimator, X, matrix, matrix.host_vector("y", y), **target_checks
-    )
+    return check_remote_fit_input(estimator, X, matrix, matrix.host_vector("y", y), **target_checks)
 
 
 def margins_where_rows_are(
@@ -162,14 +164,13 @@ def margins_where_rows_are(
     ValueError
         If X has another number of features than in fit, or is not finite.
     """
+    X = _opened(X)
+    if isinstance(X, ChunkedDataset):
+        return _margins_of_store(estimator, X, coef, intercept)
     number = device_number(X)
     if number is None:
         rows = check_predict_input(estimator, X)
-        columns = [
-            cpu_rows.margins(rows, w, b, estimator.n_threads)
-            for w, b in zip(coef, intercept, strict=True)
-        ]
-        return Place(rows.dtype), np.column_stack(columns)
+        return Place(rows.dtype), _host_margins(estimator, rows, coef, intercept)
     with device_choice.clean_errors(_device(number)):
         return _margins_there(estimator, number, X, coef, intercept)
 
@@ -216,11 +217,48 @@ def with_host_predictions(X: Any, *vectors: Any) -> tuple[Any, ...]:
     return (ResidentMatrix(matrix.device, matrix.device_id, matrix.rows), *on_host)
 
 
+def _opened(X: Any) -> Any:
+    """Return the store of a path, and everything else as it is."""
+    return ChunkedDataset.open(X) if isinstance(X, str | os.PathLike) else X
+
+
+def _stored_input(
+    estimator: Any, X: ChunkedDataset, y: Any, **target_checks: bool
+) -> tuple[Matrix, np.ndarray]:
+    """Return the rows of a store as a matrix, and checked targets: the store's where y is None."""
+    y = X.labels() if y is None else y
+    if y is None:
+        raise ValueError("y: expected targets, since the store was written without labels")
+    matrix = ChunkedMatrix(X)
+    return check_remote_fit_input(estimator, X, matrix, y, **target_checks)
+
+
+def _host_margins(
+    estimator: Any, rows: Matrix, coef: np.ndarray, intercept: np.ndarray
+) -> np.ndarray:
+    columns = [
+        cpu_rows.margins(rows, w, b, estimator.n_threads)
+        for w, b in zip(coef, intercept, strict=True)
+    ]
+    return np.column_stack(columns)
+
+
+def _margins_of_store(
+    estimator: Any, X: ChunkedDataset, coef: np.ndarray, intercept: np.ndarray
+) -> tuple[Place, np.ndarray]:
+    matrix = ChunkedMatrix(X, 0)  # which are read once
+    check_remote_predict_input(estimator, X, matrix)
+    out = np.empty((matrix.shape[0], len(coef)))
+    for number, rows in matrix.chunks():
+        out[matrix.rows_of(number)] = _host_margins(estimator, rows, coef, intercept)
+    return Place(matrix.dtype), out
+
+
 def _margins_there(
     estimator: Any, number: int, X: Any, coef: np.ndarray, intercept: np.ndarray
 ) -> tuple[Place, Any]:
     matrix = _resident(number, X)
-    check_resident_predict_input(estimator, X, matrix)
+    check_remote_predict_input(estimator, X, matrix)
     try:
         return Place(matrix.dtype, matrix), device_margins(matrix, coef, intercept)
     except NonFiniteError:

@@ -12,7 +12,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from snapml._validation import check_finite_in, check_labels, check_sample_weight
-from snapml.data import Dataset, Matrix
+from snapml.data import ChunkedMatrix, Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, LinearEstimator, all_or_nothing
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
 from snapml.estimators.placement import fit_input, naming_host_copy
@@ -67,6 +67,13 @@ class RidgeModel(LinearEstimator):
         if self._checked_devices(matrix):
             with naming_host_copy(matrix):
                 self._check_for_device(alphas)
+            return False
+        if isinstance(matrix, ChunkedMatrix):
+            if alphas.min() == 0:
+                raise NotImplementedError(
+                    f"alpha={self.alpha!r} on a store: this version has alpha > 0 out of core; use "
+                    "that, or pass what X.load() returns"
+                )
             return False
         if self.positive or alphas.min() == 0 or self.tol < _LEAST_ITERATIVE_TOL:
             return True
@@ -281,7 +288,7 @@ class Ridge(RidgeModel, LinearRegressor):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Ridge:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ridge:
         """Fit the model.
 
         Parameters
@@ -289,9 +296,10 @@ class Ridge(RidgeModel, LinearRegressor):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
             PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
-            anything else with DLPack or ``__cuda_array_interface__``; trained there.
+            anything else with DLPack or ``__cuda_array_interface__``; trained there. Or a
+            `ChunkedDataset`, or the path of one: its rows stream past.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets; None takes those of a store.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
 
@@ -453,7 +461,7 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RidgeClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> RidgeClassifier:
         """Fit the model.
 
         Parameters
@@ -461,9 +469,10 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
             PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
-            anything else with DLPack or ``__cuda_array_interface__``; trained there.
+            anything else with DLPack or ``__cuda_array_interface__``; trained there. Or a
+            `ChunkedDataset`, or the path of one: its rows stream past.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Labels.
+            Labels; None takes those of a store.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
 

@@ -18,6 +18,7 @@ from snapml.solvers import (
     device_choice,
     dual_coordinate_ascent,
     multinomial_descent,
+    out_of_core,
     quasi_newton,
     smoothed_hinge,
     working_set_descent,
@@ -87,6 +88,8 @@ def fit(
     start = Start() if start is None else start
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset))
+    if out_of_core.is_streamed(dataset):
+        return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         if dataset.labels.ndim == 2 and not device_choice.is_joint(problem, settings):
             return _fit_apart(problem, dataset, communicator, rule, settings, start)
