@@ -215,7 +215,7 @@ def refuse_device(name: str, X: Any) -> None:
     number = device_number(X)
     if number is not None:
         raise NotImplementedError(
-            f"X is on CUDA device {number}, and {name} trains on the CPU only in this version: "
+            f"X is on CUDA device {number}, and {name} takes rows of the host in this version: "
             f"pass {host_copy_of(X)}"
         )
 

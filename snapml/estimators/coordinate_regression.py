@@ -14,14 +14,14 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from snapml._validation import (
-    check_fit_input,
     check_positive,
     check_sample_weight,
     raise_non_finite,
+    refuse_store,
 )
-from snapml.data import Dataset, DenseMatrix, Matrix
+from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
-from snapml.estimators.placement import with_host_predictions
+from snapml.estimators.placement import fit_input, with_host_predictions
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
@@ -390,7 +390,9 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         """
         penalty = self._penalty()
         rule = self._stopping_rule(self.max_iter)
-        matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
+        matrix, y = fit_input(self, X, y, multi_output=True, y_numeric=True)
+        if isinstance(matrix, ChunkedMatrix):
+            refuse_store(self)
         weights = check_sample_weight(sample_weight, matrix)
         if weights is None:
             check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
@@ -406,7 +408,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
                     self._resolved(rule, matrix),
                     self._communicator(),
                     has_intercept=bool(self.fit_intercept),
-                    settings=self._settings(),
+                    settings=replace(self._settings(), device_ids=self._checked_devices(matrix)),
                     start=start,
                 )
             except NonFiniteError:

@@ -40,7 +40,10 @@ _TRUSTED_ERROR = 0.2  # of a model's promise: if more was wrong, the next is onl
 # minimum: columns all of whose rows are flat would run away.
 _FIRST_DAMPING, _LEAST_DAMPING = 1e-2, 1e-7
 _ROUNDING = 2.0**-46
-_PATIENCE = 20  # reads without a smaller gap
+_PATIENCE = 20  # reads without a gap smaller by a tenth
+# After so many reads in a row that left most of a gap that is still so large a share of the
+# objective, models are minimised further: descent alone crawls on data that are nearly separable.
+_MANY_SLOW, _SLOW, _LARGE = 8, 0.7, 1e-2
 # Entries that a fit may read in all before it counts as work, and the relative gap it then goes to.
 _FREE_VISITS = 1_000_000
 _FINEST = 1e-14
@@ -157,11 +160,17 @@ def _solve(
             break
         if len(progress.history) > rule.max_iter:
             break
-        stalled = 0 if state.gap < 0.9 * least else stalled + 1
+        if state.gap < 0.9 * least:
+            stalled, least = 0, state.gap
+        else:
+            stalled += 1
         if stalled > _PATIENCE:
             break
-        least = min(least, state.gap)
         state.was_slow = not state.gap < 0.2 * gap_before
+        is_slow = state.gap > max(_SLOW * gap_before, _LARGE * abs(state.objective))
+        state.n_slow = state.n_slow + 1 if is_slow else 0
+        if state.n_slow >= _MANY_SLOW:  # the models know more than they were asked for
+            share = max(1e-6, 0.1 * share)
         columns = engine.working_set(_choose(state))
         target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
         target = 0.1 * state.gap if has_converged else target
@@ -218,6 +227,7 @@ class State:
         self.slopes = np.empty(0)
         self.damping = 0.0
         self.was_slow = False
+        self.n_slow = 0  # reads in a row that left most of a large gap
         self.is_trusted = False
         self.last_gain = math.inf
         self.loss = math.nan
@@ -310,7 +320,8 @@ class State:
         """
         noise = _ROUNDING * abs(self.objective)
         is_true = abs(gain - promise) <= _TRUSTED_ERROR * promise + noise
-        self.is_trusted = is_true and gain <= _SMALL_GAIN * abs(self.objective)
+        is_small = gain <= _SMALL_GAIN * abs(self.objective)
+        self.is_trusted = (is_true and is_small) or self.n_slow >= _MANY_SLOW
         self.last_gain = gain
 
     def damped_curvatures(self) -> Any:
