@@ -26,10 +26,20 @@ from snapml.solvers.stopping import StoppingRule
 __all__ = ["CASES", "RATES", "Case", "CountingEngine", "Projection", "project"]
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "gpu_projection.csv"
-RATES = {"bytes": 4.3e12, "gathers": 150e9, "operations": 67e12, "host bytes": 50e9}
+RATES = {
+    "bytes": 4.3e12,
+    "gathers": 150e9,
+    "atomics": 75e9,
+    "operations": 67e12,
+    "host bytes": 50e9,
+}
 """Assumed of an H200, per second: a copy within its memory (seen on one card, not by this code),
-gathers of 4 bytes from its L2 (an estimate), float32 operations (the data sheet), copies from
-pinned memory over PCIe 5 (an estimate)."""
+gathers from its L2 and additions of 64-bit integers there (estimates), float32 operations (the data
+sheet), copies from pinned memory over PCIe 5 (an estimate)."""
+
+COLD = 0.35
+"""Share of a click log's entries whose columns are not among the 29,000 most frequent ones, which
+shared memory holds (docs/algorithms.md, section 8)."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +160,7 @@ def project(case: Case, tol: float, seed: int = 0) -> Projection:
     read_s = _read_floor_s(case.full, case.full.n_rows)
     sample_rows = counts["sample.rows"]
     fit_s = counts["fused_pass"] * read_s
-    # Dense rows are read twice for a product; a pass by rows and by columns is two reads already.
+    # Dense rows are read twice for a product; a pass over sparse ones is two reads already.
     reads_of_product = 1 if case.full.n_entries else 2
     fit_s += reads_of_product * counts["hessian_product"] * read_s
     fit_s += counts["sample.fused_pass"] * _read_floor_s(case.full, sample_rows)
@@ -177,15 +187,16 @@ def _bytes(shape: Shape, n_rows: int) -> float:
 
 
 def _read_floor_s(shape: Shape, n_rows: int) -> float:
-    """Return the floor of a fused pass: rows once, or by rows and by columns if sparse.
+    """Return the floor of a fused pass: rows once, or for margins and for products if sparse.
 
-    Labels are read and margins written, 4 and 8 bytes a row. The passes by rows and by columns
-    gather one number for each entry.
+    Labels are read and margins written, 4 and 8 bytes a row. Of sparse rows each cold entry is a
+    gather for the margins, and an atomic addition for the products.
     """
     if not shape.n_entries:
         return (_bytes(shape, n_rows) + 12.0 * n_rows) / RATES["bytes"]
-    streamed_s = (2 * _bytes(shape, n_rows) + 12.0 * n_rows) / RATES["bytes"]
-    return max(streamed_s, 2.0 * n_rows * shape.n_entries / RATES["gathers"])
+    streamed_s = (_bytes(shape, n_rows) + 12.0 * n_rows) / RATES["bytes"]
+    n_cold = COLD * n_rows * shape.n_entries
+    return max(streamed_s, n_cold / RATES["gathers"]) + max(streamed_s, n_cold / RATES["atomics"])
 
 
 def main(arguments: list[str] | None = None) -> None:

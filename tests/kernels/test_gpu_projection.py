@@ -31,12 +31,14 @@ def test_calls_are_counted_by_name_and_those_of_samples_apart():
     }  # fmt: skip
 
 
-def test_floor_is_bytes_over_bandwidth_or_gathers_over_their_rate(monkeypatch):
+def test_floor_is_bytes_gathers_or_atomics_over_their_rates(monkeypatch):
     monkeypatch.setattr(projection, "RATES", dict.fromkeys(projection.RATES, 1e6))
     assert projection._read_floor_s(Shape(1000, 20), 1000) == pytest.approx(0.092)
-    assert projection._read_floor_s(Shape(1000, 50, 20), 1000) == pytest.approx(0.18)
-    monkeypatch.setitem(projection.RATES, "gathers", 1e5)
-    assert projection._read_floor_s(Shape(1000, 50, 20), 1000) == pytest.approx(0.4)
+    assert projection._read_floor_s(Shape(1000, 50, 20), 1000) == pytest.approx(0.192)
+    monkeypatch.setitem(projection.RATES, "gathers", 1e4)  # 35 % of 20,000 entries
+    assert projection._read_floor_s(Shape(1000, 50, 20), 1000) == pytest.approx(0.796)
+    monkeypatch.setitem(projection.RATES, "atomics", 5e3)
+    assert projection._read_floor_s(Shape(1000, 50, 20), 1000) == pytest.approx(2.1)
 
 
 def test_rows_say_that_they_are_projected(tmp_path, monkeypatch):
