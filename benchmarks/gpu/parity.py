@@ -100,7 +100,7 @@ def check_verbs(
     layouts: Iterable[tuple[str, int]] = LAYOUTS,
     dtypes: Iterable[type] = (np.float32, np.float64),
 ) -> Iterator[Measurement]:
-    """Compare all verbs for losses, layouts and types; ordered sums also bit for bit.
+    """Compare all verbs for losses, layouts and types, and equal passes bit for bit.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CompressedMatrix"]
+__all__ = ["CompressedMatrix", "check_indices"]
 
 
 @dataclass(frozen=True)
@@ -95,25 +95,7 @@ class CompressedMatrix:
         ValueError
             Which says where.
         """
-        indptr, indices = self.indptr, self.indices
-        if indptr[0] != 0:
-            raise ValueError(f"indptr must start with 0, got {indptr[0]}")
-        falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-        if len(falls) > 0:
-            i = falls[0]
-            raise ValueError(
-                f"indptr must not decrease, got {indptr[i]} then {indptr[i + 1]} at row {i}"
-            )
-        n_given = len(indices)
-        if indptr[-1] > n_given:
-            raise ValueError(f"indptr ends at {indptr[-1]}, but only {n_given} indices are stored")
-        wrong = np.flatnonzero((indices < 0) | (indices >= self.n_features))
-        if len(wrong) > 0:
-            k = wrong[0]
-            raise ValueError(
-                f"column indices must lie in [0, {self.n_features}), got {indices[k]} at "
-                f"position {k}"
-            )
+        check_indices(self.indptr, self.indices, self.n_features)
 
     def take(self, rows: np.ndarray) -> CompressedMatrix:
         """Return a copy of some rows.
@@ -167,3 +149,37 @@ def _check_vector(name: str, array: Any, dtypes: tuple[Any, ...]) -> None:
         raise TypeError(f"{name}: expected an ndarray of {names}, got {got}")
     if array.ndim != 1:
         raise ValueError(f"{name}: expected 1 dimension, got shape {array.shape}")
+
+
+def check_indices(indptr: Any, indices: Any, n_columns: int) -> None:
+    """Refuse offsets and indices that lead outside the arrays, which may be a device's.
+
+    Parameters
+    ----------
+    indptr, indices : array of int32 or int64
+        Of compressed rows.
+    n_columns : int
+        Number of columns.
+
+    Raises
+    ------
+    ValueError
+        Which says where.
+    """
+    if int(indptr[0]) != 0:
+        raise ValueError(f"indptr must start with 0, got {int(indptr[0])}")
+    falls = indptr[1:] < indptr[:-1]
+    if bool(falls.any()):
+        i = int(falls.argmax())
+        raise ValueError(
+            f"indptr must not decrease, got {int(indptr[i])} then {int(indptr[i + 1])} at row {i}"
+        )
+    end, n_given = int(indptr[-1]), len(indices)
+    if end > n_given:
+        raise ValueError(f"indptr ends at {end}, but only {n_given} indices are stored")
+    is_wrong = (indices < 0) | (indices >= n_columns)
+    if bool(is_wrong.any()):
+        k = int(is_wrong.argmax())
+        raise ValueError(
+            f"column indices must lie in [0, {n_columns}), got {int(indices[k])} at position {k}"
+        )

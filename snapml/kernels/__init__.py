@@ -8,7 +8,7 @@ whatever else obeys it. ``cupy`` is imported when a `CudaDevice` is made, and no
 from __future__ import annotations
 
 from snapml.kernels.cuda_device import CudaDevice
-from snapml.kernels.device import Argument, Device, Stream
+from snapml.kernels.device import Argument, Device
 from snapml.kernels.matrices import CompressedRows, DenseRows, Targets
 from snapml.kernels.program import Kernel, Program
 from snapml.kernels.ranked_rows import RankedRows
@@ -24,6 +24,5 @@ __all__ = [
     "Program",
     "RankedRows",
     "ResidentMatrix",
-    "Stream",
     "Targets",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from snapml.kernels.compiler import cached_cubin
-from snapml.kernels.device import Argument, Stream
+from snapml.kernels.device import Argument
 from snapml.kernels.failures import context_lost, out_of_memory
 from snapml.kernels.program import Kernel
 from snapml.kernels.staged_copy import LEAST_STAGED_BYTES, copy_staged
@@ -106,11 +106,6 @@ class CudaDevice:
                 function.ptr, n_threads, shared_bytes
             )
         return max(1, int(count))
-
-    def stream(self) -> Stream:
-        """Return a new stream, which does not wait for the default one."""
-        with self._device:
-            return self.xp.cuda.Stream(non_blocking=True)
 
     def synchronize(self) -> None:
         """Wait until all work of the device is done."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from snapml.kernels.program import Kernel
 
-__all__ = ["Argument", "Device", "Stream"]
+__all__ = ["Argument", "Device"]
 
 Argument = Any
 """An argument of a kernel: an array of the device, None for a null pointer, or a NumPy scalar.
@@ -17,19 +17,6 @@ Argument = Any
 The scalar's type must be the parameter's: ``np.int64(n)`` for an int64. Python's own numbers have
 no such type and are refused.
 """
-
-
-class Stream(Protocol):
-    """A queue of work on a device; copies and launches inside ``with stream:`` join it."""
-
-    def __enter__(self) -> Any:
-        """Make it the current stream."""
-
-    def __exit__(self, *args: Any) -> Any:
-        """Make the former stream the current one."""
-
-    def synchronize(self) -> None:
-        """Wait until its work is done."""
 
 
 class Device(Protocol):
@@ -108,9 +95,6 @@ class Device(Protocol):
         int
             At least 1; a grid of this many times `n_multiprocessors` fills the device.
         """
-
-    def stream(self) -> Stream:
-        """Return a new stream."""
 
     def synchronize(self) -> None:
         """Wait until all work of the device is done."""

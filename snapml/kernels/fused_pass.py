@@ -40,7 +40,7 @@ def dense_program(
     macros = {
         **types_of(real, wide),
         "SNAPML_OUTPUTS": outputs_type(core_name),
-        "SNAPML_COLUMNS": str(MOST_COLUMNS),
+        "SNAPML_COLUMNS": str(columns),
         "SNAPML_TEAM_ROWS": str(_COLUMN_BYTES // real.itemsize),
     }
     return Program("dense_pass", tuple(macros.items()))

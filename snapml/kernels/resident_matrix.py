@@ -17,7 +17,7 @@ from snapml.kernels.device_arrays import (
 from snapml.kernels.device_matrix import DeviceMatrix
 from snapml.kernels.matrices import CompressedRows, DenseRows
 from snapml.kernels.row_checks import has_legal_indices
-from snapml.kernels.row_selection import take_rows
+from snapml.kernels.row_selection import take_rows, transposed
 
 __all__ = ["ResidentMatrix", "device_number", "resident_matrix"]
 
@@ -206,7 +206,7 @@ def _compressed(device: Device, X: Any) -> CompressedRows:
                 f"X: indptr must rise from 0 to at most {len(X.indices)}, and row indices lie in "
                 f"[0, {X.shape[0]}), got others"
             )
-        X = X.tocsr()  # trusts them
+        return transposed(device, columns)
     return _stored(device, X, X.shape[0], X.shape[1])
 
 

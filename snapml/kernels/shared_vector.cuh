@@ -22,8 +22,9 @@ inline __device__ void add_word(int64* word, int64 x) {
   atomicAdd(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(x));
 }
 
-// Fixed point: integers add up to the same sum in any order. A launch either reads it or changes
-// it, so that the first cache may keep what the rows of a multiprocessor have in common.
+// Fixed point: integers add up to the same sum in any order. Between two launches, or two meetings
+// of the grid, whose fences empty the first cache, all threads either read it or change it, so that
+// this cache may keep what the rows of a multiprocessor have in common.
 template <class Real>
 struct FixedVector {
   int64* words;

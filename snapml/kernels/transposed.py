@@ -16,7 +16,6 @@ from snapml.kernels.reduce import parts_sum
 __all__ = ["program", "transposed_products"]
 
 _STRANDS = 8  # kStrands of transposed.cu
-_THREADS = 256
 # Rows of a strip, at least: shorter ones leave more to add up than they save.
 _STRIP_ROWS = 256
 _MOST_STRIPS = 65535  # what CUDA allows in the grid's second direction

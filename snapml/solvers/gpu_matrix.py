@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
-
-import numpy as np
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.data.compressed import check_indices
 from snapml.kernels import Device, ResidentMatrix
 from snapml.kernels.device_matrix import DeviceMatrix
 from snapml.kernels.duplicates import summed_rows
@@ -44,7 +42,7 @@ def upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:
         if isinstance(resident, CompressedRows) and not has_legal_indices(
             device, DeviceMatrix(resident)
         ):
-            _refuse_indices(device.xp, resident.indptr, resident.indices, resident.n_cols)
+            check_indices(resident.indptr, resident.indices, resident.n_cols)
         return resident
     if isinstance(matrix, DenseMatrix):
         return DenseRows(device.to_device(matrix.values))
@@ -60,7 +58,7 @@ def upload_rows(device: Device, matrix: Matrix) -> DenseRows | CompressedRows:
         matrix.dtype,
     )
     if not has_legal_indices(device, DeviceMatrix(rows)):
-        _refuse_indices(np, matrix.indptr, matrix.indices, matrix.n_features)
+        check_indices(matrix.indptr, matrix.indices[used], matrix.n_features)
     return rows
 
 
@@ -94,26 +92,3 @@ def device_matrix(device: Device, matrix: Matrix) -> DeviceMatrix:
     del copied  # both would take twice the memory
     _logger.info("entries stored twice are added up in a copy of the matrix")
     return DeviceMatrix(summed)
-
-
-def _refuse_indices(xp: Any, indptr: Any, indices: Any, n_features: int) -> None:
-    """Say where an offset or index leads outside the matrix, as the CPU's check does.
-
-    On the arrays of the module `xp`, so that those of a device stay there.
-    """
-    if int(indptr[0]) != 0:
-        raise ValueError(f"indptr must start with 0, got {int(indptr[0])}")
-    falls = xp.flatnonzero(indptr[1:] < indptr[:-1])
-    if len(falls) > 0:
-        i = int(falls[0])
-        raise ValueError(
-            f"indptr must not decrease, got {int(indptr[i])} then {int(indptr[i + 1])} at row {i}"
-        )
-    if int(indptr[-1]) > len(indices):
-        raise ValueError(
-            f"indptr ends at {int(indptr[-1])}, but only {len(indices)} indices are stored"
-        )
-    k = int(xp.flatnonzero((indices < 0) | (indices >= n_features))[0])
-    raise ValueError(
-        f"column indices must lie in [0, {n_features}), got {int(indices[k])} at position {k}"
-    )

@@ -119,7 +119,8 @@ class ScaledRows:
             centre = engine.to_rows(mean)
             for chunk in chunks:
                 centred = engine.dense_rows(chunk) - centre
-                squares += xp.einsum("ij,ij->j", centred, centred)
+                centred *= centred  # CuPy's einsum would copy both factors, column by column
+                squares += centred.sum(axis=0)
             scale = np.sqrt(communicator.allreduce_sum(engine.to_host(squares)) / count)
         # A constant column differs from its mean by the rounding of the mean alone.
         is_constant = ~(scale > 1e-14 * np.abs(mean)) | ~np.isfinite(scale)

@@ -99,8 +99,9 @@ def test_dense_pass_compiles_for_every_number_of_columns(nvrtc, architecture):
     types = np.dtype(np.float32), np.dtype(np.float64)
     programs = [
         fused_pass.dense_program("Logistic", *types, columns)
-        for columns in range(1, fused_pass.MOST_COLUMNS)
+        for columns in range(1, fused_pass.MOST_COLUMNS + 1)
     ]
+    assert len(set(programs)) == len(programs)
     for _, log in compile_all(nvrtc, programs, architecture):
         assert max(int(n) for n in USED.findall(log)) <= MOST_REGISTERS["dense_pass"]
         assert SPILLED.findall(log) == [("0", "0")]

@@ -35,11 +35,6 @@ class Launch(ctypes.Structure):
     ]
 
 
-class _Stream(contextlib.nullcontext):
-    def synchronize(self):
-        """Return: all work is done when it is queued."""
-
-
 class EmulatedDevice:
     """A device of `n_multiprocessors` that hold `blocks_each` blocks (protocol `Device`).
 
@@ -101,9 +96,6 @@ class EmulatedDevice:
 
     def resident_blocks(self, kernel, n_threads, shared_bytes):
         return self.blocks_each
-
-    def stream(self):
-        return _Stream()
 
     def synchronize(self):
         pass

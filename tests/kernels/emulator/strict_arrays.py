@@ -236,9 +236,9 @@ STRICT_NUMPY = SimpleNamespace(
     **{
         name: _function(getattr(np, name))
         for name in (
-            "abs", "argpartition", "ascontiguousarray", "diff", "dot", "einsum",
-            "empty_like", "flatnonzero", "isfinite", "isnan", "maximum", "minimum", "sort", "sqrt",
-            "stack", "subtract", "take", "vdot", "where", "zeros_like",
+            "abs", "argpartition", "ascontiguousarray", "diff", "dot", "empty_like", "flatnonzero",
+            "isfinite", "isnan", "maximum", "minimum", "sort", "sqrt", "stack", "subtract", "take",
+            "vdot", "where", "zeros_like",
         )
     },
     concatenate=_function(np.concatenate, ("axis",)),
