@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -219,7 +220,11 @@ def with_host_predictions(X: Any, *vectors: Any) -> tuple[Any, ...]:
 
 def _opened(X: Any) -> Any:
     """Return the store of a path, and everything else as it is."""
-    return ChunkedDataset.open(X) if isinstance(X, str | os.PathLike) else X
+    if not isinstance(X, str | os.PathLike):
+        return X
+    if not Path(X).is_dir():
+        raise ValueError(f"X: expected rows, or the folder of a store, got {os.fspath(X)!r}")
+    return ChunkedDataset.open(X)
 
 
 def _stored_input(

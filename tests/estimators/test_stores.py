@@ -81,6 +81,11 @@ def test_path_of_a_store_will_do(tmp_path):
     np.testing.assert_array_equal(model.predict(str(tmp_path / "store")), model.predict(X))
 
 
+def test_path_of_nothing_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"expected rows, or the folder of a store, got '.*none'"):
+        LogisticRegression().fit(tmp_path / "none", [0, 1])
+
+
 def test_weights_of_the_store_count_unless_others_are_given(tmp_path):
     X, y = example()
     weights = np.random.default_rng(1).random(400)
