@@ -164,22 +164,6 @@ class CpuMargins:
         labels = np.broadcast_to(self.dataset.labels[..., rows], z.shape)
         return loss_quantity(self.problem.loss, "gradient", z, labels)
 
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return y_i of a few rows; the last axis is theirs."""
-        return self.dataset.labels[..., rows]
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the rows' weights."""
-        return self.dataset.total_weight
-
-    def row_weights(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return c_i of some rows or of all, float64, broadcastable to (n_outputs, n_taken)."""
-        rows = np.arange(self.n_rows) if rows is None else rows
-        if self.dataset.row_weights is None:
-            return np.full(len(rows), self.dataset.weight)
-        return np.asarray(self.dataset.row_weights[..., rows], dtype=np.float64)
-
     def _make_targets(self, dataset: Dataset) -> _native.Targets:
         weights = dataset.row_weights
         return _native.Targets.make(

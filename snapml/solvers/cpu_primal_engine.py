@@ -16,7 +16,7 @@ from snapml.solvers.host_arrays import HostArrays, column_grams
 from snapml.solvers.row_sample import sampled_rows
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["CpuPrimalEngine"]
+__all__ = ["CpuPrimalEngine", "sampled_engine"]
 
 
 class CpuPrimalEngine(HostArrays, CpuMargins):
@@ -112,24 +112,6 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         """
         return self.product_over(self._rows, direction)
 
-    def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Return the sums of a few rows times factors.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_taken,), int64
-            Row numbers.
-        factors : ndarray of shape (n_outputs, n_taken), float64
-            One factor for each row and output.
-
-        Returns
-        -------
-        ndarray of shape (n_outputs, n_features), float64
-            The sums.
-        """
-        taken = as_array(self.dataset.take(rows, 1.0))
-        return np.asarray((taken.T.astype(np.float64) @ factors.T).T)
-
     def dense_rows(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return the rows of a slice or of an index array as a dense array."""
         taken = self._array[rows]
@@ -177,13 +159,31 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         CpuPrimalEngine
             With the same problem; the rows' weights make up for those left out.
         """
-        rows = sampled_rows(self.n_rows, n_rows, self.seed)
-        rows_per_row = self.n_rows / max(1, len(rows))
-        dataset = self.dataset.take(rows, rows_per_row)
-        sampled = CpuPrimalEngine(self.problem, dataset, n_threads=self.n_threads, seed=self.seed)
-        sampled.rows_per_row = rows_per_row
-        return sampled
+        return sampled_engine(self, n_rows)
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
         inspect(self._rows, self._pool)
+
+
+def sampled_engine(engine: HostArrays, n_rows: int) -> CpuPrimalEngine:
+    """Return an engine in memory on a copy of randomly chosen rows that stand for all.
+
+    Parameters
+    ----------
+    engine : HostArrays
+        Its rows, problem, seed and threads.
+    n_rows : int
+        How many.
+
+    Returns
+    -------
+    CpuPrimalEngine
+        The rows' weights make up for those left out.
+    """
+    rows = sampled_rows(engine.n_rows, n_rows, engine.seed)
+    rows_per_row = engine.n_rows / max(1, len(rows))
+    dataset = engine.dataset.take(rows, rows_per_row)
+    sampled = CpuPrimalEngine(engine.problem, dataset, n_threads=engine.n_threads, seed=engine.seed)
+    sampled.rows_per_row = rows_per_row
+    return sampled

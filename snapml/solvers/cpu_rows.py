@@ -13,7 +13,15 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["RowFacts", "as_array", "inspect", "margins", "native_rows", "without_duplicates"]
+__all__ = [
+    "RowFacts",
+    "array_of",
+    "as_array",
+    "inspect",
+    "margins",
+    "native_rows",
+    "without_duplicates",
+]
 
 _logger = logging.getLogger("snapml")
 
@@ -150,7 +158,11 @@ def as_array(dataset: Dataset) -> np.ndarray | csr_matrix:
     ndarray or csr_matrix of shape (n_rows, n_features)
         Over the same memory, but for implicit ones.
     """
-    matrix = dataset.matrix
+    return array_of(dataset.matrix)
+
+
+def array_of(matrix: Matrix) -> np.ndarray | csr_matrix:
+    """Return a matrix as `as_array` does its dataset's."""
     if isinstance(matrix, DenseMatrix):
         return matrix.values
     if not isinstance(matrix, CompressedMatrix):

@@ -1,4 +1,4 @@
-"""What an engine on the host says of its arrays, and Gram matrices of some of its columns."""
+"""What engines on the host have in common, wherever they take their rows from."""
 
 from __future__ import annotations
 
@@ -8,15 +8,24 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from snapml.data import Dataset
+from snapml.problems import Problem
+from snapml.solvers.cpu_rows import as_array
+
 __all__ = ["HostArrays", "column_grams"]
 
 
 class HostArrays:
-    """The part of `PrimalEngine` that says where arrays are: all of them on the host."""
+    """What `PrimalEngine` asks of rows on the host: where arrays are, and a few rows."""
 
     device: Any = None
     xp: Any = np
     vectors: Any = np
+    problem: Problem
+    dataset: Dataset
+    n_rows: int
+    n_threads: int
+    seed: int
 
     def to_rows(self, array: np.ndarray) -> np.ndarray:
         """Return `array`: the rows are on the host."""
@@ -29,6 +38,40 @@ class HostArrays:
     def to_host(self, array: np.ndarray) -> np.ndarray:
         """Return `array`: it is on the host."""
         return array
+
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return y_i of a few rows; the last axis is theirs."""
+        return self.dataset.labels[..., rows]
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the rows' weights."""
+        return self.dataset.total_weight
+
+    def row_weights(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return c_i of some rows or of all, float64, broadcastable to (n_outputs, n_taken)."""
+        rows = np.arange(self.n_rows) if rows is None else rows
+        if self.dataset.row_weights is None:
+            return np.full(len(rows), self.dataset.weight)
+        return np.asarray(self.dataset.row_weights[..., rows], dtype=np.float64)
+
+    def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return the sums of a few rows times factors.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64
+            Row numbers.
+        factors : ndarray of shape (n_outputs, n_taken), float64
+            One factor for each row and output.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_features), float64
+            The sums.
+        """
+        taken = as_array(self.dataset.take(rows, 1.0))
+        return np.asarray((taken.T.astype(np.float64) @ factors.T).T)
 
     def fast_products(self) -> AbstractContextManager[None]:
         """Return a context that changes nothing."""

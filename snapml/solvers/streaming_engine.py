@@ -10,13 +10,12 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml import _native
-from snapml.data import ChunkedMatrix, Dataset, Matrix
+from snapml.data import ChunkedMatrix, Dataset
 from snapml.problems import Problem
 from snapml.solvers.cpu_margins import CpuMargins
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.cpu_rows import as_array, native_rows
+from snapml.solvers.cpu_primal_engine import CpuPrimalEngine, sampled_engine
+from snapml.solvers.cpu_rows import array_of, as_array, native_rows
 from snapml.solvers.host_arrays import HostArrays, column_grams
-from snapml.solvers.row_sample import sampled_rows
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["StreamingEngine"]
@@ -168,27 +167,6 @@ class StreamingEngine(HostArrays):
         """Return l'(z_i) of separate outputs at the present point, for a few rows."""
         return self._of_rows(rows, lambda part, within: part.gradients(within))
 
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return y_i of a few rows; the last axis is theirs."""
-        return self.dataset.labels[..., rows]
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the rows' weights."""
-        return self.dataset.total_weight
-
-    def row_weights(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return c_i of some rows or of all, float64, broadcastable to (n_outputs, n_taken)."""
-        if self.dataset.row_weights is None:
-            return np.full(self.n_rows if rows is None else len(rows), self.dataset.weight)
-        chosen = slice(None) if rows is None else rows
-        return np.asarray(self.dataset.row_weights[..., chosen], dtype=np.float64)
-
-    def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Return the sums of a few rows times factors, as `CpuPrimalEngine.weighted_rows`."""
-        taken = as_array(self.dataset.take(rows, 1.0))
-        return np.asarray((taken.T.astype(np.float64) @ factors.T).T)
-
     def dense_rows(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return the rows of a slice or of an index array as a dense array."""
         if isinstance(rows, slice):
@@ -205,7 +183,7 @@ class StreamingEngine(HostArrays):
         sums = np.zeros((len(weights), self.n_features))
         for number, matrix in self._matrix.chunks():
             rows = self._matrix.rows_of(number)
-            squares: Any = as_array(_without_labels(matrix)).astype(np.float64)
+            squares: Any = array_of(matrix).astype(np.float64)
             squares = squares.multiply(squares) if self.is_sparse else squares * squares
             sums += np.asarray((squares.T @ weights[:, rows].T).T)
         return sums
@@ -215,7 +193,7 @@ class StreamingEngine(HostArrays):
         size = len(columns) + 1
         grams = np.zeros((len(weights), size, size))
         for number, matrix in self._matrix.chunks():
-            rows = csr_matrix(as_array(_without_labels(matrix)).astype(np.float64))
+            rows = csr_matrix(array_of(matrix).astype(np.float64))
             own = weights[:, self._matrix.rows_of(number)]
             grams += column_grams(rows, columns, own, self.bias_column)
         return grams
@@ -233,12 +211,7 @@ class StreamingEngine(HostArrays):
         CpuPrimalEngine
             Of the rows that an engine in memory would take.
         """
-        rows = sampled_rows(self.n_rows, n_rows, self.seed)
-        rows_per_row = self.n_rows / max(1, len(rows))
-        dataset = self.dataset.take(rows, rows_per_row)
-        sampled = CpuPrimalEngine(self.problem, dataset, n_threads=self.n_threads, seed=self.seed)
-        sampled.rows_per_row = rows_per_row
-        return sampled
+        return sampled_engine(self, n_rows)
 
     def check_finite(self) -> None:
         """Do nothing: a store holds finite numbers only."""
@@ -271,7 +244,3 @@ def _labels_of(dataset: Dataset, rows: slice) -> Dataset:
     weights = None if dataset.row_weights is None else dataset.row_weights[..., rows]
     matrix: Any = _RowCount((rows.stop - rows.start, dataset.matrix.shape[1]))
     return replace(dataset, matrix=matrix, labels=dataset.labels[..., rows], row_weights=weights)
-
-
-def _without_labels(matrix: Matrix) -> Dataset:
-    return Dataset(matrix, np.empty(0, matrix.dtype), None, 1.0)

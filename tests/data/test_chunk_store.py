@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from reference.data import make_rows
+from reference.data import dense, make_rows
 from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedDataset, ChunkWriter, CompressedMatrix, chunk_writer
@@ -26,13 +26,6 @@ def write(path, X, y=None, weights=None, *, batch=17, chunk_bytes=500, **options
                 X[rows], None if y is None else y[rows], None if weights is None else weights[rows]
             )
     return ChunkedDataset.open(path)
-
-
-def dense(matrix):
-    if isinstance(matrix, CompressedMatrix):
-        values = np.ones(matrix.n_stored) if matrix.values is None else matrix.values
-        return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape).toarray()
-    return matrix.values
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 500, 10**9])

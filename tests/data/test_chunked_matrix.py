@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reference.data import make_rows
+from reference.data import dense, make_rows
 from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, CompressedMatrix
@@ -17,13 +17,6 @@ def make_store(path, X, chunk_bytes=400):
     with ChunkWriter(path, chunk_bytes=chunk_bytes) as writer:
         writer.append(X)
     return ChunkedDataset.open(path)
-
-
-def dense(matrix):
-    if not isinstance(matrix, CompressedMatrix):
-        return matrix.values
-    values = np.ones(matrix.n_stored) if matrix.values is None else matrix.values
-    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape).toarray()
 
 
 @pytest.fixture(scope="module", params=["dense", "sparse", "ones"])

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
+
+from snapml.data import CompressedMatrix, DenseMatrix
 
 PUBLIC_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
@@ -49,3 +52,11 @@ def make_weights(n_rows: int, *, seed: int = 0) -> np.ndarray:
 def rounding(dtype: np.dtype) -> float:
     """Return the distance from 1 to the next number: tolerances are multiples of it."""
     return float(np.finfo(dtype).eps)
+
+
+def dense(matrix: DenseMatrix | CompressedMatrix) -> np.ndarray:
+    """Return a matrix of the library as an array."""
+    if isinstance(matrix, DenseMatrix):
+        return matrix.values
+    values = np.ones(matrix.n_stored) if matrix.values is None else matrix.values
+    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape).toarray()
