@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from snapml._validation import (
     check_positive,
     check_sample_weight,
     raise_non_finite,
-    refuse_store,
 )
-from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
-from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
-from snapml.estimators.placement import fit_input, with_host_predictions
+from snapml.data import Dataset, DenseMatrix, Matrix
+from snapml.estimators.base import all_or_nothing, callers_level
+from snapml.estimators.linear_regression import LinearRegressor
+from snapml.estimators.placement import fit_input
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
@@ -252,7 +251,7 @@ def _squares(dataset: Dataset, weights: np.ndarray) -> float:
     return 0.5 * float(weights.astype(np.float64) @ dataset.labels.astype(np.float64) ** 2)
 
 
-class ElasticNet(RegressorMixin, LinearEstimator):
+class ElasticNet(LinearRegressor):
     """Linear least squares with an L1 and an L2 penalty.
 
     Minimises, with weights s_i = sample_weight_i / sum(sample_weight), ::
@@ -390,9 +389,8 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         """
         penalty = self._penalty()
         rule = self._stopping_rule(self.max_iter)
-        matrix, y = fit_input(self, X, y, multi_output=True, y_numeric=True)
-        if isinstance(matrix, ChunkedMatrix):
-            refuse_store(self)
+        checks = dict(multi_output=True, y_numeric=True)
+        matrix, y = fit_input(self, X, y, takes_store=False, **checks)
         weights = check_sample_weight(sample_weight, matrix)
         if weights is None:
             check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
@@ -408,7 +406,7 @@ class ElasticNet(RegressorMixin, LinearEstimator):
                     self._resolved(rule, matrix),
                     self._communicator(),
                     has_intercept=bool(self.fit_intercept),
-                    settings=replace(self._settings(), device_ids=self._checked_devices(matrix)),
+                    settings=self._settings(matrix),
                     start=start,
                 )
             except NonFiniteError:
@@ -416,47 +414,6 @@ class ElasticNet(RegressorMixin, LinearEstimator):
             warn_not_converged(results[-1], rule)
         self._store(results, matrix)
         return self
-
-    def predict(self, X: Any) -> Any:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_targets)
-            ``X @ coef_.T + intercept_``; of NumPy, or where X is on a GPU of X's library there.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before fit.
-        ValueError
-            If X has another number of features than in fit, or is not finite.
-        """
-        return self._predicted_targets(X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R^2, the share of the variance of y that predictions explain.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Their targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            At most 1.
-        """
-        return float(super().score(*with_host_predictions(X, y, sample_weight)))
 
     @property
     def sparse_coef_(self) -> Any:
@@ -482,11 +439,11 @@ class ElasticNet(RegressorMixin, LinearEstimator):
             )
         return penalty_of(alpha, l1_ratio, bool(self.positive))
 
-    def _settings(self) -> Settings:
+    def _settings(self, matrix: Matrix) -> Settings:
         return Settings(
             n_threads=self.n_threads,
             deterministic=bool(self.deterministic),
-            device_ids=self._checked_devices(),
+            device_ids=self._checked_devices(matrix),
         )
 
     def _resolved(self, rule: StoppingRule, matrix: Matrix) -> StoppingRule:
@@ -514,11 +471,6 @@ class ElasticNet(RegressorMixin, LinearEstimator):
         n_iter = [result.n_iter for result in results]
         self.n_iter_ = n_iter[0] if is_single else n_iter
         self._store_certificate(results)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 class Lasso(ElasticNet):

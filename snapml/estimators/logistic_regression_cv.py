@@ -27,9 +27,8 @@ from snapml._validation import (
     check_sample_weight,
     is_routing_enabled,
     raise_for_routed_params,
-    refuse_store,
 )
-from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
+from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import fit_input, with_host_predictions
@@ -224,9 +223,7 @@ class LogisticRegressionCV(LogisticRegression):
         raise_for_routed_params(params, self, "fit")
         self._warn_of_defaults()
         ratios = self._ratios()
-        matrix, y = fit_input(self, X, y)
-        if isinstance(matrix, ChunkedMatrix):
-            refuse_store(self)
+        matrix, y = fit_input(self, X, y, takes_store=False)
         weights = check_sample_weight(sample_weight, matrix)
         classes = self.classes_ = check_classes(self, y)
         Cs = self._grid()

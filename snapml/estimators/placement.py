@@ -19,6 +19,7 @@ from snapml._validation import (
     check_remote_fit_input,
     check_remote_predict_input,
     raise_non_finite,
+    refuse_store,
 )
 from snapml.data import ChunkedDataset, ChunkedMatrix, Matrix
 from snapml.kernels import Device, ResidentMatrix
@@ -93,7 +94,9 @@ class Place:
         return self.give(device.to_device(classes)[chosen])
 
 
-def fit_input(estimator: Any, X: Any, y: Any, **target_checks: bool) -> tuple[Matrix, np.ndarray]:
+def fit_input(
+    estimator: Any, X: Any, y: Any, *, takes_store: bool = True, **target_checks: bool
+) -> tuple[Matrix, np.ndarray]:
     """Return checked training data: rows where they are, targets on the host.
 
     Parameters
@@ -104,6 +107,8 @@ def fit_input(estimator: Any, X: Any, y: Any, **target_checks: bool) -> tuple[Ma
         Rows on the host or on a GPU.
     y : array-like
         Targets on the host, or beside X; None takes those of a store.
+    takes_store : bool, default=True
+        Whether the rows may stay in a store.
     **target_checks : bool
         As in `check_fit_input`.
 
@@ -123,6 +128,8 @@ def fit_input(estimator: Any, X: Any, y: Any, **target_checks: bool) -> tuple[Ma
     """
     X = _opened(X)
     if isinstance(X, ChunkedDataset):
+        if not takes_store:
+            refuse_store(estimator)
         return _stored_input(estimator, X, y, **target_checks)
     number = device_number(X)
     if number is None or not hasattr(estimator, "device_ids"):  # which trains on the CPU only

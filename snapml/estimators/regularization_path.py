@@ -492,7 +492,7 @@ class ElasticNetCV(ElasticNet):
             rule,
             self._communicator(),
             has_intercept=bool(self.fit_intercept),
-            settings=self._settings(),
+            settings=self._settings(data.matrix),
         )
 
     def _fold_errors(
