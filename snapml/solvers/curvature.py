@@ -87,6 +87,14 @@ def own_curvatures(engine: PrimalEngine, rows: np.ndarray | None = None) -> Any:
     return curvatures
 
 
+def _ridge_of_intercept(engine: PrimalEngine) -> float:
+    """Return what the penalty adds to the curvature of the intercept's column."""
+    if engine.problem.intercept is Intercept.FREE:
+        return 0.0
+    # Without an intercept it is a column of zeros.
+    return engine.problem.penalty.l2 if engine.bias_column else 1.0
+
+
 class DenseCurvature:
     """The Hessian in centred and scaled columns, factored.
 
@@ -194,10 +202,7 @@ class DenseCurvature:
 
     def _scaled_penalty(self, engine: PrimalEngine) -> np.ndarray:
         l2 = engine.problem.penalty.l2
-        ridge = np.append(l2 / self._rows.scale**2, 0.0)
-        if engine.problem.intercept is not Intercept.FREE:
-            ridge[-1] = l2 if self._bias_column else 1.0  # no intercept: a column of zeros
-        return ridge
+        return np.append(l2 / self._rows.scale**2, _ridge_of_intercept(engine))
 
     def _separate_hessians(self, engine: PrimalEngine, communicator: Communicator) -> list[Any]:
         """Return one Hessian an output, or one for all outputs where theirs are the same."""
@@ -251,10 +256,7 @@ class HotCurvature:
         floor = float(diagonals.max()) * 1e-12
         self._diagonals = xp.maximum(diagonals, floor if floor > 0.0 else 1.0)
         ridge = np.full(len(self._places), l2)
-        if engine.problem.intercept is Intercept.FREE:
-            ridge[-1] = 0.0
-        else:
-            ridge[-1] = l2 if engine.bias_column else 1.0  # no intercept: a column of zeros
+        ridge[-1] = _ridge_of_intercept(engine)
         blocks = communicator.allreduce_sum(engine.column_grams(engine.to_rows(hot), weights))
         self._factors = []
         for block in blocks:

@@ -328,12 +328,7 @@ def _descend(
 ) -> list[FitResult]:
     """Run working-set descent on problems that differ in the penalty."""
     with device.use():
-        engine = GpuColumns(
-            problems[0],
-            dataset,
-            device,
-            seed=settings.seed,
-        )
+        engine = GpuColumns(problems[0], dataset, device, seed=settings.seed)
         return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
 
 

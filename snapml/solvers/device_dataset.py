@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml.data import Dataset
-from snapml.kernels import DenseRows, Device, RankedRows, ResidentMatrix, Targets
+from snapml.kernels import CompressedRows, DenseRows, Device, RankedRows, ResidentMatrix, Targets
 from snapml.kernels.ranked_rows import ranked_products
-from snapml.kernels.row_selection import entries_of, take_compressed
+from snapml.kernels.row_selection import entries_of, host_copy, take_compressed
 from snapml.problems import Problem, Softmax
 from snapml.solvers.gpu_matrix import upload_rows
 
@@ -228,10 +228,10 @@ class DeviceDataset:
         if rows is not None:
             matrix = self._rows_at(device.to_device(rows))
         if isinstance(matrix, DenseRows):
-            return device.to_host(matrix.values)
+            return host_copy(device, matrix)
         columns, values = matrix.unranked(device)
-        arrays = (values, columns, matrix.rows.indptr)
-        return csr_matrix(tuple(map(device.to_host, arrays)), shape=matrix.shape)
+        given = CompressedRows(matrix.rows.indptr, columns, values, matrix.shape[1])
+        return host_copy(device, given)
 
     def _rows_at(self, rows: Any) -> DenseRows | RankedRows:
         matrix = self.matrix

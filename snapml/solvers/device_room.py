@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from snapml.data import Dataset, DenseMatrix
-from snapml.kernels import CompressedRows, DenseRows, Device, ResidentMatrix
+from snapml.kernels import DenseRows, Device, ResidentMatrix
 from snapml.kernels.fused_pass import DensePassShape
 from snapml.problems import Problem, Softmax
 from snapml.solvers.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
@@ -172,20 +172,21 @@ class _Shard:
     def of(cls, dataset: Dataset, n_shards: int) -> _Shard:
         """Return the largest of equal shards."""
         matrix: Any = dataset.matrix
-        is_sparse = not isinstance(matrix, DenseMatrix)
-        if isinstance(matrix, ResidentMatrix):
-            is_sparse = isinstance(matrix.rows, CompressedRows)
-        index_size, arrays = 0, _stored_arrays(matrix)
+        is_there = isinstance(matrix, ResidentMatrix)
+        rows = matrix.rows if is_there else matrix
+        is_sparse = not isinstance(rows, DenseMatrix | DenseRows)
         if is_sparse:
-            rows: Any = matrix.rows if isinstance(matrix, ResidentMatrix) else matrix
-            index_size = rows.indices.dtype.itemsize
+            # Ranks in the place of column numbers are a copy of what is there.
+            arrays = [rows.indptr, rows.indices, rows.values]
+        else:
+            arrays = [] if is_there else [rows.values]
         whole = cls(
             matrix.shape[0],
             matrix.shape[1],
             matrix.n_stored,
             is_sparse,
             matrix.dtype.itemsize,
-            index_size,
+            rows.indices.dtype.itemsize if is_sparse else 0,
             sum(array.nbytes for array in arrays if array is not None),
             sum(a.nbytes for a in (dataset.labels, dataset.row_weights) if a is not None),
         )
@@ -197,17 +198,6 @@ class _Shard:
         n_rows, n_stored, rows, targets = (int(np.ceil(count * share)) for count in counts)
         kinds = (self.is_sparse, self.itemsize, self.index_size)
         return _Shard(n_rows, self.n_features, n_stored, *kinds, rows, targets)
-
-
-def _stored_arrays(matrix: Any) -> list[Any]:
-    """Return the arrays of rows that a fit has on the device beside what is there already."""
-    if isinstance(matrix, ResidentMatrix):
-        rows = matrix.rows
-        # Ranks in the place of column numbers are a copy: the caller's arrays stay as they are.
-        return [] if isinstance(rows, DenseRows) else [rows.indptr, rows.indices, rows.values]
-    if isinstance(matrix, DenseMatrix):
-        return [matrix.values]
-    return [matrix.indptr, matrix.indices, matrix.values]
 
 
 def _fixed_bytes(shard: _Shard, n_outputs: int) -> int:
