@@ -8,12 +8,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
+#include <utility>
 #include <vector>
 
-#include "parallel.hpp"
 #include "snapml/config.hpp"
-#include "svmlight.hpp"
+#include "text_pieces.hpp"
 
 namespace snapml::native {
 
@@ -79,7 +78,7 @@ struct ClickPiece {
   std::vector<Index> indices;
   std::vector<int64> lengths;
   int64 n_lines = 0;
-  SvmlightError error;
+  TextError error;
 };
 
 // Parses the lines of one piece.
@@ -120,7 +119,7 @@ class ClickParser {
     if (format_.has_label) {
       const char* const text = here_;
       const char* const stop = field();
-      svmlight::Cursor cursor{text, stop};
+      Cursor cursor{text, stop};
       if (!cursor.number(label) || cursor.here != stop) return refuse(text, "a finite label");
     }
     std::size_t n = 0;
@@ -131,7 +130,7 @@ class ClickParser {
       if (text == stop) {
         row[n++] = static_cast<Index>(hash_.missing(k));
       } else if (k < format_.n_numbers) {
-        svmlight::Cursor cursor{text, stop};
+        Cursor cursor{text, stop};
         double value;
         if (!cursor.number(value) || cursor.here != stop) return refuse(text, "a finite number");
         row[n++] = static_cast<Index>(hash_.number(k, value));
@@ -144,7 +143,6 @@ class ClickParser {
     const auto last = std::unique(row.begin(), row.end());  // two fields may share a column
     piece_.indices.insert(piece_.indices.end(), row.begin(), last);
     piece_.lengths.push_back(last - row.begin());
-    row.resize(static_cast<std::size_t>(format_.n_numbers + format_.n_categories));
     if (format_.has_label) piece_.labels.push_back(label);
     here_ = newline == nullptr ? end_ : static_cast<const char*>(newline);
     return true;
@@ -168,19 +166,12 @@ class ClickParser {
   ClickPiece<Index> piece_;
 };
 
-// Parses whole lines with the threads of a pool, as parse_svmlight does.
 template <class Index>
 std::vector<ClickPiece<Index>> parse_clicks(const char* text, int64 size, const ClickFormat& format,
                                             const clicks::Hash& hash, ThreadPool& pool) {
-  const std::vector<int64> cuts = line_cuts(text, size, pool.size());
-  std::vector<ClickPiece<Index>> pieces(static_cast<std::size_t>(pool.size()));
-  pool.run([&](int worker) {
-    const auto part = static_cast<std::size_t>(worker);
-    const char *const begin = text + cuts[part], *const end = text + cuts[part + 1];
-    pieces[part] = ClickParser<Index>(begin, end, format, hash).parse();
-    if (pieces[part].error.position >= 0) pieces[part].error.position += cuts[part];
+  return parse_in_pieces(text, size, pool, [&](const char* begin, const char* end) {
+    return ClickParser<Index>(begin, end, format, hash).parse();
   });
-  return pieces;
 }
 
 }  // namespace snapml::native

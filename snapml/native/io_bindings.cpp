@@ -40,15 +40,15 @@ nb::object as_array(std::vector<T> numbers) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(vector->data(), {vector->size()}, owner));
 }
 
-// A list of pieces (labels, lengths, indices, values, n_lines, smallest, largest), or a tuple
-// (lines before the error in its piece and all pieces before, position in the text, expected).
-template <class Real, class Index>
-nb::object parsed(const Bytes& text, int64 least, int n_threads) {
+// A list of what `arrays` makes of the pieces that `parse` finds with a pool, or a tuple (lines
+// before the error in its piece and all pieces before, position in the text, expected).
+template <class Parse, class Arrays>
+nb::object pieces_or_error(const Bytes& text, int n_threads, const Parse& parse,
+                           const Arrays& arrays) {
   ThreadPool pool(n_threads);
   auto pieces = [&] {
     const nb::gil_scoped_release release;
-    return parse_svmlight<Real, Index>(reinterpret_cast<const char*>(text.data()),
-                                       static_cast<int64>(text.size()), least, pool);
+    return parse(reinterpret_cast<const char*>(text.data()), static_cast<int64>(text.size()), pool);
   }();
   int64 n_lines = 0;
   for (const auto& piece : pieces) {
@@ -58,14 +58,25 @@ nb::object parsed(const Bytes& text, int64 least, int n_threads) {
     }
   }
   nb::list out;
-  for (auto& piece : pieces) {
-    out.append(nb::make_tuple(as_array(std::move(piece.labels), piece.n_rows),
+  for (auto& piece : pieces) out.append(arrays(piece));
+  return out;
+}
+
+// Pieces (labels, lengths, indices, values, n_lines, smallest, largest), or an error.
+template <class Real, class Index>
+nb::object parsed(const Bytes& text, int64 least, int n_threads) {
+  return pieces_or_error(
+      text, n_threads,
+      [&](const char* begin, int64 size, ThreadPool& pool) {
+        return parse_svmlight<Real, Index>(begin, size, least, pool);
+      },
+      [](auto& piece) {
+        return nb::make_tuple(as_array(std::move(piece.labels), piece.n_rows),
                               as_array(std::move(piece.lengths), piece.n_rows),
                               as_array(std::move(piece.indices), piece.n_stored),
                               as_array(std::move(piece.values), piece.n_stored), piece.n_lines,
-                              piece.smallest, piece.largest));
-  }
-  return out;
+                              piece.smallest, piece.largest);
+      });
 }
 
 nb::object svmlight_rows(const Bytes& text, bool is_double, bool is_wide, int64 least,
@@ -88,27 +99,19 @@ void check_threads_and_columns(int n_threads, int64 n_features) {
   }
 }
 
-// A list of pieces (labels, lengths, indices, n_lines), or as above where there is an error.
+// Pieces (labels, lengths, indices, n_lines), or an error.
 template <class Index>
 nb::object clicks_of(const Bytes& text, const ClickFormat& format, const clicks::Hash& hash,
                      int n_threads) {
-  ThreadPool pool(n_threads);
-  auto pieces = [&] {
-    const nb::gil_scoped_release release;
-    return parse_clicks<Index>(reinterpret_cast<const char*>(text.data()),
-                               static_cast<int64>(text.size()), format, hash, pool);
-  }();
-  int64 n_lines = 0;
-  nb::list out;
-  for (auto& piece : pieces) {
-    n_lines += piece.n_lines;
-    if (piece.error.position >= 0) {
-      return nb::make_tuple(n_lines, piece.error.position, piece.error.expected);
-    }
-    out.append(nb::make_tuple(as_array(std::move(piece.labels)), as_array(std::move(piece.lengths)),
-                              as_array(std::move(piece.indices)), piece.n_lines));
-  }
-  return out;
+  return pieces_or_error(
+      text, n_threads,
+      [&](const char* begin, int64 size, ThreadPool& pool) {
+        return parse_clicks<Index>(begin, size, format, hash, pool);
+      },
+      [](auto& piece) {
+        return nb::make_tuple(as_array(std::move(piece.labels)), as_array(std::move(piece.lengths)),
+                              as_array(std::move(piece.indices)), piece.n_lines);
+      });
 }
 
 nb::object click_rows(const Bytes& text, bool has_label, int64 n_numbers, int64 n_categories,

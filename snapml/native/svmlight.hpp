@@ -4,25 +4,16 @@
 // own, sized for the shortest entries there can be: pages that no entry reaches cost nothing.
 #pragma once
 
-#include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <system_error>
+#include <utility>
 #include <vector>
 
-#include "parallel.hpp"
-#include "snapml/config.hpp"
+#include "text_pieces.hpp"
 
 namespace snapml::native {
-
-// Where a block ceases to be svmlight text, and what should have stood there.
-struct SvmlightError {
-  int64 position = -1;  // none
-  const char* expected = "";
-};
 
 template <class Real, class Index>
 struct SvmlightPiece {
@@ -33,98 +24,10 @@ struct SvmlightPiece {
   int64 n_rows = 0, n_stored = 0;
   int64 n_lines = 0;  // with empty ones and comments
   int64 smallest = std::numeric_limits<int64>::max(), largest = -1;
-  SvmlightError error;
+  TextError error;
 };
 
 namespace svmlight {
-
-inline bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// Reads the text of one piece from `here` on.
-struct Cursor {
-  const char* here;
-  const char* end;
-
-  bool at_line_end() const { return here == end || *here == '\n' || *here == '#'; }
-  bool at_token_end() const { return at_line_end() || is_blank(*here); }
-
-  void skip_blanks() {
-    while (here != end && is_blank(*here)) ++here;
-  }
-
-  void skip_comment() {
-    if (here == end || *here != '#') return;
-    const void* const newline = std::memchr(here, '\n', static_cast<std::size_t>(end - here));
-    here = newline == nullptr ? end : static_cast<const char*>(newline);
-  }
-
-  // Up to 18 decimal digits, which fit 64 bits; false, and nothing read, where there are none or
-  // more.
-  bool whole_number(int64& number) {
-    const char* p = here;
-    uint64 sum = 0;
-    while (p != end && is_digit(*p)) sum = 10 * sum + static_cast<uint64>(*p++ - '0');
-    const int64 n_digits = p - here;
-    if (n_digits < 1 || n_digits > 18) return false;
-    number = static_cast<int64>(sum);
-    here = p;
-    return true;
-  }
-
-  // A decimal number, rounded as the nearest double; false where there is none, or none so large.
-  bool number(double& value) {
-    static constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                         1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                         1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    const char* p = here;
-    const bool is_negative = p != end && *p == '-';
-    if (p != end && (*p == '-' || *p == '+')) ++p;
-    const char* const unsigned_text = p;
-    uint64 digits = 0;
-    int64 n_digits = 0, exponent = 0;
-    for (; p != end && is_digit(*p); ++p, ++n_digits) {
-      digits = 10 * digits + static_cast<uint64>(*p - '0');
-    }
-    if (p != end && *p == '.') {
-      for (++p; p != end && is_digit(*p); ++p, ++n_digits, --exponent) {
-        digits = 10 * digits + static_cast<uint64>(*p - '0');
-      }
-    }
-    if (n_digits == 0) return false;
-    if (p != end && (*p == 'e' || *p == 'E') && !signed_exponent(p, exponent)) return false;
-    here = p;
-    // Digits and a power of ten that doubles hold exactly: one operation rounds rightly.
-    if (n_digits <= 19 && digits <= (uint64{1} << 53) && exponent >= -22 && exponent <= 22) {
-      const double whole = static_cast<double>(digits);
-      value = exponent < 0 ? whole / kPowers[-exponent] : whole * kPowers[exponent];
-    } else {
-      const auto [stop, status] = std::from_chars(unsigned_text, p, value);
-      if (status == std::errc::result_out_of_range) {
-        if (exponent + n_digits > 0) return false;
-        value = 0;  // below the smallest number
-      } else if (status != std::errc() || stop != p) {
-        return false;
-      }
-    }
-    if (is_negative) value = -value;
-    return true;
-  }
-
-  // Adds the exponent at p, "e-12", to `exponent`.
-  bool signed_exponent(const char*& p, int64& exponent) const {
-    ++p;
-    const bool is_negative = p != end && *p == '-';
-    if (p != end && (*p == '-' || *p == '+')) ++p;
-    int64 sum = 0;
-    const char* const first = p;
-    for (; p != end && is_digit(*p); ++p) {
-      if (sum < 1'000'000) sum = 10 * sum + (*p - '0');
-    }
-    exponent += is_negative ? -sum : sum;
-    return p != first;
-  }
-};
 
 // Parses a piece; indices below `least` and, for 32-bit ones, beyond their type are errors.
 template <class Real, class Index>
@@ -218,32 +121,12 @@ class Parser {
 
 }  // namespace svmlight
 
-// Where a text is cut for so many parts: whole lines each, about equal in bytes.
-inline std::vector<int64> line_cuts(const char* text, int64 size, int parts) {
-  std::vector<int64> cuts{0};
-  for (int part = 1; part < parts; ++part) {
-    const int64 at = std::max(cuts.back(), share(size, parts, part).begin);
-    const void* const newline = std::memchr(text + at, '\n', static_cast<std::size_t>(size - at));
-    cuts.push_back(newline == nullptr ? size : static_cast<const char*>(newline) - text + 1);
-  }
-  cuts.push_back(size);
-  return cuts;
-}
-
-// Parses whole lines with the threads of a pool. The first error of the text is that of the first
-// piece that has one; pieces after it say nothing.
 template <class Real, class Index>
 std::vector<SvmlightPiece<Real, Index>> parse_svmlight(const char* text, int64 size, int64 least,
                                                        ThreadPool& pool) {
-  const std::vector<int64> cuts = line_cuts(text, size, pool.size());
-  std::vector<SvmlightPiece<Real, Index>> pieces(static_cast<std::size_t>(pool.size()));
-  pool.run([&](int worker) {
-    const auto part = static_cast<std::size_t>(worker);
-    const char *const begin = text + cuts[part], *const end = text + cuts[part + 1];
-    pieces[part] = svmlight::Parser<Real, Index>(begin, end, least).parse();
-    if (pieces[part].error.position >= 0) pieces[part].error.position += cuts[part];
+  return parse_in_pieces(text, size, pool, [&](const char* begin, const char* end) {
+    return svmlight::Parser<Real, Index>(begin, end, least).parse();
   });
-  return pieces;
 }
 
 }  // namespace snapml::native
