@@ -110,7 +110,7 @@ class ChunkedDataset:
         number : int
             Of the chunk, from 0.
         buffer : ndarray of uint8 or None, default=None
-            Memory to read into, at least of `largest_chunk` bytes; None allocates.
+            Memory to read into, at least of `largest_chunk` bytes; None allocates the chunk's.
 
         Returns
         -------
@@ -126,7 +126,7 @@ class ChunkedDataset:
         places, _ = lay_out(schema, chunk.n_rows, chunk.n_stored)
         names = [name for name in ("indptr", "indices", "values") if name in places]
         if buffer is None:
-            buffer = np.empty(self.largest_chunk, np.uint8)
+            buffer = np.empty(chunk.n_bytes, np.uint8)
         arrays = {}
         with (self._folder / chunk.file).open("rb", buffering=0) as stream:
             for name in names:

@@ -114,16 +114,22 @@ class ChunkedMatrix:
         to_read = [k for k in numbers if self._resident.get(k) is None]
         # Kept from pass to pass: fresh memory costs a page fault for every 4 KB.
         free, self._free = self._free, []
-        for _ in range(min(_BUFFERS, len(to_read)) - len(free)):
+        n_passing = sum(number not in self._resident for number in to_read)
+        for _ in range(min(_BUFFERS, n_passing) - len(free)):
             free.append(np.empty(self._store.largest_chunk, np.uint8))
-        pending: dict[int, tuple[Future[Matrix], np.ndarray]] = {}
+        pending: dict[int, tuple[Future[Matrix], np.ndarray | None]] = {}
         with ThreadPoolExecutor(1, "snapml-chunks") as reader:
 
             def read_ahead() -> None:
-                while to_read and free:
-                    number = to_read.pop(0)
-                    buffer = free.pop()
+                while to_read and len(pending) < _BUFFERS:
+                    number = to_read[0]
+                    buffer = None  # what stays gets memory of its own
+                    if number not in self._resident:
+                        if not free:
+                            break
+                        buffer = free.pop()
                     pending[number] = reader.submit(self._store.matrix, number, buffer), buffer
+                    del to_read[0]
 
             for number in numbers:
                 read_ahead()
@@ -134,10 +140,11 @@ class ChunkedMatrix:
                     continue
                 future, buffer = pending.pop(number)
                 matrix = future.result()
-                if number in self._resident:
-                    matrix = self._resident[number] = _copied(matrix)
+                if buffer is None:
+                    self._resident[number] = matrix
                 yield number, matrix
-                free.append(buffer)
+                if buffer is not None:
+                    free.append(buffer)
         self._free = free if self.n_resident < self._store.n_chunks else []
 
     def take(self, rows: np.ndarray) -> Matrix:
@@ -182,7 +189,3 @@ def _kept(store: ChunkedDataset, memory_limit: int) -> list[int]:
     room = memory_limit - _BUFFERS * store.largest_chunk
     n_kept = int(np.searchsorted(np.cumsum(np.sort(sizes)[::-1]), room, side="right"))
     return np.unique(np.arange(n_kept) * len(chunks) // max(1, n_kept)).tolist()
-
-
-def _copied(matrix: Matrix) -> Matrix:
-    return matrix.take(np.arange(matrix.shape[0]))
