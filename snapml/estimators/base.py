@@ -27,6 +27,7 @@ from snapml._validation import (
 from snapml.data import Dataset, Matrix
 from snapml.estimators.placement import (
     Place,
+    byte_limit,
     margins_where_rows_are,
     naming_host_copy,
     with_host_predictions,
@@ -61,6 +62,7 @@ class LinearEstimator(BaseEstimator):
     n_threads: int | None
     deterministic: bool
     device_ids: Any
+    memory_limit: Any = "auto"
     verbose: Any = 0
     coef_: Any
     intercept_: Any
@@ -105,7 +107,9 @@ class LinearEstimator(BaseEstimator):
             raise ValueError(f"y: expected numbers that are finite in {dataset.labels.dtype}")
         rule = replace(rule, resolution=8.0 * float(np.finfo(dataset.labels.dtype).eps))
         devices = self._checked_devices(dataset.matrix)
-        settings = Settings(solver, self.n_threads, self.deterministic, self._seed(), devices)
+        settings = Settings(
+            solver, self.n_threads, self.deterministic, self._seed(), devices, byte_limit(self)
+        )
         try:
             with naming_host_copy(dataset.matrix):
                 result = choice.fit(problem, dataset, self._communicator(), rule, settings, start)

@@ -20,7 +20,7 @@ from snapml._validation import (
 from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.linear_regression import LinearRegressor
-from snapml.estimators.placement import fit_input
+from snapml.estimators.placement import byte_limit, fit_input
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
@@ -292,6 +292,10 @@ class ElasticNet(LinearRegressor):
         Whether equal fits give equal bits; on the CPU, with equal `n_threads`, they always do.
     device_ids : list of int or None, default=None
         The GPU to train on, as CUDA counts them; None is the CPU.
+    memory_limit : int, float, str or 'auto', default='auto'
+        What rows may take, as bytes or text such as "4GB": in the machine's memory where they
+        stream from a store, and on each GPU. 'auto' is what the store was opened with, or half of
+        what is available.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
 
@@ -344,6 +348,7 @@ class ElasticNet(LinearRegressor):
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: list[int] | None = None,
+        memory_limit: Any = "auto",
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -360,6 +365,7 @@ class ElasticNet(LinearRegressor):
         self.n_threads = n_threads
         self.deterministic = deterministic
         self.device_ids = device_ids
+        self.memory_limit = memory_limit
         self.verbose = verbose
 
     @all_or_nothing
@@ -444,6 +450,7 @@ class ElasticNet(LinearRegressor):
             n_threads=self.n_threads,
             deterministic=bool(self.deterministic),
             device_ids=self._checked_devices(matrix),
+            memory_limit=byte_limit(self),
         )
 
     def _resolved(self, rule: StoppingRule, matrix: Matrix) -> StoppingRule:
@@ -510,6 +517,10 @@ class Lasso(ElasticNet):
         Whether equal fits give equal bits; on the CPU, with equal `n_threads`, they always do.
     device_ids : list of int or None, default=None
         The GPU to train on, as CUDA counts them; None is the CPU.
+    memory_limit : int, float, str or 'auto', default='auto'
+        What rows may take, as bytes or text such as "4GB": in the machine's memory where they
+        stream from a store, and on each GPU. 'auto' is what the store was opened with, or half of
+        what is available.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
 
@@ -561,6 +572,7 @@ class Lasso(ElasticNet):
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: list[int] | None = None,
+        memory_limit: Any = "auto",
         verbose: int = 0,
     ) -> None:
         super().__init__(
@@ -578,6 +590,7 @@ class Lasso(ElasticNet):
             n_threads=n_threads,
             deterministic=deterministic,
             device_ids=device_ids,
+            memory_limit=memory_limit,
             verbose=verbose,
         )
 

@@ -87,6 +87,10 @@ class LogisticRegression(LinearClassifier):
     device_ids : list of int or None, default=None
         GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. X of the
         host is copied there once, a part of its rows to each.
+    memory_limit : int, float, str or 'auto', default='auto'
+        What rows may take, as bytes or text such as "4GB": in the machine's memory where they
+        stream from a store, and on each GPU. 'auto' is what the store was opened with, or half of
+        what is available.
     multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
         More than two classes: one softmax model ('auto' and 'multinomial', scikit-learn's), or
         one model for each class against the rest.
@@ -154,6 +158,7 @@ class LogisticRegression(LinearClassifier):
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: list[int] | None = None,
+        memory_limit: Any = "auto",
         multi_class: str = "auto",
     ) -> None:
         self.penalty = penalty
@@ -173,6 +178,7 @@ class LogisticRegression(LinearClassifier):
         self.n_threads = n_threads
         self.deterministic = deterministic
         self.device_ids = device_ids
+        self.memory_limit = memory_limit
         self.multi_class = multi_class
 
     @all_or_nothing

@@ -22,6 +22,7 @@ from snapml._validation import (
     refuse_store,
 )
 from snapml.data import ChunkedDataset, ChunkedMatrix, Matrix
+from snapml.data.memory_limit import resolve_memory_limit
 from snapml.kernels import Device, ResidentMatrix
 from snapml.kernels.device_arrays import host_copy_of
 from snapml.kernels.resident_matrix import device_number, resident_matrix
@@ -31,6 +32,7 @@ from snapml.solvers.range_checks import NonFiniteError
 
 __all__ = [
     "Place",
+    "byte_limit",
     "fit_input",
     "margins_where_rows_are",
     "naming_host_copy",
@@ -94,6 +96,29 @@ class Place:
         return self.give(device.to_device(classes)[chosen])
 
 
+def byte_limit(estimator: Any) -> int | None:
+    """Return what ``memory_limit`` allows rows to take, None where the place decides.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Without the parameter, or with 'auto', the place decides.
+
+    Returns
+    -------
+    int or None
+        Bytes.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a number of bytes, nor such a text, nor 'auto'.
+    """
+    limit = getattr(estimator, "memory_limit", "auto")
+    is_auto = isinstance(limit, str) and limit == "auto"
+    return None if is_auto else resolve_memory_limit(limit)
+
+
 def fit_input(
     estimator: Any, X: Any, y: Any, *, takes_store: bool = True, **target_checks: bool
 ) -> tuple[Matrix, np.ndarray]:
@@ -126,11 +151,11 @@ def fit_input(
     RuntimeError
         If X is on a GPU and CuPy is missing.
     """
-    X = _opened(X)
+    limit, X = byte_limit(estimator), _opened(X)
     if isinstance(X, ChunkedDataset):
         if not takes_store:
             refuse_store(estimator)
-        return _stored_input(estimator, X, y, **target_checks)
+        return _stored_input(estimator, X, y, limit, **target_checks)
     number = device_number(X)
     if number is None or not hasattr(estimator, "device_ids"):  # which trains on the CPU only
         return check_fit_input(estimator, X, y, **target_checks)
@@ -235,13 +260,13 @@ def _opened(X: Any) -> Any:
 
 
 def _stored_input(
-    estimator: Any, X: ChunkedDataset, y: Any, **target_checks: bool
+    estimator: Any, X: ChunkedDataset, y: Any, limit: int | None, **target_checks: bool
 ) -> tuple[Matrix, np.ndarray]:
     """Return the rows of a store as a matrix, and checked targets: the store's where y is None."""
     y = X.labels() if y is None else y
     if y is None:
         raise ValueError("y: expected targets, since the store was written without labels")
-    matrix = ChunkedMatrix(X)
+    matrix = ChunkedMatrix(X, limit)
     return check_remote_fit_input(estimator, X, matrix, y, **target_checks)
 
 

@@ -218,6 +218,10 @@ class Ridge(RidgeModel, LinearRegressor):
     device_ids : list of int or None, default=None
         GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. X of the
         host is copied there once, a part of its rows to each.
+    memory_limit : int, float, str or 'auto', default='auto'
+        What rows may take, as bytes or text such as "4GB": in the machine's memory where they
+        stream from a store, and on each GPU. 'auto' is what the store was opened with, or half of
+        what is available.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
 
@@ -272,6 +276,7 @@ class Ridge(RidgeModel, LinearRegressor):
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: list[int] | None = None,
+        memory_limit: Any = "auto",
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -285,6 +290,7 @@ class Ridge(RidgeModel, LinearRegressor):
         self.n_threads = n_threads
         self.deterministic = deterministic
         self.device_ids = device_ids
+        self.memory_limit = memory_limit
         self.verbose = verbose
 
     @all_or_nothing
@@ -401,6 +407,10 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
     device_ids : list of int or None, default=None
         GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. X of the
         host is copied there once, a part of its rows to each.
+    memory_limit : int, float, str or 'auto', default='auto'
+        What rows may take, as bytes or text such as "4GB": in the machine's memory where they
+        stream from a store, and on each GPU. 'auto' is what the store was opened with, or half of
+        what is available.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
 
@@ -444,6 +454,7 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: list[int] | None = None,
+        memory_limit: Any = "auto",
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -458,6 +469,7 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         self.n_threads = n_threads
         self.deterministic = deterministic
         self.device_ids = device_ids
+        self.memory_limit = memory_limit
         self.verbose = verbose
 
     @all_or_nothing

@@ -71,6 +71,10 @@ class LinearSVC(LinearClassifier):
     device_ids : list of int or None, default=None
         GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. X of the
         host is copied there once, a part of its rows to each.
+    memory_limit : int, float, str or 'auto', default='auto'
+        What rows may take, as bytes or text such as "4GB": in the machine's memory where they
+        stream from a store, and on each GPU. 'auto' is what the store was opened with, or half of
+        what is available.
 
     Attributes
     ----------
@@ -130,6 +134,7 @@ class LinearSVC(LinearClassifier):
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: list[int] | None = None,
+        memory_limit: Any = "auto",
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -147,6 +152,7 @@ class LinearSVC(LinearClassifier):
         self.n_threads = n_threads
         self.deterministic = deterministic
         self.device_ids = device_ids
+        self.memory_limit = memory_limit
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearSVC:

@@ -63,6 +63,8 @@ class Settings:
         Of orders and samples.
     device_ids : tuple of int
         GPUs to train on, one shard of the rows on each; none means the CPU.
+    memory_limit : int or None
+        Bytes that rows may take on each GPU; None is what is available.
     """
 
     solver: str = "auto"
@@ -70,3 +72,4 @@ class Settings:
     deterministic: bool = True
     seed: int = 0
     device_ids: tuple[int, ...] = ()
+    memory_limit: int | None = None

@@ -151,3 +151,17 @@ def test_other_number_of_columns_is_refused_in_predict(tmp_path):
     store = stored(tmp_path / "store", X[:, :5])
     with pytest.raises(ValueError, match="X has 5 features, but LogisticRegression is expecting 6"):
         LogisticRegression().fit(X, y).predict(store)
+
+
+def test_limit_of_the_estimator_goes_before_that_of_the_store(tmp_path):
+    store = stored(tmp_path / "store", *example(), memory_limit="1GB")
+    assert f"{store.n_chunks} of {store.n_chunks} chunks" in LogisticRegression().fit(store).solver_
+    limited = LogisticRegression(memory_limit=0).fit(store)
+    assert f"0 of {store.n_chunks} chunks" in limited.solver_
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), LinearSVC(), Ridge(), Lasso()])
+def test_bad_limit_is_named(model):
+    X, y = example()
+    with pytest.raises(ValueError, match=r"memory_limit: expected 'auto', bytes.*got '4 parsecs'"):
+        model.set_params(memory_limit="4 parsecs").fit(X, y)
