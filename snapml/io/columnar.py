@@ -13,6 +13,8 @@ from snapml.io.text_blocks import opened
 
 __all__ = ["ArrowReader", "open_arrow", "open_csv", "open_parquet", "open_stream", "pyarrow_for"]
 
+_LIST_LENGTH = 256
+
 
 class ArrowReader:
     """Batches of a columnar source, and what is known of it beforehand.
@@ -123,13 +125,14 @@ def open_parquet(path: Path, on_read: Callable[[int], Any], **options: Any) -> A
         given = {"format": "parquet", "partitioning": "hive", **options}
         dataset = ds.dataset(str(path), **given)
         n_rows = dataset.count_rows()
+    schema = dataset.schema
     n_bytes = sum(Path(file).stat().st_size for file in dataset.files)
     if not dataset.files:
         raise ValueError(f"{path}: expected Parquet files in the folder, got none")
 
     def read(columns: list[str], batch_bytes: int) -> Iterator[Any]:
         wide = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
-        rows_each = max(1, batch_bytes // (8 * max(1, len(columns))))
+        rows_each = max(1, batch_bytes // sum(_widest_row(schema.field(k).type) for k in columns))
         scanner = dataset.scanner(
             columns=columns,
             batch_size=rows_each,
@@ -140,9 +143,9 @@ def open_parquet(path: Path, on_read: Callable[[int], Any], **options: Any) -> A
         )
         for batch in scanner.to_batches():
             on_read(n_bytes * batch.num_rows // max(1, n_rows))
-            yield batch
+            yield from _cut(batch, batch_bytes)
 
-    return ArrowReader(dataset.schema, read, n_rows=n_rows, n_bytes=n_bytes)
+    return ArrowReader(schema, read, n_rows=n_rows, n_bytes=n_bytes)
 
 
 def open_arrow(path: Path, on_read: Callable[[int], Any]) -> ArrowReader:
@@ -267,6 +270,14 @@ def open_csv(
             yield from opened_at(block_bytes, stream, column_types=types, include_columns=columns)
 
     return ArrowReader(schema, read, n_bytes=path.stat().st_size)
+
+
+def _widest_row(kind: Any) -> int:
+    """Return the bytes of a column in a row, guessed for lists that do not say their length."""
+    kind = getattr(kind, "storage_type", kind)
+    if hasattr(kind, "list_size"):
+        return 8 * int(kind.list_size)
+    return 8 * (_LIST_LENGTH if hasattr(kind, "value_field") else 1)
 
 
 def _cut(batch: Any, batch_bytes: int) -> Iterator[Any]:
