@@ -163,12 +163,11 @@ class ChunkedMatrix:
         order = np.argsort(rows, kind="stable")
         chunk_of = self.chunk_of(rows[order])
         wanted = np.unique(chunk_of)
-        missing = iter(self._store.matrices([k for k in wanted if self._resident.get(k) is None]))
         parts = []
         for number in wanted:
-            matrix = self._resident.get(number) or next(missing)[1]
+            kept = self._resident.get(number)
             within = rows[order[chunk_of == number]] - self._begins[number]
-            parts.append(matrix.take(within))
+            parts.append(self._store.rows(number, within) if kept is None else kept.take(within))
         if not parts:  # no rows: none of any chunk
             return self._store.matrix(0).take(rows)
         taken = stacked(parts)
