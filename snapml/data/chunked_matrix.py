@@ -32,6 +32,7 @@ class ChunkedMatrix:
     def __init__(self, store: ChunkedDataset, memory_limit: int | None = None) -> None:
         self._store = store
         limit = store.memory_limit if memory_limit is None else memory_limit
+        self._limit = limit
         self._begins = store.chunk_rows
         self._resident: dict[int, Matrix | None] = dict.fromkeys(_kept(store, limit))
         self._free: list[np.ndarray] = []
@@ -69,6 +70,18 @@ class ChunkedMatrix:
     def n_chunks(self) -> int:
         """Number of chunks."""
         return self._store.n_chunks
+
+    def share_memory(self) -> int:
+        """Keep chunks in half of the memory only, from now on, and leave the rest to the caller.
+
+        Returns
+        -------
+        int
+            Bytes of the other half, at least those of the largest chunk.
+        """
+        kept = _kept(self._store, self._limit // 2)
+        self._resident = {number: self._resident.get(number) for number in kept}
+        return max(self._limit // 2, self._store.largest_chunk)
 
     def chunk_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the numbers of the chunks that rows lie in.

@@ -17,7 +17,7 @@ from snapml._validation import (
     check_sample_weight,
     raise_non_finite,
 )
-from snapml.data import Dataset, DenseMatrix, Matrix
+from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.placement import byte_limit, fit_input
@@ -209,6 +209,11 @@ def _solve_nonnegative(
     dataset: Dataset, rule: StoppingRule, has_intercept: bool, settings: Settings
 ) -> FitResult:
     """Solve least squares with w >= 0 and no penalty, as `LinearRegression` does."""
+    if isinstance(dataset.matrix, ChunkedMatrix):
+        raise NotImplementedError(
+            "positive=True and alpha=0 on a store: this version has alpha > 0 out of core; use "
+            "that, or pass what X.load() returns"
+        )
     if settings.device_ids:
         raise NotImplementedError(
             f"positive=True and alpha=0 with device_ids={list(settings.device_ids)!r}: this "
@@ -369,15 +374,18 @@ class ElasticNet(LinearRegressor):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, check_input: bool = True
+    ) -> Any:
         """Fit the model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; float32 and float64 are used in place, in any layout.
+            Training data; float32 and float64 are used in place, in any layout. Or a
+            `ChunkedDataset`, or the path of one: its rows stream past.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets; several are fitted one by one.
+            Targets; several are fitted one by one. None takes those of a store.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weights of the rows; only their proportions matter.
         check_input : bool, default=True
@@ -396,7 +404,7 @@ class ElasticNet(LinearRegressor):
         penalty = self._penalty()
         rule = self._stopping_rule(self.max_iter)
         checks = dict(multi_output=True, y_numeric=True)
-        matrix, y = fit_input(self, X, y, takes_store=False, **checks)
+        matrix, y = fit_input(self, X, y, **checks)
         weights = check_sample_weight(sample_weight, matrix)
         if weights is None:
             check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))

@@ -29,7 +29,7 @@ from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.cpu_quadratic import CpuColumnEngine
 from snapml.solvers.cpu_rows import as_array
 from snapml.solvers.fit_settings import Settings, Start
-from snapml.solvers.result import FitResult, StartModel
+from snapml.solvers.result import FitResult, StartModel, beside_each_other
 from snapml.solvers.row_space import RowSpace
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
@@ -151,6 +151,8 @@ def fit_sequence(
         One per penalty.
     """
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
+    if out_of_core.is_streamed(dataset):
+        return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
     engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
@@ -191,25 +193,10 @@ def _fit_apart(
 ) -> FitResult:
     """Solve one output after the other, and put the models together."""
     results = []
-    for k in range(len(dataset.labels)):
-        weights = dataset.row_weights
-        if weights is not None and weights.ndim == 2:
-            weights = weights[k]
-        one = replace(dataset, labels=dataset.labels[k], row_weights=weights)
+    for k, one in enumerate(dataset.outputs()):
         begin = Start() if start.coef is None else Start(coef=start.coef[k : k + 1])
         results.append(fit(problem, one, communicator, rule, settings, begin))
-    return replace(
-        results[0],
-        coef=np.vstack([result.coef for result in results]),
-        intercept=np.array([result.intercept for result in results]),
-        duals=None,
-        n_iter=max(result.n_iter for result in results),
-        has_converged=all(result.has_converged for result in results),
-        gap=sum(result.gap for result in results),
-        objective=sum(result.objective for result in results),
-        history=max((result.history for result in results), key=len),
-        has_minimum=all(result.has_minimum for result in results),
-    )
+    return beside_each_other(results)
 
 
 def _squares(dataset: Dataset) -> float:
