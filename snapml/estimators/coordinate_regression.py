@@ -13,6 +13,8 @@ from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 
 from snapml._validation import (
+    Exchange,
+    alone,
     check_positive,
     check_sample_weight,
     raise_non_finite,
@@ -59,8 +61,10 @@ def penalty_of(alpha: float, l1_ratio: float, is_positive: bool) -> Penalty:
     return Penalty(alpha * l1_ratio, alpha * (1.0 - l1_ratio), is_positive)
 
 
-def mean_dataset(matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> Dataset:
-    """Return a dataset whose row weights add up to 1: the loss is then a mean.
+def mean_dataset(
+    matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, exchange: Exchange = alone
+) -> Dataset:
+    """Return a dataset whose row weights add up to 1 over all shards: the loss is then a mean.
 
     Parameters
     ----------
@@ -70,6 +74,8 @@ def mean_dataset(matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> D
         Targets.
     weights : ndarray of shape (n_rows,) or None
         Sample weights.
+    exchange : callable, default=alone
+        Returns what each shard has laid down.
 
     Returns
     -------
@@ -81,8 +87,8 @@ def mean_dataset(matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> D
     if not np.isfinite(labels).all():
         raise ValueError(f"y: expected numbers that are finite in {matrix.dtype}")
     if weights is None:
-        return Dataset(matrix, labels, None, 1.0 / matrix.shape[0])
-    shares = weights / weights.sum(dtype=np.float64)
+        return Dataset(matrix, labels, None, 1.0 / sum(exchange(matrix.shape[0])))
+    shares = weights / sum(exchange(weights.sum(dtype=np.float64)))
     return Dataset(matrix, labels, shares.astype(matrix.dtype), 1.0)
 
 
@@ -405,13 +411,14 @@ class ElasticNet(LinearRegressor):
         rule = self._stopping_rule(self.max_iter)
         checks = dict(multi_output=True, y_numeric=True)
         matrix, y = fit_input(self, X, y, **checks)
-        weights = check_sample_weight(sample_weight, matrix)
+        exchange = self._communicator().exchange
+        weights = check_sample_weight(sample_weight, matrix, exchange)
         if weights is None:
             check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
         targets = y.reshape(matrix.shape[0], -1).T
         results = []
         for k, target in enumerate(targets):
-            dataset = mean_dataset(matrix, target, weights)
+            dataset = mean_dataset(matrix, target, weights, exchange)
             start = self._last_fit(k, len(targets))
             try:
                 results += solve_path(

@@ -231,6 +231,11 @@ class _ThreadCommunicator:
             raise TypeError(f"expected an array of the host, got {type(array)}")
         return self._sum_on(self._device, array)
 
+    def exchange(self, value: Any) -> list[Any]:
+        """Return what all shards have laid down, in the order of ranks."""
+        found: list[Any] = self._meeting.meet(self.rank, value, list)
+        return found
+
     def _sum_on(self, device: Device, array: Any) -> Any:
         """Return the sum on this shard's device, which fetches the others' addends itself.
 
