@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from snapml.data import ChunkedMatrix, Dataset
 from snapml.problems import Problem
-from snapml.solvers import quasi_newton
+from snapml.solvers import device_choice, quasi_newton
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.result import FitResult
@@ -57,6 +57,8 @@ def fit(
         If this version has no way to solve the problem on a store.
     """
     _check_solvable(problem, settings)
+    if settings.device_ids:
+        return device_choice.fit(problem, dataset, communicator, rule, settings, start)
     engine = StreamingEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
     result = quasi_newton.solve(engine, communicator, rule, start=start.coef)
     is_only = settings.solver == "auto"
@@ -75,9 +77,4 @@ def _check_solvable(problem: Problem, settings: Settings) -> None:
         raise NotImplementedError(
             "coordinate ascent on a store (the hinge, or solver='sdca'): this version has smooth "
             f"losses out of core; use loss='squared_hinge' and solver='auto', or {load}"
-        )
-    if settings.device_ids:
-        raise NotImplementedError(
-            f"device_ids={list(settings.device_ids)!r} on a store: this version streams to the CPU "
-            f"only; use device_ids=None, or {load}"
         )

@@ -125,7 +125,7 @@ def test_warm_start_goes_on(tmp_path):
         (LinearSVC(loss="hinge"), "coordinate ascent on a store.*squared_hinge"),
         (Ridge(alpha=0), r"alpha=0 on a store.*X\.load"),
         (Ridge(positive=True), "positive coefficients on a store.*load"),
-        (LogisticRegression(device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
+        (LinearSVC(loss="hinge", device_ids=[0]), "coordinate ascent on a store.*squared_hinge"),
         (Lasso(), r"Lasso trains on rows in memory .*X\.load"),
         (ElasticNet(), "ElasticNet trains on rows in memory"),
         (LinearRegression(), "LinearRegression trains on rows in memory"),
