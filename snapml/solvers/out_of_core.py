@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from snapml.data import ChunkedMatrix, Dataset
 from snapml.problems import Problem, Softmax
-from snapml.solvers import quasi_newton, streamed_descent
+from snapml.solvers import device_choice, quasi_newton, streamed_descent
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.result import FitResult, StartModel, beside_each_other, overflow_error
@@ -60,6 +60,8 @@ def fit(
         If this version has no way to solve the problem on a store.
     """
     _check_solvable(problem, settings)
+    if settings.device_ids:
+        return device_choice.fit(problem, dataset, communicator, rule, settings, start)
     if not problem.penalty.is_smooth:
         return _by_columns(problem, dataset, communicator, rule, settings, start)
     engine = StreamingEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
@@ -138,6 +140,13 @@ def fit_sequence(
 
 def _check_solvable(problem: Problem, settings: Settings) -> None:
     load = "use ChunkedDataset.load() if the rows fit memory"
+    is_smooth = problem.penalty.is_smooth and problem.loss.is_smooth
+    if settings.device_ids and not (is_smooth and settings.solver != "sdca"):
+        raise NotImplementedError(
+            f"device_ids={list(settings.device_ids)!r} on a store with an L1 penalty, positive "
+            "coefficients or coordinate ascent (the hinge, or solver='sdca'): this version streams "
+            f"those to the CPU only; use device_ids=None, or {load}"
+        )
     if not problem.penalty.is_smooth:
         check_solver(settings.solver)
         if isinstance(problem.loss, Softmax):
@@ -149,9 +158,4 @@ def _check_solvable(problem: Problem, settings: Settings) -> None:
         raise NotImplementedError(
             "coordinate ascent on a store (the hinge, or solver='sdca'): this version has smooth "
             f"losses out of core; use loss='squared_hinge' and solver='auto', or {load}"
-        )
-    if settings.device_ids:
-        raise NotImplementedError(
-            f"device_ids={list(settings.device_ids)!r} on a store: this version streams to the CPU "
-            f"only; use device_ids=None, or {load}"
         )

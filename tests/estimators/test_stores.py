@@ -122,7 +122,8 @@ def test_warm_start_goes_on(tmp_path):
         (LogisticRegression(solver="sdca"), "coordinate ascent on a store.*load"),
         (LinearSVC(loss="hinge"), "coordinate ascent on a store.*squared_hinge"),
         (Ridge(alpha=0), r"alpha=0 on a store.*X\.load"),
-        (LogisticRegression(device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
+        (LinearSVC(loss="hinge", device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
+        (Lasso(device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
         (LinearRegression(), "LinearRegression trains on rows in memory"),
         (RidgeCV(), "RidgeCV trains on rows in memory"),
         (
