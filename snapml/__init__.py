@@ -22,6 +22,7 @@ from snapml.estimators import (  # after the check
     RidgeCV,
     enet_path,
     lasso_path,
+    load,
 )
 
 __all__ = [
@@ -40,4 +41,5 @@ __all__ = [
     "__version__",
     "enet_path",
     "lasso_path",
+    "load",
 ]

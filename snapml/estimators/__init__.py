@@ -4,6 +4,7 @@ from snapml.estimators.coordinate_regression import ElasticNet, Lasso
 from snapml.estimators.linear_regression import LinearRegression
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.logistic_regression_cv import LogisticRegressionCV
+from snapml.estimators.model_file import load, loadable
 from snapml.estimators.regularization_path import ElasticNetCV, LassoCV, enet_path, lasso_path
 from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.estimators.ridge_cv import RidgeClassifierCV, RidgeCV
@@ -24,4 +25,21 @@ __all__ = [
     "RidgeClassifierCV",
     "enet_path",
     "lasso_path",
+    "load",
 ]
+
+for _model in (
+    ElasticNet,
+    ElasticNetCV,
+    Lasso,
+    LassoCV,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Ridge,
+    RidgeCV,
+    RidgeClassifier,
+    RidgeClassifierCV,
+):
+    loadable(_model)
