@@ -23,6 +23,8 @@ from snapml.estimators import (  # after the check
     enet_path,
     lasso_path,
     load,
+    predict_batches,
+    write_predictions,
 )
 
 __all__ = [
@@ -42,4 +44,6 @@ __all__ = [
     "enet_path",
     "lasso_path",
     "load",
+    "predict_batches",
+    "write_predictions",
 ]

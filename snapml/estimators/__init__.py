@@ -1,5 +1,6 @@
 """Estimators under scikit-learn's names."""
 
+from snapml.estimators.batch_predictions import predict_batches, write_predictions
 from snapml.estimators.coordinate_regression import ElasticNet, Lasso
 from snapml.estimators.linear_regression import LinearRegression
 from snapml.estimators.logistic_regression import LogisticRegression
@@ -26,6 +27,8 @@ __all__ = [
     "enet_path",
     "lasso_path",
     "load",
+    "predict_batches",
+    "write_predictions",
 ]
 
 for _model in (
