@@ -17,7 +17,7 @@ from snapml.io.array_files import check_array_path, write_arrays
 from snapml.io.batch import Batch
 from snapml.io.sources import is_source, open_source
 
-__all__ = ["METHODS", "batches_with", "predict_batches", "write_predictions"]
+__all__ = ["METHODS", "batches_with", "column_names", "predict_batches", "write_predictions"]
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 """What rows can be asked for."""
@@ -107,7 +107,7 @@ def write_predictions(
     """
     check_array_path(path)
     found = predict_batches(model, source, method, batch_rows=batch_rows, **options)
-    return write_arrays(path, found, _column_names(model, method))
+    return write_arrays(path, found, column_names(model, method))
 
 
 def batches_with(
@@ -154,8 +154,21 @@ def batches_with(
     return _predicted(model, batches, methods, batch_rows)
 
 
-def _column_names(model: Any, method: str) -> list[str]:
-    """Return what to call the columns of predictions: of classifiers, the classes."""
+def column_names(model: Any, method: str) -> list[str]:
+    """Return what to call the columns of predictions.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Of a classifier, the classes give the names.
+    method : str
+        Of `METHODS`.
+
+    Returns
+    -------
+    list of str
+        One name a column.
+    """
     n_outputs = _n_outputs(model)
     is_of_labels = getattr(model, "_is_multilabel", False)
     if method == "predict":

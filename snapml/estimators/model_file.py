@@ -27,7 +27,7 @@ from snapml._distribution import installed_version
 from snapml.data.atomic_file import atomic_file
 from snapml.estimators.model_values import decoded, encoded, is_plain
 
-__all__ = ["MAGIC", "load", "loadable", "model_header", "save_model"]
+__all__ = ["MAGIC", "load", "loadable", "save_model"]
 
 MAGIC = b"snapml model\r\n\x1a\n"
 """How a file begins; what turns line ends of text into others damages it."""
@@ -168,28 +168,6 @@ def load(path: Any) -> Any:
         arrays = _read_arrays(stream, path, layout, content)
         with _naming(path):
             return _made(cls, content, arrays)
-
-
-def model_header(path: Any) -> dict[str, Any]:
-    """Read what the header of a model file says, without its arrays.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-
-    Returns
-    -------
-    dict
-        ``class``, ``written_by``, ``parameters``, ``attributes``, ``arrays``, ..., as in JSON.
-
-    Raises
-    ------
-    ValueError
-        As `load` does, but what the arrays hold is not looked at.
-    """
-    with Path(path).open("rb") as stream:
-        return _read_header(stream, path)
 
 
 @contextmanager
