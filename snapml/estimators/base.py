@@ -26,6 +26,7 @@ from snapml._validation import (
 )
 from snapml.data import Dataset, Matrix
 from snapml.data.temporary_store import removing_temporary_stores
+from snapml.estimators.model_file import save_model
 from snapml.estimators.placement import (
     Place,
     byte_limit,
@@ -69,6 +70,31 @@ class LinearEstimator(BaseEstimator):
     intercept_: Any
     least_rows = 1
     """Rows that X must have; a shard of a larger whole may have none."""
+    # What predictions need beside parameters and public attributes: model files hold it too.
+    _stored_attributes: tuple[str, ...] = ()
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file that `snapml.load` reads: numbers and text, no code.
+
+        Equal models make equal files. ``history_`` is left out, and with it times; what
+        ``warm_start`` goes on from is then ``coef_`` and ``intercept_``.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; one that exists is replaced, in one step.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        TypeError
+            If a parameter is something that text and arrays do not describe: a function, a
+            generator of random numbers, a splitter; the message names it.
+        OSError
+            If the file cannot be written.
+        """
+        save_model(self, path)
 
     def _communicator(self) -> Communicator:
         """Return who adds up; distributed estimators have another."""

@@ -341,6 +341,8 @@ class RidgeLabels(LinearClassifier):
     """Base of the ridge classifiers: every class, or label, is a target of -1 and 1."""
 
     _label_binarizer: Any
+    _is_multilabel: bool
+    _stored_attributes = ("_is_multilabel",)
 
     def _binarised(
         self, X: Any, y: Any, sample_weight: Any
