@@ -389,9 +389,13 @@ class ElasticNet(LinearRegressor):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data; float32 and float64 are used in place, in any layout. Or a
-            `ChunkedDataset`, or the path of one: its rows stream past.
+            `ChunkedDataset`, or the path of one: its rows stream past. Or any other source that
+            `snapml.io.convert` takes: a file, a folder of Parquet files, an Arrow stream or an
+            iterator of batches, written first to a store in the temporary folder (``TMPDIR``) that
+            is gone after the fit.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets; several are fitted one by one. None takes those of a store.
+            Targets; several are fitted one by one. None takes those that X brings along; a text or
+            number names their column in a source.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weights of the rows; only their proportions matter.
         check_input : bool, default=True
