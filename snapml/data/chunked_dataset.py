@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from snapml.data.chunk_format import Manifest, read_manifest
+from snapml.data.chunk_format import Manifest, memory_bytes, read_manifest
 from snapml.data.chunk_reader import ChunkReader
 from snapml.data.dataset import DenseMatrix, Matrix
 from snapml.data.memory_limit import resolve_memory_limit
+from snapml.data.narrow_rows import NarrowRows
 from snapml.data.stacking import stacked
 
 __all__ = ["ChunkedDataset"]
@@ -124,6 +125,31 @@ class ChunkedDataset:
         """
         return self._reader.matrix(number, buffer)
 
+    def raw(self, number: int, buffer: np.ndarray | None = None) -> NarrowRows:
+        """Read the rows of a chunk as narrow storage keeps them.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk, from 0.
+        buffer : ndarray of uint8 or None, default=None
+            Memory to read into, at least of the chunk's `n_bytes` in the manifest; None allocates
+            it.
+
+        Returns
+        -------
+        NarrowRows
+            Over the buffer's memory; `matrix` has what the entries mean.
+
+        Raises
+        ------
+        ValueError
+            If the chunk has changed since it was written, or the entries are not narrow.
+        """
+        if self.manifest.schema.storage == "plain":
+            raise ValueError(f"expected a store with narrow storage, got {self.dtype} entries")
+        return self._reader.raw(number, buffer)
+
     def rows(self, number: int, rows: np.ndarray) -> Matrix:
         """Return a copy of some rows of a chunk, without a read of the others where they are few.
 
@@ -161,8 +187,14 @@ class ChunkedDataset:
 
     @property
     def largest_chunk(self) -> int:
-        """Bytes of the largest chunk."""
-        return max((chunk.n_bytes for chunk in self.manifest.chunks), default=0)
+        """Bytes that the largest chunk takes in memory."""
+        return max(self.chunk_bytes, default=0)
+
+    @property
+    def chunk_bytes(self) -> list[int]:
+        """Bytes that each chunk takes in memory; of narrow storage, those of the float32 rows."""
+        schema = self.manifest.schema
+        return [memory_bytes(schema, chunk) for chunk in self.manifest.chunks]
 
     def matrices(self, numbers: Iterable[int] | None = None) -> Iterator[tuple[int, Matrix]]:
         """Read chunk after chunk, each while the caller works on the one before.

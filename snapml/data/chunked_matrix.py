@@ -181,10 +181,9 @@ def _kept(store: ChunkedDataset, memory_limit: int) -> list[int]:
 
     The others are read while those are worked on.
     """
-    chunks = store.manifest.chunks
-    sizes = np.array([chunk.n_bytes for chunk in chunks], np.int64)
+    sizes = np.array(store.chunk_bytes, np.int64)
     if sizes.sum() <= memory_limit:
-        return list(range(len(chunks)))
+        return list(range(len(sizes)))
     room = memory_limit - _BUFFERS * store.largest_chunk
     n_kept = int(np.searchsorted(np.cumsum(np.sort(sizes)[::-1]), room, side="right"))
-    return np.unique(np.arange(n_kept) * len(chunks) // max(1, n_kept)).tolist()
+    return np.unique(np.arange(n_kept) * len(sizes) // max(1, n_kept)).tolist()
