@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -162,8 +164,16 @@ class ChunkReader:
         dtype = np.dtype(schema.dtype)
         return CheckedMatrix(arrays["indptr"], arrays["indices"], n_features, values, dtype)
 
-    def _open(self, number: int) -> BinaryIO:
-        return (self._folder / self._manifest.chunks[number].file).open("rb", buffering=0)
+    @contextlib.contextmanager
+    def _open(self, number: int) -> Iterator[BinaryIO]:
+        path = self._folder / self._manifest.chunks[number].file
+        try:
+            with path.open("rb", buffering=0) as stream:
+                yield stream
+        except OSError as error:
+            if error.filename is None:  # of a read
+                error.filename = str(path)
+            raise
 
     def _read(self, stream: BinaryIO, number: int, name: str, memory: np.ndarray) -> np.ndarray:
         """Read an array, and compare it with its checksum unless that is known."""

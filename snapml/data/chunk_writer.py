@@ -353,6 +353,8 @@ def _write_all(stream: Any, piece: Any) -> None:
 def _removed_on_error(path: Path) -> Any:
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         path.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # of a write
+            error.filename = str(path)
         raise

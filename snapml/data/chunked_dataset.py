@@ -216,9 +216,12 @@ class ChunkedDataset:
             return
         buffers = [np.empty(self.largest_chunk, np.uint8) for _ in range(2)]
         with ThreadPoolExecutor(1, "snapml-chunks") as ahead:
-            pending = ahead.submit(self.matrix, wanted[0], buffers[0])
-            for turn, number in enumerate(wanted, start=1):
-                matrix = pending.result()
-                if turn < len(wanted):
-                    pending = ahead.submit(self.matrix, wanted[turn], buffers[turn % 2])
-                yield number, matrix
+            try:
+                pending = ahead.submit(self.matrix, wanted[0], buffers[0])
+                for turn, number in enumerate(wanted, start=1):
+                    matrix = pending.result()
+                    if turn < len(wanted):
+                        pending = ahead.submit(self.matrix, wanted[turn], buffers[turn % 2])
+                    yield number, matrix
+            finally:  # of reads that nobody waits for
+                ahead.shutdown(wait=False, cancel_futures=True)

@@ -131,20 +131,23 @@ class ChunkedMatrix:
                     pending[number] = reader.submit(self._store.matrix, number, buffer), buffer
                     del to_read[0]
 
-            for number in numbers:
-                read_ahead()
-                if number not in pending:
-                    kept = self._resident[number]
-                    if kept is not None:
-                        yield number, kept
-                    continue
-                future, buffer = pending.pop(number)
-                matrix = future.result()
-                if buffer is None:
-                    self._resident[number] = matrix
-                yield number, matrix
-                if buffer is not None:
-                    free.append(buffer)
+            try:
+                for number in numbers:
+                    read_ahead()
+                    if number not in pending:
+                        kept = self._resident[number]
+                        if kept is not None:
+                            yield number, kept
+                        continue
+                    future, buffer = pending.pop(number)
+                    matrix = future.result()
+                    if buffer is None:
+                        self._resident[number] = matrix
+                    yield number, matrix
+                    if buffer is not None:
+                        free.append(buffer)
+            finally:  # of a pass that is given up
+                reader.shutdown(wait=False, cancel_futures=True)
         self._free = free if self.n_resident < self._store.n_chunks else []
 
     def take(self, rows: np.ndarray) -> Matrix:
