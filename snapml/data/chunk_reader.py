@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
-from snapml.data.chunk_format import Manifest, array_types, lay_out
+from snapml.data.chunk_format import Manifest, array_types, lay_out, memory_bytes
 from snapml.data.compressed import CheckedMatrix
 from snapml.data.dataset import DenseMatrix, Matrix
+from snapml.data.narrow_rows import NarrowRows
 from snapml.data.stacking import stacked
 
 __all__ = ["ChunkReader"]
@@ -40,9 +43,7 @@ class ChunkReader:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self._folder, self._manifest = folder, manifest
         self._types = array_types(manifest.schema)
-        self._names: list[str] = [
-            name for name in ("indptr", "indices", "values") if name in self._types
-        ]
+        self._names = [name for name in self._types if name not in ("labels", "weights")]
         self._known: dict[tuple[int, str], tuple[int, ...]] = {}
 
     def column(self, name: str) -> np.ndarray:
@@ -59,17 +60,53 @@ class ChunkReader:
     def matrix(self, number: int, buffer: np.ndarray | None = None) -> Matrix:
         """Read the rows of a chunk, as `ChunkedDataset.matrix` does."""
         chunk = self._manifest.chunks[number]
+        if self._manifest.schema.storage != "plain":
+            return self._widened(number, buffer)
+        arrays = self._arrays(number, buffer)
+        if self._manifest.schema.is_sparse:
+            self._check_offsets(number, arrays["indptr"], 0, chunk.n_stored)
+        return self._as_matrix(arrays, chunk.n_rows)
+
+    def raw(self, number: int, buffer: np.ndarray | None = None) -> NarrowRows:
+        """Read the narrow rows of a chunk, as `ChunkedDataset.raw` does."""
+        return self._narrow(self._arrays(number, buffer), self._manifest.chunks[number].n_rows)
+
+    def _arrays(self, number: int, buffer: np.ndarray | None) -> dict[str, np.ndarray]:
+        chunk = self._manifest.chunks[number]
         places, _ = lay_out(self._manifest.schema, chunk.n_rows, chunk.n_stored)
         if buffer is None:
             buffer = np.empty(chunk.n_bytes, np.uint8)
         with self._open(number) as stream:
-            arrays: dict[str, np.ndarray] = {
+            return {
                 name: self._read(stream, number, name, buffer[places[name][0] :])
                 for name in self._names
             }
-        if self._manifest.schema.is_sparse:
-            self._check_offsets(number, arrays["indptr"], 0, chunk.n_stored)
-        return self._as_matrix(arrays, chunk.n_rows)
+
+    def _narrow(self, arrays: dict[str, np.ndarray], n_rows: int) -> NarrowRows:
+        values = arrays["values"].reshape(n_rows, self._manifest.n_features)
+        return NarrowRows(values, arrays.get("scales"), arrays.get("offsets"))
+
+    def _widened(self, number: int, buffer: np.ndarray | None) -> DenseMatrix:
+        """Read narrow rows to the end of their memory, and widen them from its beginning on."""
+        chunk, schema = self._manifest.chunks[number], self._manifest.schema
+        n_bytes = memory_bytes(schema, chunk)
+        memory = np.empty(n_bytes, np.uint8) if buffer is None else buffer[:n_bytes]
+        places, _ = lay_out(schema, chunk.n_rows, chunk.n_stored)
+        with self._open(number) as stream:
+            arrays = {}
+            for name in self._names:
+                size = places[name][1] * self._types[name].itemsize
+                own = memory[n_bytes - size :] if name == "values" else np.empty(size, np.uint8)
+                arrays[name] = self._read(stream, number, name, own)
+        narrow = self._narrow(arrays, chunk.n_rows)
+        wide = memory.view(np.float32).reshape(narrow.values.shape)
+        # What is written overtakes what is read in the last row only; a loop over separate memory
+        # runs through wide registers.
+        step = max(1, _PIECE_BYTES // max(1, 4 * self._manifest.n_features))
+        for first in range(0, chunk.n_rows, step):
+            part = slice(first, first + step)
+            NarrowRows(narrow.values[part], narrow.scales, narrow.offsets).widen(wide[part])
+        return DenseMatrix(wide)
 
     def rows(self, number: int, rows: np.ndarray) -> Matrix:
         """Return a copy of some rows of a chunk.
@@ -109,6 +146,13 @@ class ChunkReader:
             arrays["indices"] = self._part(stream, number, "indices", first, last)
         if "values" in self._names:
             arrays["values"] = self._part(stream, number, "values", first, last)
+        for name in ("scales", "offsets"):
+            if name in self._names:
+                arrays[name] = self._part(stream, number, name, 0, width)
+        if self._manifest.schema.storage != "plain":
+            wide = np.empty((end - begin, width), np.float32)
+            self._narrow(arrays, end - begin).widen(wide)
+            return DenseMatrix(wide)
         return self._as_matrix(arrays, end - begin)
 
     def _as_matrix(self, arrays: dict[str, np.ndarray], n_rows: int) -> Matrix:
@@ -120,8 +164,16 @@ class ChunkReader:
         dtype = np.dtype(schema.dtype)
         return CheckedMatrix(arrays["indptr"], arrays["indices"], n_features, values, dtype)
 
-    def _open(self, number: int) -> BinaryIO:
-        return (self._folder / self._manifest.chunks[number].file).open("rb", buffering=0)
+    @contextlib.contextmanager
+    def _open(self, number: int) -> Iterator[BinaryIO]:
+        path = self._folder / self._manifest.chunks[number].file
+        try:
+            with path.open("rb", buffering=0) as stream:
+                yield stream
+        except OSError as error:
+            if error.filename is None:  # of a read
+                error.filename = str(path)
+            raise
 
     def _read(self, stream: BinaryIO, number: int, name: str, memory: np.ndarray) -> np.ndarray:
         """Read an array, and compare it with its checksum unless that is known."""

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from snapml.data.chunk_format import Manifest, read_manifest
+from snapml.data.chunk_format import Manifest, memory_bytes, read_manifest
 from snapml.data.chunk_reader import ChunkReader
 from snapml.data.dataset import DenseMatrix, Matrix
 from snapml.data.memory_limit import resolve_memory_limit
+from snapml.data.narrow_rows import NarrowRows
 from snapml.data.stacking import stacked
 
 __all__ = ["ChunkedDataset"]
@@ -142,6 +143,31 @@ class ChunkedDataset:
         """
         return self._reader.matrix(number, buffer)
 
+    def raw(self, number: int, buffer: np.ndarray | None = None) -> NarrowRows:
+        """Read the rows of a chunk as narrow storage keeps them.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk, from 0.
+        buffer : ndarray of uint8 or None, default=None
+            Memory to read into, at least of the chunk's `n_bytes` in the manifest; None allocates
+            it.
+
+        Returns
+        -------
+        NarrowRows
+            Over the buffer's memory; `matrix` has what the entries mean.
+
+        Raises
+        ------
+        ValueError
+            If the chunk has changed since it was written, or the entries are not narrow.
+        """
+        if self.manifest.schema.storage == "plain":
+            raise ValueError(f"expected a store with narrow storage, got {self.dtype} entries")
+        return self._reader.raw(number, buffer)
+
     def rows(self, number: int, rows: np.ndarray) -> Matrix:
         """Return a copy of some rows of a chunk, without a read of the others where they are few.
 
@@ -179,8 +205,14 @@ class ChunkedDataset:
 
     @property
     def largest_chunk(self) -> int:
-        """Bytes of the largest chunk."""
-        return max((chunk.n_bytes for chunk in self.manifest.chunks), default=0)
+        """Bytes that the largest chunk takes in memory."""
+        return max(self.chunk_bytes, default=0)
+
+    @property
+    def chunk_bytes(self) -> list[int]:
+        """Bytes that each chunk takes in memory; of narrow storage, those of the float32 rows."""
+        schema = self.manifest.schema
+        return [memory_bytes(schema, chunk) for chunk in self.manifest.chunks]
 
     def matrices(self, numbers: Iterable[int] | None = None) -> Iterator[tuple[int, Matrix]]:
         """Read chunk after chunk, each while the caller works on the one before.
@@ -202,9 +234,12 @@ class ChunkedDataset:
             return
         buffers = [np.empty(self.largest_chunk, np.uint8) for _ in range(2)]
         with ThreadPoolExecutor(1, "snapml-chunks") as ahead:
-            pending = ahead.submit(self.matrix, wanted[0], buffers[0])
-            for turn, number in enumerate(wanted, start=1):
-                matrix = pending.result()
-                if turn < len(wanted):
-                    pending = ahead.submit(self.matrix, wanted[turn], buffers[turn % 2])
-                yield number, matrix
+            try:
+                pending = ahead.submit(self.matrix, wanted[0], buffers[0])
+                for turn, number in enumerate(wanted, start=1):
+                    matrix = pending.result()
+                    if turn < len(wanted):
+                        pending = ahead.submit(self.matrix, wanted[turn], buffers[turn % 2])
+                    yield number, matrix
+            finally:  # of reads that nobody waits for
+                ahead.shutdown(wait=False, cancel_futures=True)

@@ -215,20 +215,23 @@ class ChunkedMatrix:
                     pending[number] = reader.submit(self._store.matrix, number, buffer), buffer
                     del to_read[0]
 
-            for number in numbers:
-                read_ahead()
-                if number not in pending:
-                    kept = self._resident[number]
-                    if kept is not None:
-                        yield number, kept
-                    continue
-                future, buffer = pending.pop(number)
-                matrix = future.result()
-                if buffer is None:
-                    self._resident[number] = matrix
-                yield number, matrix
-                if buffer is not None:
-                    free.append(buffer)
+            try:
+                for number in numbers:
+                    read_ahead()
+                    if number not in pending:
+                        kept = self._resident[number]
+                        if kept is not None:
+                            yield number, kept
+                        continue
+                    future, buffer = pending.pop(number)
+                    matrix = future.result()
+                    if buffer is None:
+                        self._resident[number] = matrix
+                    yield number, matrix
+                    if buffer is not None:
+                        free.append(buffer)
+            finally:  # of a pass that is given up
+                reader.shutdown(wait=False, cancel_futures=True)
         self._free = free if self.n_resident < self._store.n_chunks else []
 
     def take(self, rows: np.ndarray) -> Matrix:
@@ -265,10 +268,9 @@ def _kept(store: ChunkedDataset, memory_limit: int) -> list[int]:
 
     The others are read while those are worked on.
     """
-    chunks = store.manifest.chunks
-    sizes = np.array([chunk.n_bytes for chunk in chunks], np.int64)
+    sizes = np.array(store.chunk_bytes, np.int64)
     if sizes.sum() <= memory_limit:
-        return list(range(len(chunks)))
+        return list(range(len(sizes)))
     room = memory_limit - _BUFFERS * store.largest_chunk
     n_kept = int(np.searchsorted(np.cumsum(np.sort(sizes)[::-1]), room, side="right"))
-    return np.unique(np.arange(n_kept) * len(chunks) // max(1, n_kept)).tolist()
+    return np.unique(np.arange(n_kept) * len(sizes) // max(1, n_kept)).tolist()
