@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,23 @@ from snapml.kernels.fused_pass import DensePassShape
 from snapml.problems import Problem, Softmax
 from snapml.solvers.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.device_dataset import BLOCK_ENTRIES
+from snapml.solvers.fit_settings import Settings
 from snapml.solvers.gpu_engine import SAMPLED_ROWS
 from snapml.solvers.quasi_newton import suits_products
 from snapml.solvers.sampled_curvature import sample_rows
 from snapml.solvers.scaled_rows import MOST_WIDE_COLUMNS
 
-__all__ = ["check_room", "column_bytes", "dual_bytes", "primal_bytes", "row_bytes"]
+__all__ = [
+    "check_limit",
+    "check_room",
+    "column_bytes",
+    "dual_bytes",
+    "primal_bytes",
+    "room_for_rows",
+    "row_bytes",
+]
+
+_logger = logging.getLogger("snapml")
 
 # Parts that the blocks of a launch leave behind, and vectors of the columns.
 _PARTS_BYTES = 2**19
@@ -50,6 +62,71 @@ def check_room(devices: Sequence[Device], needed: Sequence[int]) -> None:
                 f"the fit needs {n_bytes / 1e9:.3g} GB of {device.description}, which has "
                 f"{free / 1e9:.3g} GB free; use more devices, float32, or device_ids=None"
             )
+
+
+def check_limit(dataset: Dataset, n_shards: int, settings: Settings) -> None:
+    """Refuse a limit below the rows where these cannot stream.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        All rows, labels and weights.
+    n_shards : int
+        Into how many the rows go.
+    settings : Settings
+        Says how many bytes rows may take.
+
+    Raises
+    ------
+    MemoryError
+        With both sizes, and what streams.
+    """
+    limit, n_bytes = settings.memory_limit, row_bytes(dataset, n_shards)
+    if limit is not None and n_bytes > limit and not isinstance(dataset.matrix, ResidentMatrix):
+        raise MemoryError(
+            f"memory_limit allows rows {limit:,} bytes of each GPU, and they take {n_bytes:,}: "
+            "this version keeps all of them there for coordinate ascent and for an L1 penalty; "
+            "smooth losses with an L2 penalty and solver='auto' stream"
+        )
+
+
+def room_for_rows(
+    devices: Sequence[Device], dataset: Dataset, needed: int, settings: Settings
+) -> int | None:
+    """Return what rows may take of each device where they stream, None where all are copied.
+
+    Parameters
+    ----------
+    devices : sequence of Device
+        One a shard; shards may share one.
+    dataset : Dataset
+        All rows, labels and weights.
+    needed : int
+        Bytes that each shard takes with all its rows on its device.
+    settings : Settings
+        Says how many bytes rows may take.
+
+    Returns
+    -------
+    int or None
+        Bytes.
+    """
+    if isinstance(dataset.matrix, ResidentMatrix):
+        return None  # the rows are on the device
+    free = min(device.free_bytes() // list(devices).count(device) for device in devices)
+    of_rows = row_bytes(dataset, len(devices))
+    limit = of_rows if settings.memory_limit is None else settings.memory_limit
+    is_stored = isinstance(dataset.matrix, ChunkedMatrix)
+    if not is_stored and of_rows <= limit and needed <= free:
+        return None
+    room = max(0, min(limit, free - (needed - of_rows)))
+    _logger.info(
+        "rows of %.3g GB have %.3g GB on %s: the rest is sent there in each pass",
+        of_rows / 1e9,
+        room / 1e9,
+        devices[0].description,
+    )
+    return room
 
 
 def column_bytes(dataset: Dataset) -> int:
