@@ -23,7 +23,6 @@ from snapml.solvers.device_room import (
     dual_bytes,
     primal_bytes,
     room_for_rows,
-    row_bytes,
 )
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.gpu_columns import GpuColumns
@@ -183,9 +182,9 @@ def _fit_on(
         needed = dual_bytes(dataset, count)
     else:
         needed = primal_bytes(devices[0], problem, dataset, count)
-        room = room_for_rows(devices, dataset, needed, settings)
-        if room is not None:
-            needed += least_room() - row_bytes(dataset, count)
+        rest = primal_bytes(devices[0], problem, dataset, count, streams=True)
+        room = room_for_rows(devices, dataset, needed, rest, settings)
+        needed = needed if room is None else rest + least_room()
     check_room(devices, [needed] * min(count, dataset.matrix.shape[0]))
     if count == 1:
         return _solve(problem, dataset, devices[0], settings, rule, start, room, communicator)

@@ -20,6 +20,7 @@ from snapml.solvers.gpu_engine import SAMPLED_ROWS
 from snapml.solvers.quasi_newton import suits_products
 from snapml.solvers.sampled_curvature import sample_rows
 from snapml.solvers.scaled_rows import MOST_WIDE_COLUMNS
+from snapml.solvers.streamed_dataset import CHUNK_BYTES
 
 __all__ = [
     "check_limit",
@@ -91,7 +92,7 @@ def check_limit(dataset: Dataset, n_shards: int, settings: Settings) -> None:
 
 
 def room_for_rows(
-    devices: Sequence[Device], dataset: Dataset, needed: int, settings: Settings
+    devices: Sequence[Device], dataset: Dataset, needed: int, rest: int, settings: Settings
 ) -> int | None:
     """Return what rows may take of each device where they stream, None where all are copied.
 
@@ -103,6 +104,8 @@ def room_for_rows(
         All rows, labels and weights.
     needed : int
         Bytes that each shard takes with all its rows on its device.
+    rest : int
+        The same without rows, which stream.
     settings : Settings
         Says how many bytes rows may take.
 
@@ -119,7 +122,7 @@ def room_for_rows(
     is_stored = isinstance(dataset.matrix, ChunkedMatrix)
     if not is_stored and of_rows <= limit and needed <= free:
         return None
-    room = max(0, min(limit, free - (needed - of_rows)))
+    room = max(0, min(limit, free - rest))
     _logger.info(
         "rows of %.3g GB have %.3g GB on %s: the rest is sent there in each pass",
         of_rows / 1e9,
@@ -175,7 +178,7 @@ def dual_bytes(dataset: Dataset, n_shards: int = 1) -> int:
 
 
 def row_bytes(dataset: Dataset, n_shards: int = 1) -> int:
-    """Return what of `primal_bytes` goes where rows stream to the device.
+    """Return what the rows of one of several equal shards take.
 
     Parameters
     ----------
@@ -189,11 +192,17 @@ def row_bytes(dataset: Dataset, n_shards: int = 1) -> int:
     int
         Bytes.
     """
-    shard = _Shard.of(dataset, n_shards)
-    return shard.rows + (4 * shard.n_stored if shard.index_size == 8 else 0)
+    return _Shard.of(dataset, n_shards).rows
 
 
-def primal_bytes(device: Device, problem: Problem, dataset: Dataset, n_shards: int = 1) -> int:
+def primal_bytes(
+    device: Device,
+    problem: Problem,
+    dataset: Dataset,
+    n_shards: int = 1,
+    *,
+    streams: bool = False,
+) -> int:
     """Return what the quasi-Newton method takes of one of several equal shards.
 
     A sample of the rows that grows during the fit, because it shows too little, is not foreseen.
@@ -208,6 +217,8 @@ def primal_bytes(device: Device, problem: Problem, dataset: Dataset, n_shards: i
         All rows, labels and weights.
     n_shards : int, default=1
         Into how many the rows go.
+    streams : bool, default=False
+        Whether rows stream to the device: they do not count then, and are worked on chunk by chunk.
 
     Returns
     -------
@@ -215,16 +226,19 @@ def primal_bytes(device: Device, problem: Problem, dataset: Dataset, n_shards: i
         Bytes, at least the peak.
     """
     shard = _Shard.of(dataset, n_shards)
+    part = shard.part(min(1.0, CHUNK_BYTES / max(1, shard.rows))) if streams else shard
     n_outputs = problem.n_outputs(dataset.labels.shape)
     sizes: Any = _Sizes(problem, shard.n_features, shard.is_sparse, n_outputs)
     margins = 8 * n_outputs * shard.n_rows
-    resident = shard.rows + shard.targets + 2 * margins + _fixed_bytes(shard, n_outputs)
-    making = _ranking_bytes(shard) if shard.is_sparse else 0
+    resident = shard.targets + 2 * margins + _fixed_bytes(shard, n_outputs)
+    resident += 0 if streams else shard.rows
+    making = _ranking_bytes(part) if shard.is_sparse else 0
+    of_part = 16 * n_outputs * part.n_rows
     is_read_once = DensePassShape.fits(device, shard.n_features, n_outputs, shard.itemsize)
-    of_pass = 0 if is_read_once and not shard.is_sparse else 2 * margins
-    work = max(of_pass, 16 * shard.n_rows)  # norms and weights of the first pass
+    of_pass = 0 if is_read_once and not shard.is_sparse else of_part
+    work = max(of_pass, 16 * part.n_rows)  # norms and weights of the first pass
     if suits_products(sizes):
-        products = 3 * margins + 16 * shard.n_rows + _squares_bytes(shard)
+        products = margins + of_part + 16 * part.n_rows + _squares_bytes(part)
         return resident + max(making, work, products)
     wanted = sample_rows(sizes, shard.n_rows * n_shards)
     sample = shard.part(min(1.0, wanted / max(1, shard.n_rows * n_shards)))

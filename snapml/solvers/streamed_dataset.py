@@ -24,16 +24,16 @@ from snapml.solvers.device_dataset import DeviceDataset, DeviceTargets, Visit, u
 from snapml.solvers.host_chunks import HostChunks, PieceSize
 from snapml.solvers.primal_certificate import rows_looked_at
 
-__all__ = ["LEAST_PIECE_BYTES", "StreamedDataset", "least_room"]
+__all__ = ["CHUNK_BYTES", "LEAST_PIECE_BYTES", "StreamedDataset", "least_room"]
 
 _logger = logging.getLogger("snapml")
 _T = TypeVar("_T")
 
 LEAST_PIECE_BYTES = 2**16
 """Smaller ones, of which a pass over a gigabyte takes 15,000, are not tried."""
-# 0.6 ms of the bus, many times what it takes to queue the work on it; a thread fills it in 3 ms,
-# which is how long the first copy of a pass has to wait.
-_CHUNK_BYTES = 2**25
+CHUNK_BYTES = 2**25
+"""Of rows in memory: 0.6 ms of the bus, more than it takes to queue the work on them. A thread
+fills them in about 3 ms, which is how long the first copy of a pass has to wait."""
 # Of the room for rows, that buffers take at most, unless the least piece needs more.
 _BUFFERS_SHARE = 4
 
@@ -73,7 +73,7 @@ class StreamedDataset(DeviceTargets):
         n_outputs = self.targets.n_outputs
         self.is_single = n_outputs == 1 and dataset.labels.ndim == 1
         self.n_stored = dataset.matrix.n_stored
-        least = max(LEAST_PIECE_BYTES, min(_CHUNK_BYTES, room // (2 * _BUFFERS_SHARE)))
+        least = max(LEAST_PIECE_BYTES, min(CHUNK_BYTES, room // (2 * _BUFFERS_SHARE)))
         self._chunks = HostChunks(dataset.matrix, least)
         self._size = self._first_size(room)
         self._stream: ChunkStream | None = None
