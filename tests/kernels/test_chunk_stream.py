@@ -191,6 +191,24 @@ def test_pass_that_fails_leaves_no_copy_and_no_thread_and_the_next_one_works(err
         assert passed(device, stream) == expected()
 
 
+def test_interrupt_before_a_copy_is_waited_for_leaves_none_that_writes(monkeypatch):
+    device, plain, waits = StrictDevice(), StrictDevice.wait, []
+
+    def wait(self, mark):
+        waits.append(mark)
+        if len(waits) == 5:
+            raise KeyboardInterrupt
+        plain(self, mark)
+
+    monkeypatch.setattr(StrictDevice, "wait", wait)
+    with device.use():
+        stream = stream_on(device)
+        with pytest.raises(KeyboardInterrupt):
+            work_on(stream.pieces(read, range(N_CHUNKS)), None)
+        assert stream._copies.n_done == len(stream._copies._queue) == 5
+        assert passed(device, stream) == expected()
+
+
 def test_copies_from_pageable_memory_are_refused_by_the_emulated_device():
     device = StrictDevice()
     with device.use():
