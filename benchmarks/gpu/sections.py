@@ -17,6 +17,7 @@ from benchmarks.gpu import (
     parity,
     sanitized,
     speed,
+    streaming,
     transfers,
 )
 from benchmarks.gpu.data import Shape
@@ -140,6 +141,10 @@ def _fits(context: Context, device: Device) -> Iterator[Measurement]:
         yield from fits.compare_fits(device, shape, context.tols, context.seed)
 
 
+def _streaming(context: Context, device: Device) -> Iterator[Measurement]:
+    yield from streaming.measure_streaming(device, context.shapes[1:4:2], context.seed)
+
+
 SECTIONS: dict[str, Section] = {
     "compile": Section(_compile, 60),
     "parity": Section(lambda c, d: parity.check_verbs(d, c.seed), 60),
@@ -150,5 +155,6 @@ SECTIONS: dict[str, Section] = {
     "fits": Section(_fits, 110),
     "epochs": Section(_epochs, 40),
     "transfers": Section(lambda c, d: transfers.measure_transfers(d), 15),
+    "streaming": Section(_streaming, 60),
     "sanitizer": Section(lambda c, d: sanitized.sanitize(c.device_id, c.limit_s), 90),
 }

@@ -14,7 +14,7 @@ from benchmarks.gpu.ceilings import ceiling_programs
 from benchmarks.gpu.measurement import Measurement
 from snapml.kernels import Device, Kernel, reduce
 
-__all__ = ["measure_transfers"]
+__all__ = ["measure_transfers", "wall_s"]
 
 _ROUNDS = 5
 
@@ -43,16 +43,16 @@ def measure_transfers(
     pinned[:] = 1
     case = f"{4 * n:,} bytes"
     for kind, array in (("pageable", pageable), ("pinned", pinned)):
-        seconds = _wall_s(device, partial(device.to_device, array))
+        seconds = wall_s(device, partial(device.to_device, array))
         yield Measurement("transfers", f"to the device, {kind}", case, 4 * n / seconds, "B/s")
     there = device.to_device(pageable)
-    seconds = _wall_s(device, lambda: device.to_host(there))
+    seconds = wall_s(device, lambda: device.to_host(there))
     yield Measurement("transfers", "to the host, pageable", case, 4 * n / seconds, "B/s")
     small = there[:29].copy()
-    seconds = _wall_s(device, lambda: device.to_host(small))
+    seconds = wall_s(device, lambda: device.to_host(small))
     yield Measurement("transfers", "to the host", "29 numbers", seconds, "s", note="one wait")
     few = np.ones(29)
-    seconds = _wall_s(device, lambda: device.to_device(few))
+    seconds = wall_s(device, lambda: device.to_device(few))
     yield Measurement("transfers", "to the device", "29 numbers", seconds, "s")
     parts, out = device.xp.zeros((4, 29), np.float64), device.xp.zeros(29, np.float64)
 
@@ -80,7 +80,21 @@ def measure_transfers(
     yield Measurement("transfers", "Device.launch, cost on the host", case, queued_s, "s")
 
 
-def _wall_s(device: Device, call: Callable[[], Any]) -> float:
+def wall_s(device: Device, call: Callable[[], Any]) -> float:
+    """Return the seconds of one call until the device is done: the median of a few.
+
+    Parameters
+    ----------
+    device : Device
+        Does the work.
+    call : callable
+        What to time; runs once untimed.
+
+    Returns
+    -------
+    float
+        By the host's clock.
+    """
     call()
     times = []
     for _ in range(_ROUNDS):

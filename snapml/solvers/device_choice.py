@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,17 +11,18 @@ from functools import partial
 
 import numpy as np
 
-from snapml.data import ChunkedMatrix, Dataset
-from snapml.kernels import CudaDevice, Device, ResidentMatrix
+from snapml.data import Dataset
+from snapml.kernels import CudaDevice, Device
 from snapml.problems import Problem, Softmax
 from snapml.solvers import dual_coordinate_ascent, quasi_newton, working_set_descent
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.device_room import (
+    check_limit,
     check_room,
     column_bytes,
     dual_bytes,
     primal_bytes,
-    row_bytes,
+    room_for_rows,
 )
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.gpu_columns import GpuColumns
@@ -35,8 +35,6 @@ from snapml.solvers.thread_shards import dealt_rows, row_shards, rows_of, solve_
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["clean_errors", "fit", "fit_sequence", "forget_locals", "is_joint", "make_device"]
-
-_logger = logging.getLogger("snapml")
 
 
 @functools.cache
@@ -158,6 +156,7 @@ def fit_sequence(
         As of `fit`.
     """
     _check_columns(problems[0], settings)
+    check_limit(dataset, 1, settings)
     device = make_device(settings.device_ids[0])
     check_room([device], [column_bytes(dataset)])
     with clean_errors(device):
@@ -176,14 +175,16 @@ def _fit_on(
     count = len(devices)
     room = None
     if not problem.penalty.is_smooth:
+        check_limit(dataset, 1, settings)
         needed = column_bytes(dataset)
     elif _is_dual(problem, settings):
+        check_limit(dataset, count, settings)
         needed = dual_bytes(dataset, count)
     else:
         needed = primal_bytes(devices[0], problem, dataset, count)
-        room = _room_for_rows(devices, dataset, needed, settings)
-        if room is not None:
-            needed += least_room() - row_bytes(dataset, count)
+        rest = primal_bytes(devices[0], problem, dataset, count, streams=True)
+        room = room_for_rows(devices, dataset, needed, rest, settings)
+        needed = needed if room is None else rest + least_room()
     check_room(devices, [needed] * min(count, dataset.matrix.shape[0]))
     if count == 1:
         return _solve(problem, dataset, devices[0], settings, rule, start, room, communicator)
@@ -201,40 +202,6 @@ def _fit_on(
         for shard, device in zip(shards, devices, strict=False)
     ]
     return _described(solve_together(solves, devices), devices)
-
-
-def _room_for_rows(
-    devices: list[Device], dataset: Dataset, needed: int, settings: Settings
-) -> int | None:
-    """Return what rows may take of each device where they stream, None where all are copied.
-
-    Parameters
-    ----------
-    devices : list of Device
-        One a shard; shards may share one.
-    dataset : Dataset
-        All rows, labels and weights.
-    needed : int
-        Bytes that each shard takes with all its rows on its device.
-    settings : Settings
-        Says how many bytes rows may take.
-    """
-    if isinstance(dataset.matrix, ResidentMatrix):
-        return None  # the rows are on the device
-    free = min(device.free_bytes() // devices.count(device) for device in devices)
-    of_rows = row_bytes(dataset, len(devices))
-    limit = of_rows if settings.memory_limit is None else settings.memory_limit
-    is_stored = isinstance(dataset.matrix, ChunkedMatrix)
-    if not is_stored and of_rows <= limit and needed <= free:
-        return None
-    room = max(0, min(limit, free - (needed - of_rows)))
-    _logger.info(
-        "rows of %.3g GB have %.3g GB on %s: the rest is sent there in each pass",
-        of_rows / 1e9,
-        room / 1e9,
-        devices[0].description,
-    )
-    return room
 
 
 def _ascend_together(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,24 @@ from snapml.kernels.fused_pass import DensePassShape
 from snapml.problems import Problem, Softmax
 from snapml.solvers.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.device_dataset import BLOCK_ENTRIES
+from snapml.solvers.fit_settings import Settings
 from snapml.solvers.gpu_engine import SAMPLED_ROWS
 from snapml.solvers.quasi_newton import suits_products
 from snapml.solvers.sampled_curvature import sample_rows
 from snapml.solvers.scaled_rows import MOST_WIDE_COLUMNS
+from snapml.solvers.streamed_dataset import CHUNK_BYTES
 
-__all__ = ["check_room", "column_bytes", "dual_bytes", "primal_bytes", "row_bytes"]
+__all__ = [
+    "check_limit",
+    "check_room",
+    "column_bytes",
+    "dual_bytes",
+    "primal_bytes",
+    "room_for_rows",
+    "row_bytes",
+]
+
+_logger = logging.getLogger("snapml")
 
 # Parts that the blocks of a launch leave behind, and vectors of the columns.
 _PARTS_BYTES = 2**19
@@ -50,6 +63,73 @@ def check_room(devices: Sequence[Device], needed: Sequence[int]) -> None:
                 f"the fit needs {n_bytes / 1e9:.3g} GB of {device.description}, which has "
                 f"{free / 1e9:.3g} GB free; use more devices, float32, or device_ids=None"
             )
+
+
+def check_limit(dataset: Dataset, n_shards: int, settings: Settings) -> None:
+    """Refuse a limit below the rows where these cannot stream.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        All rows, labels and weights.
+    n_shards : int
+        Into how many the rows go.
+    settings : Settings
+        Says how many bytes rows may take.
+
+    Raises
+    ------
+    MemoryError
+        With both sizes, and what streams.
+    """
+    limit, n_bytes = settings.memory_limit, row_bytes(dataset, n_shards)
+    if limit is not None and n_bytes > limit and not isinstance(dataset.matrix, ResidentMatrix):
+        raise MemoryError(
+            f"memory_limit allows rows {limit:,} bytes of each GPU, and they take {n_bytes:,}: "
+            "this version keeps all of them there for coordinate ascent and for an L1 penalty; "
+            "smooth losses with an L2 penalty and solver='auto' stream"
+        )
+
+
+def room_for_rows(
+    devices: Sequence[Device], dataset: Dataset, needed: int, rest: int, settings: Settings
+) -> int | None:
+    """Return what rows may take of each device where they stream, None where all are copied.
+
+    Parameters
+    ----------
+    devices : sequence of Device
+        One a shard; shards may share one.
+    dataset : Dataset
+        All rows, labels and weights.
+    needed : int
+        Bytes that each shard takes with all its rows on its device.
+    rest : int
+        The same without rows, which stream.
+    settings : Settings
+        Says how many bytes rows may take.
+
+    Returns
+    -------
+    int or None
+        Bytes.
+    """
+    if isinstance(dataset.matrix, ResidentMatrix):
+        return None  # the rows are on the device
+    free = min(device.free_bytes() // list(devices).count(device) for device in devices)
+    of_rows = row_bytes(dataset, len(devices))
+    limit = of_rows if settings.memory_limit is None else settings.memory_limit
+    is_stored = isinstance(dataset.matrix, ChunkedMatrix)
+    if not is_stored and of_rows <= limit and needed <= free:
+        return None
+    room = max(0, min(limit, free - rest))
+    _logger.info(
+        "rows of %.3g GB have %.3g GB on %s: the rest is sent there in each pass",
+        of_rows / 1e9,
+        room / 1e9,
+        devices[0].description,
+    )
+    return room
 
 
 def column_bytes(dataset: Dataset) -> int:
@@ -98,7 +178,7 @@ def dual_bytes(dataset: Dataset, n_shards: int = 1) -> int:
 
 
 def row_bytes(dataset: Dataset, n_shards: int = 1) -> int:
-    """Return what of `primal_bytes` goes where rows stream to the device.
+    """Return what the rows of one of several equal shards take.
 
     Parameters
     ----------
@@ -112,11 +192,17 @@ def row_bytes(dataset: Dataset, n_shards: int = 1) -> int:
     int
         Bytes.
     """
-    shard = _Shard.of(dataset, n_shards)
-    return shard.rows + (4 * shard.n_stored if shard.index_size == 8 else 0)
+    return _Shard.of(dataset, n_shards).rows
 
 
-def primal_bytes(device: Device, problem: Problem, dataset: Dataset, n_shards: int = 1) -> int:
+def primal_bytes(
+    device: Device,
+    problem: Problem,
+    dataset: Dataset,
+    n_shards: int = 1,
+    *,
+    streams: bool = False,
+) -> int:
     """Return what the quasi-Newton method takes of one of several equal shards.
 
     A sample of the rows that grows during the fit, because it shows too little, is not foreseen.
@@ -131,6 +217,8 @@ def primal_bytes(device: Device, problem: Problem, dataset: Dataset, n_shards: i
         All rows, labels and weights.
     n_shards : int, default=1
         Into how many the rows go.
+    streams : bool, default=False
+        Whether rows stream to the device: they do not count then, and are worked on chunk by chunk.
 
     Returns
     -------
@@ -138,16 +226,19 @@ def primal_bytes(device: Device, problem: Problem, dataset: Dataset, n_shards: i
         Bytes, at least the peak.
     """
     shard = _Shard.of(dataset, n_shards)
+    part = shard.part(min(1.0, CHUNK_BYTES / max(1, shard.rows))) if streams else shard
     n_outputs = problem.n_outputs(dataset.labels.shape)
     sizes: Any = _Sizes(problem, shard.n_features, shard.is_sparse, n_outputs)
     margins = 8 * n_outputs * shard.n_rows
-    resident = shard.rows + shard.targets + 2 * margins + _fixed_bytes(shard, n_outputs)
-    making = _ranking_bytes(shard) if shard.is_sparse else 0
+    resident = shard.targets + 2 * margins + _fixed_bytes(shard, n_outputs)
+    resident += 0 if streams else shard.rows
+    making = _ranking_bytes(part) if shard.is_sparse else 0
+    of_part = 16 * n_outputs * part.n_rows
     is_read_once = DensePassShape.fits(device, shard.n_features, n_outputs, shard.itemsize)
-    of_pass = 0 if is_read_once and not shard.is_sparse else 2 * margins
-    work = max(of_pass, 16 * shard.n_rows)  # norms and weights of the first pass
+    of_pass = 0 if is_read_once and not shard.is_sparse else of_part
+    work = max(of_pass, 16 * part.n_rows)  # norms and weights of the first pass
     if suits_products(sizes):
-        products = 3 * margins + 16 * shard.n_rows + _squares_bytes(shard)
+        products = margins + of_part + 16 * part.n_rows + _squares_bytes(part)
         return resident + max(making, work, products)
     wanted = sample_rows(sizes, shard.n_rows * n_shards)
     sample = shard.part(min(1.0, wanted / max(1, shard.n_rows * n_shards)))

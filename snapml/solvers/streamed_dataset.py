@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -23,15 +24,16 @@ from snapml.solvers.device_dataset import DeviceDataset, DeviceTargets, Visit, u
 from snapml.solvers.host_chunks import HostChunks, PieceSize
 from snapml.solvers.primal_certificate import rows_looked_at
 
-__all__ = ["LEAST_PIECE_BYTES", "StreamedDataset", "least_room"]
+__all__ = ["CHUNK_BYTES", "LEAST_PIECE_BYTES", "StreamedDataset", "least_room"]
 
 _logger = logging.getLogger("snapml")
 _T = TypeVar("_T")
 
 LEAST_PIECE_BYTES = 2**16
 """Smaller ones, of which a pass over a gigabyte takes 15,000, are not tried."""
-# Long enough for the bus to reach its speed many times over.
-_CHUNK_BYTES = 2**26
+CHUNK_BYTES = 2**25
+"""Of rows in memory: 0.6 ms of the bus, more than it takes to queue the work on them. A thread
+fills them in about 3 ms, which is how long the first copy of a pass has to wait."""
 # Of the room for rows, that buffers take at most, unless the least piece needs more.
 _BUFFERS_SHARE = 4
 
@@ -71,7 +73,7 @@ class StreamedDataset(DeviceTargets):
         n_outputs = self.targets.n_outputs
         self.is_single = n_outputs == 1 and dataset.labels.ndim == 1
         self.n_stored = dataset.matrix.n_stored
-        least = max(LEAST_PIECE_BYTES, min(_CHUNK_BYTES, room // (2 * _BUFFERS_SHARE)))
+        least = max(LEAST_PIECE_BYTES, min(CHUNK_BYTES, room // (2 * _BUFFERS_SHARE)))
         self._chunks = HostChunks(dataset.matrix, least)
         self._size = self._first_size(room)
         self._stream: ChunkStream | None = None
@@ -105,6 +107,12 @@ class StreamedDataset(DeviceTargets):
         if n_sent == 0:
             return f", which keeps all {n_chunks} chunks of the rows"
         return f", to which {n_sent} of {n_chunks} chunks of the rows stream in each pass"
+
+    @property
+    def kept_share(self) -> float:
+        """Share of the stored entries that is not sent in each pass."""
+        kept = self._chunks.n_stored[list(self._kept)]
+        return float(kept.sum() / max(1, self._chunks.n_stored.sum()))
 
     def summed(self, visit: Visit) -> Any:
         """Return a sum over all parts; `DeviceDataset.summed` has the parameters.
@@ -209,21 +217,26 @@ class StreamedDataset(DeviceTargets):
         )
 
     def _summed(self, visit: Visit) -> Any:
-        total = None
-        for parts in self._kept.values():
-            for rows, matrix in parts or ():
-                total = _added(total, visit(rows, self._part(rows, matrix)))
         missing = [k for k in range(self._chunks.n_chunks) if self._kept.get(k) is None]
+        kept = deque(found for parts in self._kept.values() for found in parts or ())
+        # Work on what stays is queued between the chunks that come: the copies have begun by then.
+        share = -(-len(kept) // max(1, len(missing)))
         arriving: list[tuple[slice, DenseRows | RankedRows]] = []
+        total = None
         for number, piece in self._pieces(missing):
             stays = number in self._kept
-            matrix = self._matrix(number, piece, stays=stays)
-            total = _added(total, visit(piece.rows, self._part(piece.rows, matrix)))
+            matrix = self._matrix(piece, stays=stays)
+            total = self._add(total, visit, piece.rows, matrix)
             if stays:
                 arriving.append((piece.rows, matrix))
                 if piece.rows.stop == self._chunks.bounds[number + 1]:
                     self._kept[number], arriving = arriving, []
             del matrix  # or the next piece would meet it in memory
+            if piece.rows.start == self._chunks.bounds[number]:
+                for _ in range(min(share, len(kept))):
+                    total = self._add(total, visit, *kept.popleft())
+        while kept:
+            total = self._add(total, visit, *kept.popleft())
         if len(self._kept) == self._chunks.n_chunks:
             self._stream = None
         if missing and self.is_sparse and int(self.device.to_host(self._n_wrong)[0]):
@@ -231,6 +244,15 @@ class StreamedDataset(DeviceTargets):
                 f"column indices must lie in [0, {self.shape[1]}), got others: the rows have "
                 "changed since they were read first"
             )
+        return total
+
+    def _add(self, total: Any, visit: Visit, rows: slice, matrix: DenseRows | RankedRows) -> Any:
+        """Return a sum with what one part adds to it; the first addend becomes it."""
+        targets = self.targets_of(rows)
+        own = visit(rows, DeviceDataset(self.device, matrix, targets, 0, self.is_single))
+        if total is None:
+            return own
+        total += own
         return total
 
     def _pieces(self, numbers: list[int]) -> Any:
@@ -241,10 +263,7 @@ class StreamedDataset(DeviceTargets):
         read = functools.partial(self._chunks.read, size=self._size)
         return self._stream.pieces(read, numbers)
 
-    def _part(self, rows: slice, matrix: DenseRows | RankedRows) -> DeviceDataset:
-        return DeviceDataset(self.device, matrix, self.targets_of(rows), 0, self.is_single)
-
-    def _matrix(self, number: int, piece: Piece, *, stays: bool) -> DenseRows | RankedRows:
+    def _matrix(self, piece: Piece, *, stays: bool) -> DenseRows | RankedRows:
         """Return a piece as kernels take it: over the buffers, or a copy that stays."""
         if self._ranking is None:
             (values,) = piece.arrays
@@ -275,11 +294,3 @@ class StreamedDataset(DeviceTargets):
                 )
             facts.see(rows)
         return Ranking.of(self.device, facts, 1.0, has_values=has_values)
-
-
-def _added(total: Any, own: Any) -> Any:
-    """Return a sum; the first addend becomes it."""
-    if total is None:
-        return own
-    total += own
-    return total

@@ -165,6 +165,13 @@ def test_pinned_buffer_is_filled_again_after_the_copies_from_it(monkeypatch, is_
             assert len(list(pieces)) == N_CHUNKS * N_PIECES
 
 
+def work_on(pieces, error):
+    for number, piece in pieces:
+        piece.arrays[0].sum()
+        if error is not None and number == 5:
+            raise error("at work")
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 @pytest.mark.parametrize("at", ["read", "work"])
 def test_pass_that_fails_leaves_no_copy_and_no_thread_and_the_next_one_works(error, at):
@@ -173,20 +180,32 @@ def test_pass_that_fails_leaves_no_copy_and_no_thread_and_the_next_one_works(err
             raise error("while reading")
         return read(number, memory)
 
-    def work_until_failure():
-        for number, piece in stream.pieces(failing, range(N_CHUNKS)):
-            piece.arrays[0].sum()
-            if at == "work" and number == 5:
-                raise error("at work")
-
     device = StrictDevice()
     n_threads = threading.active_count()
     with device.use():
         stream = stream_on(device)
         with pytest.raises(error):
-            work_until_failure()
+            work_on(stream.pieces(failing, range(N_CHUNKS)), error if at == "work" else None)
         assert threading.active_count() == n_threads
         assert stream._copies.n_done == len(stream._copies._queue)
+        assert passed(device, stream) == expected()
+
+
+def test_interrupt_before_a_copy_is_waited_for_leaves_none_that_writes(monkeypatch):
+    device, plain, waits = StrictDevice(), StrictDevice.wait, []
+
+    def wait(self, mark):
+        waits.append(mark)
+        if len(waits) == 5:
+            raise KeyboardInterrupt
+        plain(self, mark)
+
+    monkeypatch.setattr(StrictDevice, "wait", wait)
+    with device.use():
+        stream = stream_on(device)
+        with pytest.raises(KeyboardInterrupt):
+            work_on(stream.pieces(read, range(N_CHUNKS)), None)
+        assert stream._copies.n_done == len(stream._copies._queue) == 5
         assert passed(device, stream) == expected()
 
 

@@ -28,6 +28,7 @@ from benchmarks.gpu import (  # noqa: E402
     sanitized,
     sections,
     speed,
+    streaming,
     transfers,
 )
 from benchmarks.gpu.data import Shape, logistic  # noqa: E402
@@ -177,6 +178,21 @@ def test_epochs_are_timed_kernel_by_kernel(monkeypatch):
     kernels = [m for m in measurements if m.name.startswith("epoch in rounds: ")]
     assert 0 < sum(measured.value for measured in kernels) <= wall
     assert all("launches an epoch" in measured.note for measured in kernels)
+
+
+def test_streamed_passes_are_those_of_rows_on_the_card(monkeypatch):
+    monkeypatch.setattr(streaming.streamed_dataset, "LEAST_PIECE_BYTES", 256)
+    device = StrictDevice(1, 1)
+    with device.use():
+        measurements = list(streaming.measure_streaming(device, SMALL, 3, 2**10))
+    errors = [m for m in measurements if m.name == "error of a pass"]
+    assert len(errors) == 2 * len(SMALL)
+    assert all(measured.is_good for measured in errors)
+    rates = [m for m in measurements if m.name == "pass, sent"]
+    assert all(measured.reference == measurements[0].value for measured in rates)
+    assert [measured.is_good is None for measured in rates] == [False, True] * len(SMALL)
+    shares = [m.value for m in measurements if m.name == "share that stays"]
+    assert all(0 < share < 0.5 for share in shares)
 
 
 def test_transfers_and_launches_are_timed():

@@ -48,12 +48,12 @@ def on_store(problem, dataset, **options):
     return engine
 
 
-def stored(dataset):
-    """Return a dataset with its rows in a few files, and their folder."""
+def stored(dataset, n_chunks=12):
+    """Return a dataset with its rows in about so many files, and their folder."""
     matrix = dataset.matrix
     folder = tempfile.mkdtemp()
     n_bytes = 16 * matrix.n_stored
-    with ChunkWriter(folder, chunk_bytes=max(1, n_bytes // 12)) as writer:
+    with ChunkWriter(folder, chunk_bytes=max(1, n_bytes // n_chunks)) as writer:
         writer.append(matrix.values if isinstance(matrix, DenseMatrix) else matrix)
     store = ChunkedDataset.open(folder)
     return replace(dataset, matrix=ChunkedMatrix(store, store.manifest.n_bytes - 1)), folder
@@ -62,7 +62,7 @@ def stored(dataset):
 def streamed_to_gpu(problem, dataset, *, device=None, room=None, **options):
     """Return an engine of an emulated device that keeps some chunks of a store's rows."""
     device = device or StrictDevice()
-    streamed, folder = stored(dataset)
+    streamed, folder = stored(dataset, 5)
     room = 6 * dataset.matrix.n_stored if room is None else room
     with least_pieces(), device.use():
         data = StreamedDataset(device, problem, streamed, room)

@@ -22,9 +22,10 @@ SERIAL = SerialCommunicator()
 LAYOUTS = pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 
 
-def from_memory(problem, dataset, *, device=None, room=3000, **options):
+def from_memory(problem, dataset, *, device=None, room=None, **options):
     """Return an engine of rows that stream from the host's memory."""
     device = device or StrictDevice()
+    room = 6 * dataset.matrix.n_stored if room is None else room
     with least_pieces(), device.use():
         data = StreamedDataset(device, problem, dataset, room)
         return GpuPrimalEngine(problem, data, device, **options)
@@ -46,7 +47,7 @@ def sent(engine):
 @LAYOUTS
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=str)
 def test_certified_model_is_that_of_rows_on_the_device(make, loss, is_sparse):
-    case = Case(loss, Intercept.FREE, is_sparse=is_sparse, n_rows=300, n_features=8)
+    case = Case(loss, Intercept.FREE, is_sparse=is_sparse, n_rows=120, n_features=8)
     whole = solved(on_emulated_gpu, case.problem, case.dataset())
     streamed = solved(make, case.problem, case.dataset())
     np.testing.assert_allclose(streamed.coef, whole.coef, rtol=1e-7, atol=1e-10)
@@ -58,8 +59,8 @@ def test_certified_model_is_that_of_rows_on_the_device(make, loss, is_sparse):
 @LAYOUTS
 def test_a_pass_is_that_of_rows_on_the_device(is_sparse, dtype):
     """One read of the rows brings loss, gradient and stiffness, of several outputs at once."""
-    case = Case(Logistic(), Intercept.FREE, dtype.name, is_sparse=is_sparse, n_rows=300)
-    labels = np.sign(np.random.default_rng(0).normal(size=(3, 300))).astype(dtype)
+    case = Case(Logistic(), Intercept.FREE, dtype.name, is_sparse=is_sparse, n_rows=120)
+    labels = np.sign(np.random.default_rng(0).normal(size=(3, 120))).astype(dtype)
     dataset = Dataset(case.dataset().matrix, labels, None, 0.1)
     coef = np.random.default_rng(1).normal(size=(3, dataset.matrix.shape[1] + 1))
     found = []
@@ -78,7 +79,7 @@ def test_a_pass_is_that_of_rows_on_the_device(is_sparse, dtype):
 
 @LAYOUTS
 def test_some_chunks_stay_and_the_others_are_sent_each_pass(is_sparse):
-    case = Case(Squared(), is_sparse=is_sparse, n_rows=300, n_features=8)
+    case = Case(Squared(), is_sparse=is_sparse, n_rows=120, n_features=8)
     for make in (streamed_to_gpu, from_memory):
         n_sent, n_chunks = sent(make(case.problem, case.dataset()))
         assert 0 < n_sent < n_chunks
@@ -104,7 +105,7 @@ def test_softmax_shares_the_reads():
 @pytest.mark.parametrize("has_values", [True, False])
 def test_many_sparse_columns_are_solved_by_products(monkeypatch, has_values):
     monkeypatch.setattr(quasi_newton, "HOT_COLUMNS", 5)
-    case = Case(Logistic(), Intercept.FREE, is_sparse=True, n_rows=300, n_features=20)
+    case = Case(Logistic(), Intercept.FREE, is_sparse=True, n_rows=120, n_features=20)
     dataset = case.dataset()
     if not has_values:
         given = dataset.matrix
@@ -158,18 +159,9 @@ def test_columns_that_change_after_the_first_read_are_found():
         engine.fused_pass(np.zeros((1, 6)))
 
 
-class SmallDevice(StrictDevice):
-    """Refuses to hold more than some bytes, as a card does: temporary arrays, too."""
-
-    most_bytes = 0
-
-    def free_bytes(self):
-        return self.most_bytes
-
-
 @LAYOUTS
 def test_pieces_are_halved_until_they_fit(is_sparse, caplog):
-    case = Case(Logistic(), Intercept.FREE, is_sparse=is_sparse, n_rows=300, n_features=8)
+    case = Case(Logistic(), Intercept.FREE, is_sparse=is_sparse, n_rows=120, n_features=8)
     expected = solved(streamed_to_gpu, case.problem, case.dataset())
     with watched() as memory:
         solved(streamed_to_gpu, case.problem, case.dataset())
