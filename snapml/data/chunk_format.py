@@ -24,6 +24,7 @@ __all__ = [
     "Schema",
     "array_types",
     "lay_out",
+    "memory_bytes",
     "read_manifest",
 ]
 
@@ -32,7 +33,8 @@ ALIGNMENT = 4096
 """Bytes between the possible beginnings of arrays: pages, and what direct reads ask for."""
 
 _FORMAT = "snapml chunk store"
-_VERSION = 1
+_VERSION = 2  # 1 had no narrow storage
+_NARROW_TYPES = {"bfloat16": "uint16", "uint8": "uint8"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,9 @@ class Schema:
         Whether entries are stored; compressed rows without values have ones.
     has_labels, has_weights : bool
         Whether rows have labels (float64) and weights (of `dtype`).
+    storage : {'plain', 'bfloat16', 'uint8'}, default='plain'
+        How entries of dense rows lie in the files. What is not plain was rounded when it was
+        written, and is read as float32.
     """
 
     is_sparse: bool
@@ -59,6 +64,7 @@ class Schema:
     has_values: bool
     has_labels: bool
     has_weights: bool
+    storage: str = "plain"
 
 
 @dataclass(frozen=True)
@@ -142,8 +148,10 @@ def array_types(schema: Schema) -> dict[str, np.dtype]:
     types: dict[str, str] = {}
     if schema.is_sparse:
         types |= {"indptr": schema.index_dtype, "indices": schema.index_dtype}
+    if schema.storage == "uint8":  # of every column of the chunk, before what needs them
+        types |= {"scales": "float32", "offsets": "float32"}
     if schema.has_values:
-        types["values"] = schema.dtype
+        types["values"] = _NARROW_TYPES.get(schema.storage, schema.dtype)
     if schema.has_labels:
         types["labels"] = "float64"
     if schema.has_weights:
@@ -168,7 +176,10 @@ def lay_out(schema: Schema, n_rows: int, n_stored: int) -> tuple[dict[str, tuple
     n_bytes : int
         Size of the file.
     """
+    n_columns = n_stored // max(1, n_rows)  # of dense rows
     counts = {
+        "scales": n_columns,
+        "offsets": n_columns,
         "indptr": n_rows + 1,
         "indices": n_stored,
         "values": n_stored,
@@ -181,6 +192,26 @@ def lay_out(schema: Schema, n_rows: int, n_stored: int) -> tuple[dict[str, tuple
         places[name] = begin, counts[name]
         end = begin + counts[name] * dtype.itemsize
     return places, end
+
+
+def memory_bytes(schema: Schema, chunk: Chunk) -> int:
+    """Return the bytes that a chunk takes in memory: its file's, or of narrow rows the wide ones'.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the store.
+    chunk : Chunk
+        Which.
+
+    Returns
+    -------
+    int
+        Bytes.
+    """
+    if schema.storage == "plain":
+        return chunk.n_bytes
+    return chunk.n_stored * np.dtype(schema.dtype).itemsize
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -246,7 +277,8 @@ def _check_size(path: Path, chunk: Chunk, schema: Schema) -> None:
 
 
 def _known(cls: Any, content: dict[str, Any]) -> dict[str, Any]:
-    return {field.name: content[field.name] for field in fields(cls)}
+    names = [field.name for field in fields(cls)]
+    return {name: content[name] for name in names if name in content}
 
 
 def _checksum(content: dict[str, Any]) -> int:

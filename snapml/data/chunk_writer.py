@@ -25,6 +25,7 @@ from snapml.data.chunk_format import (
     read_manifest,
 )
 from snapml.data.compressed import CompressedMatrix
+from snapml.data.narrow_rows import narrowed
 
 __all__ = ["ChunkWriter"]
 
@@ -47,7 +48,14 @@ class ChunkWriter:
     n_features : int or None, default=None
         Columns of compressed rows; None takes what the widest batch has.
     chunk_bytes : int, default=64 MiB
-        About the size of a chunk; the writer keeps up to three of them in memory.
+        About the size of a chunk in memory; the writer keeps up to three of them.
+    storage : {'bfloat16', 'uint8'} or None, default=None
+        Whether to round dense rows to two bytes or one byte an entry, in which they are kept; they
+        are read as float32. bfloat16 changes an entry by at most a part of ``2**-8``. uint8 keeps
+        256 numbers from the smallest to the largest entry of each column and chunk, and changes an
+        entry by at most ``(largest - smallest) / 510`` and float32's rounding. Models, objectives
+        and gaps are those of the rounded rows. None keeps the entries as they are, or appends as
+        the store was written.
     append : bool, default=False
         Whether to add rows to a finished store. Until the end its readers see it as it was.
 
@@ -56,7 +64,7 @@ class ChunkWriter:
     FileExistsError
         If the folder holds anything and `append` is False.
     ValueError
-        If `append` is True and the folder is not a finished store.
+        If `append` is True and the folder is not a finished store, or one of another storage.
     """
 
     def __init__(
@@ -65,10 +73,14 @@ class ChunkWriter:
         *,
         n_features: int | None = None,
         chunk_bytes: int = _CHUNK_BYTES,
+        storage: str | None = None,
         append: bool = False,
     ) -> None:
         if chunk_bytes < 1:
             raise ValueError(f"chunk_bytes: expected at least 1, got {chunk_bytes}")
+        if storage not in (None, "bfloat16", "uint8"):
+            raise ValueError(f"storage: expected None, 'bfloat16' or 'uint8', got {storage!r}")
+        self._storage = storage or "plain"
         self._folder = Path(path)
         self._chunk_bytes = chunk_bytes
         self._n_features = n_features
@@ -82,12 +94,17 @@ class ChunkWriter:
         self._thread = ThreadPoolExecutor(1, "snapml-writer")
         self._is_new = not self._folder.exists()
         if append:
-            self._take_up(read_manifest(self._folder))
+            self._take_up(read_manifest(self._folder), storage)
         elif not self._is_new and any(self._folder.iterdir()):
             raise FileExistsError(f"{path}: expected a new or empty folder, or append=True")
         self._folder.mkdir(parents=True, exist_ok=True)
 
-    def _take_up(self, manifest: Manifest) -> None:
+    def _take_up(self, manifest: Manifest, storage: str | None) -> None:
+        self._storage = manifest.schema.storage
+        if storage not in (None, self._storage):
+            raise ValueError(
+                f"storage: expected {self._storage!r} as the store was written, got {storage!r}"
+            )
         self._schema, self._old = manifest.schema, manifest.chunks
         self._n_features = manifest.n_features
         self._classes = None if manifest.classes is None else set(manifest.classes)
@@ -112,11 +129,12 @@ class ChunkWriter:
         Raises
         ------
         ValueError
-            If the batch does not fit the others, or has NaN or infinity.
+            If the batch does not fit the others, has NaN or infinity, or is to be rounded and is
+            sparse, or too large for it.
         OSError
             If the disk is full.
         """
-        schema, arrays, n_features = _taken_apart(X, y, sample_weight)
+        schema, arrays, n_features = _taken_apart(X, y, sample_weight, self._storage)
         if self._schema is None:
             self._schema = schema
         schema, arrays = _fitted(self._schema, schema, arrays)
@@ -218,7 +236,9 @@ class ChunkWriter:
             self._chunks.append(writing.result())
 
 
-def _taken_apart(X: Any, y: Any, sample_weight: Any) -> tuple[Schema, dict[str, np.ndarray], int]:
+def _taken_apart(
+    X: Any, y: Any, sample_weight: Any, storage: str
+) -> tuple[Schema, dict[str, np.ndarray], int]:
     """Return a batch's schema, its arrays and its columns."""
     arrays: dict[str, np.ndarray] = {}
     if issparse(X):
@@ -226,6 +246,8 @@ def _taken_apart(X: Any, y: Any, sample_weight: Any) -> tuple[Schema, dict[str, 
         dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         X = CompressedMatrix(X.indptr, X.indices, X.shape[1], X.data.astype(dtype, copy=False))
     if isinstance(X, CompressedMatrix):
+        if storage != "plain":
+            raise ValueError(f"storage={storage!r}: expected dense rows, got compressed ones")
         X.check_indices()
         used = slice(int(X.indptr[-1]))
         arrays["indptr"], arrays["indices"] = X.indptr, X.indices[used]
@@ -238,6 +260,9 @@ def _taken_apart(X: Any, y: Any, sample_weight: Any) -> tuple[Schema, dict[str, 
             raise ValueError(f"X: expected 2 dimensions, got shape {X.shape}")
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
+        if storage != "plain":
+            with np.errstate(over="ignore"):  # is refused below
+                X = X.astype(np.float32, copy=False)
         arrays["values"] = np.ascontiguousarray(X)
         index = ""
     n_rows, n_features = X.shape
@@ -252,7 +277,9 @@ def _taken_apart(X: Any, y: Any, sample_weight: Any) -> tuple[Schema, dict[str, 
         if name in arrays and not _is_finite(arrays[name]):
             raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
     has = {name: name in arrays for name in ("values", "labels", "weights")}
-    schema = Schema(bool(index), X.dtype.name, index, has["values"], has["labels"], has["weights"])
+    schema = Schema(
+        bool(index), X.dtype.name, index, has["values"], has["labels"], has["weights"], storage
+    )
     return schema, arrays, n_features
 
 
@@ -276,8 +303,9 @@ def _fitted(
                 f"expected column indices that fit {store.index_dtype} as in the other batches, "
                 f"got {arrays['indices'].max()}"
             )
+    own = ("indptr",) if store.storage == "plain" else ("values",)
     return store, {
-        name: array if name == "indptr" else array.astype(types[name], copy=False)
+        name: array if name in own else array.astype(types[name], copy=False)
         for name, array in arrays.items()
     }
 
@@ -313,8 +341,16 @@ def _joined(batches: list[dict[str, np.ndarray]], schema: Schema) -> dict[str, l
         np.cumsum(lengths, out=indptr[1:])
         if indptr[-1] > np.iinfo(types["indptr"]).max:
             raise ValueError(f"expected chunks of fewer than 2**31 entries, got {indptr[-1]}")
-        pieces["indptr"] = [indptr.astype(types["indptr"])]
-    return {name: pieces[name] for name in types}
+        pieces["indptr"] = [indptr]
+    if schema.storage != "plain":
+        narrow = narrowed(np.concatenate(pieces["values"]), schema.storage)
+        pieces["values"] = [narrow.values]
+        if narrow.scales is not None and narrow.offsets is not None:
+            pieces |= {"scales": [narrow.scales], "offsets": [narrow.offsets]}
+    return {
+        name: [piece.astype(dtype, copy=False) for piece in pieces[name]]
+        for name, dtype in types.items()
+    }
 
 
 def _write_chunk(path: Path, arrays: dict[str, list[np.ndarray]], schema: Schema) -> Chunk:
@@ -353,6 +389,8 @@ def _write_all(stream: Any, piece: Any) -> None:
 def _removed_on_error(path: Path) -> Any:
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         path.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # of a write
+            error.filename = str(path)
         raise

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from snapml.data.chunk_format import Chunk, Manifest, array_types, lay_out, read_manifest
-from snapml.data.compressed import CompressedMatrix
+from snapml.data.chunk_format import Manifest, memory_bytes, read_manifest
+from snapml.data.chunk_reader import ChunkReader
 from snapml.data.dataset import DenseMatrix, Matrix
 from snapml.data.memory_limit import resolve_memory_limit
+from snapml.data.narrow_rows import NarrowRows
 from snapml.data.stacking import stacked
 
 __all__ = ["ChunkedDataset"]
@@ -36,9 +36,8 @@ class ChunkedDataset:
 
     def __init__(self, folder: Path, manifest: Manifest, memory_limit: Any = "auto") -> None:
         self.memory_limit = resolve_memory_limit(memory_limit)
-        self._folder = folder
         self.manifest = manifest
-        self._checked: set[tuple[int, str]] = set()
+        self._reader = ChunkReader(folder, manifest)
 
     @classmethod
     def open(cls, path: Any, *, memory_limit: Any = "auto") -> ChunkedDataset:
@@ -96,11 +95,11 @@ class ChunkedDataset:
 
     def labels(self) -> np.ndarray | None:
         """Return the labels of all rows, float64; None without any."""
-        return self._column("labels") if self.manifest.schema.has_labels else None
+        return self._reader.column("labels") if self.manifest.schema.has_labels else None
 
     def weights(self) -> np.ndarray | None:
         """Return the weights of all rows, of the entries' type; None without any."""
-        return self._column("weights") if self.manifest.schema.has_weights else None
+        return self._reader.column("weights") if self.manifest.schema.has_weights else None
 
     def matrix(self, number: int, buffer: np.ndarray | None = None) -> Matrix:
         """Read the rows of a chunk.
@@ -120,26 +119,58 @@ class ChunkedDataset:
         Raises
         ------
         ValueError
+            If the chunk has changed since it was written. Checksums are compared at the first read,
+            and again when the file is another or has been written to; that indices lie within the
+            matrix is checked at every read.
+        """
+        return self._reader.matrix(number, buffer)
+
+    def raw(self, number: int, buffer: np.ndarray | None = None) -> NarrowRows:
+        """Read the rows of a chunk as narrow storage keeps them.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk, from 0.
+        buffer : ndarray of uint8 or None, default=None
+            Memory to read into, at least of the chunk's `n_bytes` in the manifest; None allocates
+            it.
+
+        Returns
+        -------
+        NarrowRows
+            Over the buffer's memory; `matrix` has what the entries mean.
+
+        Raises
+        ------
+        ValueError
+            If the chunk has changed since it was written, or the entries are not narrow.
+        """
+        if self.manifest.schema.storage == "plain":
+            raise ValueError(f"expected a store with narrow storage, got {self.dtype} entries")
+        return self._reader.raw(number, buffer)
+
+    def rows(self, number: int, rows: np.ndarray) -> Matrix:
+        """Return a copy of some rows of a chunk, without a read of the others where they are few.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk, from 0.
+        rows : ndarray of shape (n_taken,), int64
+            Numbers of rows within the chunk, not decreasing.
+
+        Returns
+        -------
+        Matrix
+            The rows.
+
+        Raises
+        ------
+        ValueError
             If the chunk has changed since it was written.
         """
-        chunk, schema = self.manifest.chunks[number], self.manifest.schema
-        places, _ = lay_out(schema, chunk.n_rows, chunk.n_stored)
-        names = [name for name in ("indptr", "indices", "values") if name in places]
-        if buffer is None:
-            buffer = np.empty(chunk.n_bytes, np.uint8)
-        arrays = {}
-        with (self._folder / chunk.file).open("rb", buffering=0) as stream:
-            for name in names:
-                arrays[name] = self._read(stream, number, name, buffer[places[name][0] :])
-        if not schema.is_sparse:
-            return DenseMatrix(arrays["values"].reshape(chunk.n_rows, -1))
-        return CompressedMatrix(
-            arrays["indptr"],
-            arrays["indices"],
-            self.manifest.n_features,
-            arrays.get("values"),
-            self.dtype,
-        )
+        return self._reader.rows(number, rows)
 
     def load(self) -> tuple[Any, np.ndarray | None]:
         """Read everything into memory.
@@ -156,8 +187,14 @@ class ChunkedDataset:
 
     @property
     def largest_chunk(self) -> int:
-        """Bytes of the largest chunk."""
-        return max((chunk.n_bytes for chunk in self.manifest.chunks), default=0)
+        """Bytes that the largest chunk takes in memory."""
+        return max(self.chunk_bytes, default=0)
+
+    @property
+    def chunk_bytes(self) -> list[int]:
+        """Bytes that each chunk takes in memory; of narrow storage, those of the float32 rows."""
+        schema = self.manifest.schema
+        return [memory_bytes(schema, chunk) for chunk in self.manifest.chunks]
 
     def matrices(self, numbers: Iterable[int] | None = None) -> Iterator[tuple[int, Matrix]]:
         """Read chunk after chunk, each while the caller works on the one before.
@@ -179,57 +216,12 @@ class ChunkedDataset:
             return
         buffers = [np.empty(self.largest_chunk, np.uint8) for _ in range(2)]
         with ThreadPoolExecutor(1, "snapml-chunks") as ahead:
-            pending = ahead.submit(self.matrix, wanted[0], buffers[0])
-            for turn, number in enumerate(wanted, start=1):
-                matrix = pending.result()
-                if turn < len(wanted):
-                    pending = ahead.submit(self.matrix, wanted[turn], buffers[turn % 2])
-                yield number, matrix
-
-    def _column(self, name: str) -> np.ndarray:
-        """Return one number of every row."""
-        schema = self.manifest.schema
-        out = np.empty(self.manifest.n_rows, array_types(schema)[name])
-        first = 0
-        for number, chunk in enumerate(self.manifest.chunks):
-            begin = lay_out(schema, chunk.n_rows, chunk.n_stored)[0][name][0]
-            rows = out[first : first + chunk.n_rows].view(np.uint8)
-            with (self._folder / chunk.file).open("rb", buffering=0) as stream:
-                stream.seek(begin)
-                self._read(stream, number, name, rows)
-            first += chunk.n_rows
-        return out
-
-    def _read(self, stream: BinaryIO, number: int, name: str, memory: np.ndarray) -> np.ndarray:
-        """Read an array of a chunk, and compare it with its checksum the first time."""
-        chunk, schema = self.manifest.chunks[number], self.manifest.schema
-        begin, count = lay_out(schema, chunk.n_rows, chunk.n_stored)[0][name]
-        dtype = array_types(schema)[name]
-        content = memory[: count * dtype.itemsize]
-        stream.seek(begin)
-        n_read = _fill(stream, content.data)
-        path = self._folder / chunk.file
-        if n_read < len(content):
-            raise ValueError(
-                f"{path}: expected {len(content)} bytes of {name}, got {n_read}: the chunk has "
-                "been cut short"
-            )
-        if (number, name) not in self._checked:
-            _check(path, name, content, chunk)
-            self._checked.add((number, name))
-        return content.view(dtype)
-
-
-def _fill(stream: BinaryIO, memory: memoryview) -> int:
-    done = 0
-    while done < len(memory):
-        n_more = stream.readinto(memory[done:])  # type: ignore[attr-defined]
-        if not n_more:
-            break
-        done += n_more
-    return done
-
-
-def _check(path: Path, name: str, content: np.ndarray, chunk: Chunk) -> None:
-    if zlib.crc32(content.data) != chunk.crc32[name]:
-        raise ValueError(f"{path}: the checksum of {name} is wrong: the chunk is damaged")
+            try:
+                pending = ahead.submit(self.matrix, wanted[0], buffers[0])
+                for turn, number in enumerate(wanted, start=1):
+                    matrix = pending.result()
+                    if turn < len(wanted):
+                        pending = ahead.submit(self.matrix, wanted[turn], buffers[turn % 2])
+                    yield number, matrix
+            finally:  # of reads that nobody waits for
+                ahead.shutdown(wait=False, cancel_futures=True)

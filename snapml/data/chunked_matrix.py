@@ -131,20 +131,23 @@ class ChunkedMatrix:
                     pending[number] = reader.submit(self._store.matrix, number, buffer), buffer
                     del to_read[0]
 
-            for number in numbers:
-                read_ahead()
-                if number not in pending:
-                    kept = self._resident[number]
-                    if kept is not None:
-                        yield number, kept
-                    continue
-                future, buffer = pending.pop(number)
-                matrix = future.result()
-                if buffer is None:
-                    self._resident[number] = matrix
-                yield number, matrix
-                if buffer is not None:
-                    free.append(buffer)
+            try:
+                for number in numbers:
+                    read_ahead()
+                    if number not in pending:
+                        kept = self._resident[number]
+                        if kept is not None:
+                            yield number, kept
+                        continue
+                    future, buffer = pending.pop(number)
+                    matrix = future.result()
+                    if buffer is None:
+                        self._resident[number] = matrix
+                    yield number, matrix
+                    if buffer is not None:
+                        free.append(buffer)
+            finally:  # of a pass that is given up
+                reader.shutdown(wait=False, cancel_futures=True)
         self._free = free if self.n_resident < self._store.n_chunks else []
 
     def take(self, rows: np.ndarray) -> Matrix:
@@ -163,12 +166,11 @@ class ChunkedMatrix:
         order = np.argsort(rows, kind="stable")
         chunk_of = self.chunk_of(rows[order])
         wanted = np.unique(chunk_of)
-        missing = iter(self._store.matrices([k for k in wanted if self._resident.get(k) is None]))
         parts = []
         for number in wanted:
-            matrix = self._resident.get(number) or next(missing)[1]
+            kept = self._resident.get(number)
             within = rows[order[chunk_of == number]] - self._begins[number]
-            parts.append(matrix.take(within))
+            parts.append(self._store.rows(number, within) if kept is None else kept.take(within))
         if not parts:  # no rows: none of any chunk
             return self._store.matrix(0).take(rows)
         taken = stacked(parts)
@@ -182,10 +184,9 @@ def _kept(store: ChunkedDataset, memory_limit: int) -> list[int]:
 
     The others are read while those are worked on.
     """
-    chunks = store.manifest.chunks
-    sizes = np.array([chunk.n_bytes for chunk in chunks], np.int64)
+    sizes = np.array(store.chunk_bytes, np.int64)
     if sizes.sum() <= memory_limit:
-        return list(range(len(chunks)))
+        return list(range(len(sizes)))
     room = memory_limit - _BUFFERS * store.largest_chunk
     n_kept = int(np.searchsorted(np.cumsum(np.sort(sizes)[::-1]), room, side="right"))
-    return np.unique(np.arange(n_kept) * len(chunks) // max(1, n_kept)).tolist()
+    return np.unique(np.arange(n_kept) * len(sizes) // max(1, n_kept)).tolist()

@@ -12,6 +12,7 @@
 
 #include "click_rows.hpp"
 #include "svmlight.hpp"
+#include "widen.hpp"
 
 namespace snapml::native {
 
@@ -171,9 +172,40 @@ nb::object click_categories(const Bytes& text,
   return as_array(std::move(out));
 }
 
+template <class T>
+using TableOf = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Columns = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class Narrow>
+void check_same_shape(const TableOf<const Narrow>& narrow, const TableOf<float>& out) {
+  if (narrow.shape(0) != out.shape(0) || narrow.shape(1) != out.shape(1)) {
+    throw std::invalid_argument("out: expected the shape of the narrow rows");
+  }
+}
+
+void widen_bfloat16_into(const TableOf<const uint16>& narrow, const TableOf<float>& out) {
+  check_same_shape(narrow, out);
+  const nb::gil_scoped_release release;
+  widen(narrow.data(), static_cast<int64>(narrow.size()), out.data());
+}
+
+void widen_uint8_into(const TableOf<const uint8>& narrow, const Columns& scales,
+                      const Columns& offsets, const TableOf<float>& out) {
+  check_same_shape(narrow, out);
+  if (scales.size() != narrow.shape(1) || offsets.size() != narrow.shape(1)) {
+    throw std::invalid_argument("expected a scale and an offset for every column");
+  }
+  const nb::gil_scoped_release release;
+  widen(narrow.data(), static_cast<int64>(narrow.shape(0)), static_cast<int64>(narrow.shape(1)),
+        scales.data(), offsets.data(), out.data());
+}
+
 }  // namespace
 
 void bind_io(nb::module_& m) {
+  m.def("widen_bfloat16", &widen_bfloat16_into, nb::arg("narrow"), nb::arg("out"));
+  m.def("widen_uint8", &widen_uint8_into, nb::arg("narrow"), nb::arg("scales"), nb::arg("offsets"),
+        nb::arg("out"));
   m.def("svmlight_rows", &svmlight_rows, nb::arg("text"), nb::arg("is_double"), nb::arg("is_wide"),
         nb::arg("least"), nb::arg("n_threads"));
   m.def("click_rows", &click_rows, nb::arg("text"), nb::arg("has_label"), nb::arg("n_numbers"),

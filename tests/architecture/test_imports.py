@@ -17,6 +17,7 @@ PACKAGE = Path(snapml.__file__).parent
 ROOT = PACKAGE.parent
 OPTIONAL = {"cupy", "mpi4py", "pyspark", "matplotlib", "pyarrow", "pandas", "polars"}
 MAY_IMPORT_NATIVE = {
+    "data/narrow_rows.py",
     "io/click_log.py",
     "io/svmlight.py",
     "solvers/cpu_engine.py",
@@ -55,7 +56,7 @@ def imports_native(path):
     return False
 
 
-def test_only_the_cpu_engines_their_threads_and_the_parsers_import_the_extension():
+def test_only_the_cpu_engines_their_threads_parsers_and_narrow_rows_import_the_extension():
     found = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if imports_native(p)}
     assert found == MAY_IMPORT_NATIVE
 

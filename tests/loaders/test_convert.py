@@ -166,3 +166,9 @@ def test_batches_of_a_source_have_its_own_type(tmp_path):
     assert rows.dtype == np.float64
     assert weights is None
     np.testing.assert_array_equal(y, Y)
+
+
+def test_rows_may_be_rounded(tmp_path):
+    store = convert(iter([(X, Y)]), tmp_path / "store", storage="bfloat16")
+    assert store.manifest.schema.storage == "bfloat16"
+    np.testing.assert_allclose(store.load()[0], X, rtol=2**-8)

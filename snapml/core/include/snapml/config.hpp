@@ -8,6 +8,7 @@ namespace snapml {
 using int32 = int;
 using int64 = long long;
 using uint8 = unsigned char;
+using uint16 = unsigned short;
 using uint32 = unsigned int;
 using uint64 = unsigned long long;
 namespace scalar {
@@ -19,6 +20,7 @@ using ::log;
 using ::log1p;
 __device__ __forceinline__ double from_bits(long long bits) { return __longlong_as_double(bits); }
 __device__ __forceinline__ long long to_bits(double x) { return __double_as_longlong(x); }
+__device__ __forceinline__ float float_of(uint32 bits) { return __uint_as_float(bits); }
 }  // namespace scalar
 }  // namespace snapml
 #else
@@ -34,6 +36,7 @@ namespace snapml {
 using int32 = std::int32_t;
 using int64 = std::int64_t;
 using uint8 = std::uint8_t;
+using uint16 = std::uint16_t;
 using uint32 = std::uint32_t;
 using uint64 = std::uint64_t;
 namespace scalar {
@@ -52,6 +55,11 @@ SNAPML_HD std::int64_t to_bits(double x) {
   std::int64_t bits;
   std::memcpy(&bits, &x, sizeof bits);
   return bits;
+}
+SNAPML_HD float float_of(uint32 bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
 }
 }  // namespace scalar
 }  // namespace snapml
