@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ class ChunkedDataset:
     def __init__(self, folder: Path, manifest: Manifest, memory_limit: Any = "auto") -> None:
         self.memory_limit = resolve_memory_limit(memory_limit)
         self.manifest = manifest
+        self._folder = folder
         self._reader = ChunkReader(folder, manifest)
 
     @classmethod
@@ -66,6 +68,22 @@ class ChunkedDataset:
         """
         folder = Path(path)
         return cls(folder, read_manifest(folder), memory_limit)
+
+    def part(self, first: int, last: int) -> ChunkedDataset:
+        """Return some neighbouring chunks.
+
+        Parameters
+        ----------
+        first, last : int
+            The first one, and the one behind the last.
+
+        Returns
+        -------
+        ChunkedDataset
+            Of the same files.
+        """
+        manifest = replace(self.manifest, chunks=self.manifest.chunks[first:last])
+        return ChunkedDataset(self._folder, manifest, self.memory_limit)
 
     @property
     def shape(self) -> tuple[int, int]:

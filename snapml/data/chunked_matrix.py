@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
+from snapml.data.chunk_format import array_types
 from snapml.data.chunked_dataset import ChunkedDataset
 from snapml.data.dataset import Matrix
 from snapml.data.stacking import stacked
@@ -32,6 +34,7 @@ class ChunkedMatrix:
     def __init__(self, store: ChunkedDataset, memory_limit: int | None = None) -> None:
         self._store = store
         limit = store.memory_limit if memory_limit is None else memory_limit
+        self._limit = limit
         self._begins = store.chunk_rows
         self._resident: dict[int, Matrix | None] = dict.fromkeys(_kept(store, limit))
         self._free: list[np.ndarray] = []
@@ -69,6 +72,87 @@ class ChunkedMatrix:
     def n_chunks(self) -> int:
         """Number of chunks."""
         return self._store.n_chunks
+
+    def share_memory(self) -> int:
+        """Keep chunks in half of the memory only, from now on, and leave the rest to the caller.
+
+        Returns
+        -------
+        int
+            Bytes of the other half, at least those of the largest chunk.
+        """
+        kept = _kept(self._store, self._limit // 2)
+        self._resident = {number: self._resident.get(number) for number in kept}
+        return max(self._limit // 2, self._store.largest_chunk)
+
+    @property
+    def index_dtype(self) -> np.dtype | None:
+        """Type of offsets and indices; None of dense rows."""
+        return array_types(self._store.manifest.schema).get("indices")
+
+    @property
+    def has_values(self) -> bool:
+        """Whether entries are stored, and not only where they are."""
+        return "values" in array_types(self._store.manifest.schema)
+
+    @property
+    def largest_chunk(self) -> int:
+        """Bytes of the largest chunk."""
+        return self._store.largest_chunk
+
+    def n_stored_of(self, number: int) -> int:
+        """Return the entries of a chunk.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk.
+
+        Returns
+        -------
+        int
+            How many.
+        """
+        return self._store.manifest.chunks[number].n_stored
+
+    def read(self, number: int, memory: np.ndarray) -> Matrix:
+        """Read a chunk into the caller's memory; several threads may.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk.
+        memory : ndarray of uint8
+            At least `largest_chunk` bytes.
+
+        Returns
+        -------
+        Matrix
+            Over that memory.
+        """
+        return self._store.matrix(number, memory)
+
+    def split(self, n_parts: int) -> list[ChunkedMatrix]:
+        """Return neighbouring chunks in parts of about equal size, none of which stays in memory.
+
+        Parameters
+        ----------
+        n_parts : int
+            How many; fewer if there are fewer chunks.
+
+        Returns
+        -------
+        list of ChunkedMatrix
+            In the order of the rows.
+        """
+        chunks = self._store.manifest.chunks
+        ends = np.cumsum([chunk.n_bytes for chunk in chunks])
+        wanted = [ends[-1] * k // n_parts for k in range(1, n_parts)]
+        cuts = np.unique([0, *(np.searchsorted(ends, wanted) + 1), len(chunks)])
+        return [
+            ChunkedMatrix(self._store.part(int(first), int(last)), 0)
+            for first, last in pairwise(cuts)
+        ]
 
     def chunk_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the numbers of the chunks that rows lie in.

@@ -215,8 +215,9 @@ class LogisticRegression(LinearClassifier):
         cost, penalty = self._cost_and_penalty()
         rule = self._stopping_rule(self.max_iter)
         matrix, y = fit_input(self, X, y)
-        weights = check_sample_weight(sample_weight, matrix)
-        classes = check_classes(self, y)
+        exchange = self._communicator().exchange
+        weights = check_sample_weight(sample_weight, matrix, exchange)
+        classes = check_classes(self, y, exchange)
         check_finite_in("C", cost, matrix.dtype)
         factors = self._class_factors(y, classes, weights)
         row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)

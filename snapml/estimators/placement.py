@@ -156,6 +156,14 @@ def fit_input(
     RuntimeError
         If X is on a GPU and CuPy is missing.
     """
+    matrix, y = _fit_input(estimator, X, y, takes_store=takes_store, **target_checks)
+    estimator._agree_on_rows(matrix)
+    return matrix, y
+
+
+def _fit_input(
+    estimator: Any, X: Any, y: Any, *, takes_store: bool, **target_checks: bool
+) -> tuple[Matrix, np.ndarray]:
     limit, X = byte_limit(estimator), opened(X)
     if is_row_source(X):
         if not takes_store:

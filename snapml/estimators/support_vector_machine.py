@@ -190,8 +190,9 @@ class LinearSVC(LinearClassifier):
         cost = check_positive("C", self.C)
         rule = self._stopping_rule(self.max_iter)
         matrix, y = fit_input(self, X, y)
-        weights = check_sample_weight(sample_weight, matrix)
-        classes = check_classes(self, y)
+        exchange = self._communicator().exchange
+        weights = check_sample_weight(sample_weight, matrix, exchange)
+        classes = check_classes(self, y, exchange)
         check_finite_in("C", cost, matrix.dtype)
         factors = self._class_factors(y, classes, weights)
         labels = np.where(y == classes[:, None], 1.0, -1.0).astype(matrix.dtype)

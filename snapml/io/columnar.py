@@ -105,7 +105,7 @@ def pyarrow_for(what: str) -> Any:
         import pyarrow
     except ImportError as error:
         raise ImportError(
-            f"{what}: expected the package pyarrow to read it: pip install 'snapml-open[arrow]'"
+            f"{what}: this format needs the package pyarrow: pip install 'snapml-open[arrow]'"
         ) from error
     return pyarrow
 

@@ -115,7 +115,7 @@ class CpuEngine:
         sums = communicator.allreduce_sum(np.array([stiffness, total, float(matrix.shape[0])]))
         check_range(float(sums[0]), matrix.dtype)
         mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
-        self.mean_stiffness = float(sums[0]) / float(sums[2])
+        self.mean_stiffness = float(sums[0]) / max(1.0, float(sums[2]))  # a shard may be empty
         column = intercept_column(self.problem, mean_norm_sq, float(sums[1]))
         # What the intercept's column of a penalised problem is belongs to the problem.
         is_free = self.problem.intercept is Intercept.FREE
@@ -345,7 +345,7 @@ def _block_rows(matrix: Matrix) -> int:
     n_rows, _ = matrix.shape
     if isinstance(matrix, DenseMatrix) and matrix.values.strides[1] != matrix.dtype.itemsize:
         return _MOST_BLOCK_ROWS
-    row_bytes = matrix.n_stored * matrix.dtype.itemsize / n_rows
+    row_bytes = matrix.n_stored * matrix.dtype.itemsize / max(1, n_rows)
     enough = _DENSE_BLOCK_BYTES if isinstance(matrix, DenseMatrix) else _SPARSE_BLOCK_BYTES
     return max(1, min(_MOST_BLOCK_ROWS, math.ceil(enough / max(row_bytes, 1.0))))
 

@@ -29,6 +29,9 @@ MAY_IMPORT_NATIVE = {
     "solvers/cpu_packed.py",
     "solvers/cpu_gram_model.py",
     "solvers/cpu_quadratic.py",
+    "solvers/host_losses.py",
+    "solvers/streamed_columns.py",
+    "solvers/streamed_gram.py",
     "solvers/streaming_engine.py",
     "solvers/threads.py",
 }

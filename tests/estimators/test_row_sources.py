@@ -10,7 +10,15 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
-from snapml import Lasso, LinearSVC, LogisticRegression, Ridge, RidgeClassifier, RidgeCV
+from snapml import (
+    Lasso,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    Ridge,
+    RidgeClassifier,
+    RidgeCV,
+)
 from snapml.data import CompressedMatrix
 from snapml.estimators.placement import fit_input
 from snapml.io import dump_snap
@@ -25,6 +33,7 @@ MODELS = [
     LinearSVC(tol=1e-8),
     Ridge(tol=1e-8),
     RidgeClassifier(tol=1e-8),
+    Lasso(alpha=0.01),
 ]
 
 
@@ -180,7 +189,9 @@ def test_batches_of_compressed_rows_without_values():
     np.testing.assert_array_equal(model.predict(iter([rows])), model.predict(ones))
 
 
-@pytest.mark.parametrize("model", [Lasso(), RidgeCV()], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "model", [LinearRegression(), RidgeCV()], ids=lambda model: type(model).__name__
+)
 def test_estimators_of_rows_in_memory_refuse_sources(tmp_path, model):
     np.save(tmp_path / "rows.npy", X)
     with pytest.raises(NotImplementedError, match=r"rows.npy.*trains on rows in memory.*load"):
