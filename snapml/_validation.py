@@ -6,6 +6,7 @@ import math
 import numbers
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import narwhals.stable.v2 as nw
@@ -32,6 +33,7 @@ __all__ = [
     "as_matrix",
     "check_classes",
     "check_device_ids",
+    "check_exists",
     "check_finite_in",
     "check_fit_input",
     "check_labels",
@@ -252,11 +254,33 @@ def refuse_source(estimator: Any, X: Any) -> NoReturn:
     NotImplementedError
         Always.
     """
-    what = repr(os.fspath(X)) if isinstance(X, str | os.PathLike) else f"a {type(X).__name__}"
+    what = f"a {type(X).__name__}"
+    if isinstance(X, str | os.PathLike):
+        check_exists(X)
+        what = repr(os.fspath(X))
     raise NotImplementedError(
         f"X is {what}, and {type(estimator).__name__} trains on rows in memory in this version: "
         "load them first, e.g. by snapml.io.convert(...).load()"
     )
+
+
+def check_exists(X: str | os.PathLike[str]) -> None:
+    """Refuse text that names no file, and may not have been meant to.
+
+    Parameters
+    ----------
+    X : str or path-like
+        What the user passed as rows.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file or folder.
+    """
+    if not Path(X).exists():
+        raise ValueError(
+            f"X: expected rows, or a file or folder of them, got {os.fspath(X)!r}: there is none"
+        )
 
 
 def refuse_device(name: str, X: Any) -> None:

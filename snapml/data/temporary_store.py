@@ -17,12 +17,56 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-__all__ = ["removing_temporary_stores", "temporary_store_path"]
+__all__ = ["TemporaryStore", "removing_temporary_stores", "temporary_store_path"]
 
 _PREFIX = "snapml-store-"
 _LOCK = "lock"
 _ROWS = "rows"
 _scope: ContextVar[ExitStack | None] = ContextVar("snapml temporary stores", default=None)
+
+
+class TemporaryStore:
+    """A folder for a store, in that of `tempfile.gettempdir`: ``TMPDIR``, else ``/tmp``.
+
+    Folders of processes that have crashed are removed from there.
+
+    Parameters
+    ----------
+    n_bytes : int or None, default=None
+        What the store will take, where that is known.
+
+    Raises
+    ------
+    OSError
+        If there is too little room on the disk.
+    """
+
+    def __init__(self, n_bytes: int | None = None) -> None:
+        parent = Path(tempfile.gettempdir())
+        _sweep(parent)
+        free = shutil.disk_usage(parent).free
+        if n_bytes is not None and n_bytes > free:
+            raise OSError(
+                errno.ENOSPC,
+                f"the rows take {n_bytes} bytes in a temporary store, but {free} are free: "
+                "expected a larger disk in TMPDIR",
+                str(parent),
+            )
+        lock = None
+        while lock is None:  # else another process took the folder for one that is left
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+            lock = _locked(self._folder, is_new=True)
+        self._lock, self._process = lock, os.getpid()
+
+    @property
+    def path(self) -> Path:
+        """Where the store may be written; it is not there yet."""
+        return self._folder / _ROWS
+
+    def remove(self) -> None:
+        """Remove the folder and all that is in it; a forked child leaves that to its parent."""
+        if os.getpid() == self._process:
+            _remove(self._folder, self._lock)
 
 
 @contextmanager
@@ -39,18 +83,15 @@ def removing_temporary_stores() -> Iterator[None]:
 def temporary_store_path(n_bytes: int | None = None) -> Path:
     """Return where a store may be written that goes with the ``with`` statement around.
 
-    It lies in the folder that `tempfile.gettempdir` returns: that of ``TMPDIR``, else ``/tmp``.
-    Folders of processes that have crashed are removed from there.
-
     Parameters
     ----------
     n_bytes : int or None, default=None
-        What the store will take, where that is known.
+        As for `TemporaryStore`.
 
     Returns
     -------
     pathlib.Path
-        A folder that is not there yet, in one of its own.
+        A folder that is not there yet.
 
     Raises
     ------
@@ -62,22 +103,9 @@ def temporary_store_path(n_bytes: int | None = None) -> Path:
     stack = _scope.get()
     if stack is None:
         raise RuntimeError("expected a call inside of `with removing_temporary_stores()`")
-    parent = Path(tempfile.gettempdir())
-    _sweep(parent)
-    free = shutil.disk_usage(parent).free
-    if n_bytes is not None and n_bytes > free:
-        raise OSError(
-            errno.ENOSPC,
-            f"the rows take {n_bytes} bytes in a temporary store, but {free} are free: expected a "
-            "larger disk in TMPDIR",
-            str(parent),
-        )
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        lock = _locked(folder, is_new=True)
-        if lock is not None:  # else another process took the folder for one that is left
-            stack.callback(_remove_own, folder, lock, os.getpid())
-            return folder / _ROWS
+    store = TemporaryStore(n_bytes)
+    stack.callback(store.remove)
+    return store.path
 
 
 def _sweep(parent: Path) -> None:
@@ -123,11 +151,6 @@ def _locked(folder: Path, *, is_new: bool) -> int | None:
             raise
     os.close(lock)
     return None
-
-
-def _remove_own(folder: Path, lock: int, process: int) -> None:
-    if os.getpid() == process:  # a forked child leaves its parent's folder alone
-        _remove(folder, lock)
 
 
 def _remove(folder: Path, lock: int) -> None:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from snapml._validation import check_predict_batch
+from snapml._validation import check_exists, check_predict_batch
 from snapml.data import ChunkedDataset, ChunkWriter, Matrix
 from snapml.data.chunk_format import MANIFEST
 from snapml.data.temporary_store import temporary_store_path
@@ -35,9 +35,16 @@ def opened(X: Any) -> Any:
     -------
     object
         X, or a `ChunkedDataset`.
+
+    Raises
+    ------
+    ValueError
+        If there is no file or folder of this name.
     """
-    if isinstance(X, str | os.PathLike) and (Path(X) / MANIFEST).exists():
-        return ChunkedDataset.open(X)
+    if isinstance(X, str | os.PathLike):
+        check_exists(X)
+        if (Path(X) / MANIFEST).exists():
+            return ChunkedDataset.open(X)
     return X
 
 

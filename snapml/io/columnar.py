@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,17 +62,25 @@ class ArrowReader:
         """
         import pyarrow as pa
 
-        with _explained(roles.source):
+        def made(number: int, found: Any) -> Batch:
+            if encoder is None:
+                return dense_batch(found, roles, number)
+            y, weights = (
+                None if name is None else to_vector(found.column(name), name, roles, number)
+                for name in (roles.label, roles.weight)
+            )
+            fields = pa.Table.from_batches([found.select(list(roles.features))])
+            return Batch(encoder.transform(fields), y, weights)
+
+        with _explained(roles.source), ThreadPoolExecutor(1, "snapml-columns") as ahead:
+            pending: Future[Batch] | None = None
             for number, found in enumerate(self.read(roles.all, BATCH_BYTES)):
-                if encoder is None:
-                    yield dense_batch(found, roles, number)
-                    continue
-                y, weights = (
-                    None if name is None else to_vector(found.column(name), name, roles, number)
-                    for name in (roles.label, roles.weight)
-                )
-                fields = pa.Table.from_batches([found.select(list(roles.features))])
-                yield Batch(encoder.transform(fields), y, weights)
+                following = ahead.submit(made, number, found)
+                if pending is not None:
+                    yield pending.result()
+                pending = following
+            if pending is not None:
+                yield pending.result()
 
 
 def pyarrow_for(what: str) -> Any:

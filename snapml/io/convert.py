@@ -26,6 +26,7 @@ def convert(
     n_features: int | None = None,
     dtype: Any = "float32",
     chunk_bytes: int = _CHUNK_BYTES,
+    storage: str | None = None,
     append: bool = False,
     progress: Callable[[int, int | None], Any] | None = None,
     **options: Any,
@@ -56,7 +57,9 @@ def convert(
         Type of the entries, float32 or float64; None takes the source's. A store that is appended
         to keeps its own.
     chunk_bytes : int, default=64 MiB
-        About the size of a chunk, and of what the writer keeps in memory.
+        About the size of a chunk; up to three of them are in memory.
+    storage : {'bfloat16', 'uint8'} or None, default=None
+        Whether to round dense rows to two bytes or one byte an entry, as `ChunkWriter` says.
     append : bool, default=False
         Whether to add to a finished store.
     progress : callable or None, default=None
@@ -112,7 +115,9 @@ def convert(
             total = opened.n_bytes
             progress(done[0] if total is None else total if is_end else min(done[0], total), total)
 
-    with ChunkWriter(store, n_features=n_columns, chunk_bytes=chunk_bytes, append=append) as writer:
+    with ChunkWriter(
+        store, n_features=n_columns, chunk_bytes=chunk_bytes, storage=storage, append=append
+    ) as writer:
         write_source(opened, writer, lambda: report(False))
     report(True)
     return ChunkedDataset.open(Path(store))
@@ -140,7 +145,7 @@ def write_source(
     n_rows = 0
     for number, batch in enumerate(source.batches):
         try:
-            writer.append(*batch)
+            writer.append(*batch, copy=source.is_shared)
         except ValueError as error:
             where = f"{source.name}, batch {number} (from row {n_rows} on)"
             raise ValueError(f"{where}: {error}{_non_finite(source, batch.X)}") from error

@@ -52,6 +52,8 @@ class Source:
         What a row takes in a store, where all take the same.
     feature_names : tuple of str or None
         Names of the columns, where each has its own.
+    is_shared : bool
+        Whether arrays of a batch may change once the next one is asked for.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Source:
     n_rows: int | None = None
     row_bytes: int | None = None
     feature_names: tuple[str, ...] | None = None
+    is_shared: bool = False
 
 
 def is_source(X: Any) -> bool:
@@ -373,9 +376,9 @@ def _store(request: _Request) -> Source:
                 None if weights is None else weights[here],
             )
 
-    n_bytes = store.manifest.n_bytes
+    n_bytes, n_rows = store.manifest.n_bytes, store.shape[0]
     return Source(
-        request.name, batches(), n_bytes, store.shape[0], n_bytes // max(1, store.shape[0])
+        request.name, batches(), n_bytes, n_rows, n_bytes // max(1, n_rows), is_shared=True
     )
 
 
@@ -388,7 +391,7 @@ def _iterator(request: _Request) -> Source:
         request.dtype,
         request.take("columns").get("columns", request.known_features),
     )
-    return Source(request.name, batches)
+    return Source(request.name, batches, is_shared=True)
 
 
 def _typed(X: Any, dtype: np.dtype | None) -> Any:

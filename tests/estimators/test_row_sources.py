@@ -1,5 +1,9 @@
 """Fits and predictions on files and streams: the model of the rows in memory, nothing left."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -16,6 +20,7 @@ from snapml import (
     RidgeCV,
 )
 from snapml.data import CompressedMatrix
+from snapml.estimators.placement import fit_input
 from snapml.io import dump_snap
 
 RNG = np.random.default_rng(0)
@@ -198,3 +203,33 @@ def test_full_disk_is_told_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 22_399})())
     with pytest.raises(OSError, match=r"take 22400 bytes in a temporary store, but 22399 are free"):
         LogisticRegression().fit(tmp_path / "rows.npy", 6)
+
+
+def test_rows_in_a_mapped_file_are_read_where_they_are(tmp_path):
+    np.save(tmp_path / "rows.npy", X)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    matrix, _ = fit_input(LogisticRegression(), mapped, Y)
+    assert np.shares_memory(matrix.values, mapped)
+    model = LogisticRegression().fit(mapped, Y)
+    np.testing.assert_array_equal(model.coef_, LogisticRegression().fit(X, Y).coef_)
+    np.testing.assert_array_equal(model.predict(mapped), model.predict(X))
+
+
+def test_fit_that_is_killed_leaves_what_the_next_one_removes(tmp_path, temporary):
+    code = (
+        "import numpy as np, time\n"
+        "from snapml import LogisticRegression\n"
+        "def batches():\n"
+        "    yield np.eye(4), [0, 1, 0, 1]\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+        "LogisticRegression().fit(batches())\n"
+    )
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as child:
+        assert child.stdout.readline() == b"ready\n"
+        assert len(list(temporary.iterdir())) == 1
+        child.kill()
+    assert len(list(temporary.iterdir())) == 1
+    LogisticRegression().fit(batches(X, Y))

@@ -127,6 +127,16 @@ def test_iterators_of_batches(tmp_path, is_sparse):
     assert_same(convert(parts, tmp_path / "store"), has_weights=True)
 
 
+def test_iterator_may_use_its_memory_again(tmp_path):
+    def batches():
+        rows, labels = np.empty((100, 5), np.float32), np.empty(100)
+        for begin in range(0, 300, 100):
+            rows[:], labels[:] = X[begin : begin + 100], Y[begin : begin + 100]
+            yield rows, labels
+
+    assert_same(convert(batches(), tmp_path / "store"))
+
+
 def test_append_keeps_the_types_of_the_store(tmp_path):
     convert(iter([(X[:100].astype(np.float64), Y[:100])]), tmp_path / "store", dtype=None)
     np.save(tmp_path / "rest.npy", np.column_stack([X, Y])[100:].astype(np.float32))
@@ -156,3 +166,9 @@ def test_batches_of_a_source_have_its_own_type(tmp_path):
     assert rows.dtype == np.float64
     assert weights is None
     np.testing.assert_array_equal(y, Y)
+
+
+def test_rows_may_be_rounded(tmp_path):
+    store = convert(iter([(X, Y)]), tmp_path / "store", storage="bfloat16")
+    assert store.manifest.schema.storage == "bfloat16"
+    np.testing.assert_allclose(store.load()[0], X, rtol=2**-8)
