@@ -29,6 +29,8 @@ from snapml.data import ChunkedDataset, ChunkWriter, make_click_log
 _CHUNKS = 64
 _SHARE = 4  # of the store's bytes that are allowed in memory, its inverse
 _TOL = 1e-6
+_COLUMNS = ("data", "model", "strength", "limit", "n_reads", "relative_gap", "objective", "support",
+            "seconds", "solver")  # fmt: skip
 _COSTS = (0.01, 0.1, 1.0, 10.0)
 _SHARES_OF_LARGEST = (0.3, 0.1, 0.01, 0.001)  # alpha, of the least without coefficients
 
@@ -115,17 +117,17 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--only", default="", help="part of the names of data sets")
     parser.add_argument("--n-threads", type=int, default=1)
     options = parser.parse_args(arguments)
-    rows = []
-    for name, X, y in data_sets():
-        if options.only in name:
-            for row in measure(name, X, y, options.n_threads):
-                print(*row.values(), flush=True)
-                rows.append({**row, **machine_facts()})
-    names = list(dict.fromkeys(key for row in rows for key in row))
+    names = [*_COLUMNS, *machine_facts()]
     with options.output.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, names, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        for name, X, y in data_sets():
+            if options.only not in name:
+                continue
+            for row in measure(name, X, y, options.n_threads):
+                print(*row.values(), flush=True)
+                writer.writerow({**row, **machine_facts()})
+                stream.flush()
 
 
 if __name__ == "__main__":

@@ -307,6 +307,7 @@ class State:
         self.n_slow = 0  # reads in a row that left most of a large gap
         self.is_trusted = False
         self.last_gain = math.inf
+        self.caution = 1.0  # share of the usual damping, the less the better models keep promises
         self.loss = math.nan
         self.gap = math.inf
         self.objective = math.inf
@@ -400,6 +401,10 @@ class State:
         is_small = gain <= _SMALL_GAIN * abs(self.objective)
         self.is_trusted = (is_true and is_small) or self.n_slow >= _MANY_SLOW
         self.last_gain = gain
+        if is_true:
+            self.caution *= 0.25
+        elif gain < 0.5 * promise or math.isinf(promise):  # of a step that had to be shorter
+            self.caution = min(1.0, 4.0 * self.caution)
 
     def damped_curvatures(self) -> Any:
         """Return h_i and a share of their bound, more of it the shorter the last steps had to be.
@@ -415,7 +420,7 @@ class State:
             return None
         relative = self.gap / abs(self.objective) if self.objective else 1.0
         gain = self.last_gain / abs(self.objective) if self.objective else 1.0
-        damping = max(self.damping, min(_FIRST_DAMPING, 0.1 * relative, gain))
+        damping = max(self.damping, self.caution * min(_FIRST_DAMPING, 0.1 * relative, gain))
         if damping < _LEAST_DAMPING:
             return None
         if self._bounds is None:  # classification losses are most curved at a margin of zero
@@ -651,6 +656,8 @@ def search_line(state: State, columns: Movable, model: Model, found: np.ndarray)
             state.refresh()
             return True
         length *= 0.5
+    if state.problem.loss.is_classification:  # the model was flat where the loss is not
+        state.caution, state.damping = 1.0, max(1e-3, 10.0 * state.damping)
     return False
 
 
