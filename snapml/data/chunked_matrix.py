@@ -74,16 +74,17 @@ class ChunkedMatrix:
         return self._store.n_chunks
 
     def share_memory(self) -> int:
-        """Keep chunks in half of the memory only, from now on, and leave the rest to the caller.
+        """Keep all chunks if they take less than half of the memory, else none, from now on.
 
         Returns
         -------
         int
-            Bytes of the other half, at least those of the largest chunk.
+            Bytes that are left to the caller, at least those of the largest chunk.
         """
-        kept = _kept(self._store, self._limit // 2)
-        self._resident = {number: self._resident.get(number) for number in kept}
-        return max(self._limit // 2, self._store.largest_chunk)
+        n_bytes = sum(chunk.n_bytes for chunk in self._store.manifest.chunks)
+        if n_bytes > self._limit // 2:
+            self._resident, n_bytes = {}, _BUFFERS * self._store.largest_chunk
+        return max(self._limit - n_bytes, self._store.largest_chunk)
 
     @property
     def index_dtype(self) -> np.dtype | None:

@@ -73,13 +73,27 @@ class HostLosses:
         ndarray of shape (3,), float64
             Sums over the rows of this shard.
         """
+        return self._loss_over(slice(None), margins, shift, gradients, curvatures)
+
+    def weights_of(self, rows: slice) -> tuple[np.ndarray | None, float]:
+        """Return the row weights of some rows, or None and what is common to all."""
+        return (None if self._weights is None else self._weights[rows]), self._weight
+
+    def _loss_over(
+        self,
+        rows: slice,
+        margins: np.ndarray,
+        shift: float,
+        gradients: np.ndarray | None,
+        curvatures: np.ndarray | None,
+    ) -> np.ndarray:
+        """Return what `loss_sums` does for some rows, whose margins are given."""
         return np.array(
             _native.loss_derivatives(
                 self.pool,
                 self.problem.loss.core_name,
-                self._labels,
-                self._weights,
-                self._weight,
+                self._labels[rows],
+                *self.weights_of(rows),
                 margins,
                 shift,
                 gradients,

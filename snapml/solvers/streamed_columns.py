@@ -17,6 +17,7 @@ from snapml.solvers.cpu_rows import array_of, native_rows
 from snapml.solvers.engine import WorkingSet
 from snapml.solvers.host_losses import HostLosses
 from snapml.solvers.streamed_gram import StreamedGram
+from snapml.solvers.working_set_descent import Ahead
 
 __all__ = ["PackedColumns", "StreamedColumns"]
 
@@ -56,7 +57,7 @@ class StreamedColumns(HostLosses):
     problem : Problem
         Loss, intercept and penalty.
     dataset : Dataset
-        With a `ChunkedMatrix`, half of whose memory is given to packed columns.
+        With a `ChunkedMatrix`, whose memory packed columns share.
     n_threads : int or None, default=None
         Threads to use; None means all available. One more reads ahead.
 
@@ -85,6 +86,7 @@ class StreamedColumns(HostLosses):
         self._moments: tuple[np.ndarray, np.ndarray] | None = None
         self._counts: np.ndarray | None = None
         self._asked: StreamedGram | None = None
+        self._foreseen: np.ndarray | None = None
 
     @property
     def description(self) -> str:
@@ -133,6 +135,9 @@ class StreamedColumns(HostLosses):
         ndarray of shape (n_cols,), float64
             One sum per column.
         """
+        if self._foreseen is not None:
+            sums, self._foreseen = self._foreseen, None
+            return sums
         sums, own = np.zeros(self.n_features), np.empty((self.n_threads, self.n_features))
         facts = None if self._counts is not None else _Facts(self)
         gram, self._asked = self._asked, None
@@ -148,6 +153,67 @@ class StreamedColumns(HostLosses):
         if gram is not None:
             gram.is_formed = True
         return np.append(sums, self.tau * vector.sum()) if self.tau else sums
+
+    def look_ahead(
+        self,
+        coef: np.ndarray,
+        step: np.ndarray,
+        margins: np.ndarray,
+        shift: float,
+        columns: np.ndarray | None,
+        added: np.ndarray | None,
+    ) -> tuple[Ahead, StreamedGram | None]:
+        """Read the store once for what a Newton step leads to, and for the next step's model.
+
+        Parameters
+        ----------
+        coef, step : ndarray of shape (n_cols,), float64
+            The present point, and how it would move.
+        margins : ndarray of shape (n_rows,), float64
+            X coef.
+        shift : float
+            The free intercept there.
+        columns : ndarray or None
+            Sorted numbers of the columns whose Gram matrix is formed at the point's curvatures;
+            None forms none.
+        added : ndarray of shape (n_rows,), float64, or None
+            Added to those curvatures.
+
+        Returns
+        -------
+        ahead : Ahead
+            The point. If the fit goes there, `foresee` its slopes.
+        gram : StreamedGram or None
+            The Gram matrix.
+        """
+        moved, loss = np.empty(self.n_rows), 0.0
+        gradients, curvatures = np.empty(self.n_rows), np.empty(self.n_rows)
+        gram = None if columns is None else StreamedGram(self, columns, curvatures)
+        own_step = np.ascontiguousarray(step[: self.n_features])
+        sums, own = np.zeros(self.n_features), np.empty((self.n_threads, self.n_features))
+        for rows, matrix, native in self._chunks():
+            z, h = moved[rows], curvatures[rows]
+            _native.product(self.pool, native, own_step, z)
+            z += margins[rows] + (self.tau * step[-1] if self.tau else 0.0)
+            loss += float(self._loss_over(rows, z, shift, gradients[rows], h)[0])
+            _native.adjoint_product(self.pool, native, gradients[rows], own)
+            sums += own[0]
+            if gram is not None:
+                h += 0.0 if added is None else added[rows]
+                gram.add(rows, matrix, native)
+        if gram is not None:
+            gram.is_formed = True
+        slopes = np.append(sums, self.tau * gradients.sum()) if self.tau else sums
+        return Ahead(coef + step, shift, moved, loss, slopes), gram
+
+    @property
+    def has_foreseen(self) -> bool:
+        """Whether the next `adjoint` takes no read."""
+        return self._foreseen is not None
+
+    def foresee(self, slopes: np.ndarray) -> None:
+        """Return these slopes when `adjoint` is next asked, for the gradients they are of."""
+        self._foreseen = slopes
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return sum_i c_i x_ij and sum_i c_i x_ij^2 of every column, as the first read had them.
@@ -266,10 +332,6 @@ class StreamedColumns(HostLosses):
         for rows, matrix, native in self._chunks():
             gram.add(rows, matrix, native)
         gram.is_formed = True
-
-    def weights_of(self, rows: slice) -> tuple[np.ndarray | None, float]:
-        """Return the row weights of some rows, or None and what is common to all."""
-        return (None if self._weights is None else self._weights[rows]), self._weight
 
     def _chunks(self) -> Iterator[tuple[slice, Matrix, _native.Rows]]:
         """Read the store once."""

@@ -9,6 +9,7 @@ nothing. Where they are too many for that, one read adds up their Gram matrix fo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -28,11 +29,12 @@ from snapml.solvers.working_set_descent import (
     result_of,
     run,
     search_line,
+    take_whole_step,
 )
 
 __all__ = ["solve"]
 
-_READS_EACH = 3  # of a Newton step on a Gram matrix: that, the margins, and the certificate
+_READS_EACH = 3  # of a Newton step on a Gram matrix: that, where it leads, and a shorter step
 _PACKED_SHARE = 1e-3  # of the gap that the problem on packed columns may leave
 _MOST_INNER = 1000  # rounds in memory
 _NEARLY = 0.5  # of the penalty: columns of such slopes are packed with those that exceed it
@@ -107,7 +109,8 @@ class _Descent:
 
     def _count_reads(self) -> None:
         """Give every read its entry; those that certify nothing have the gap known so far."""
-        while len(self._progress.history) < self._engine.n_reads:
+        engine = self._engine
+        while len(self._progress.history) < engine.n_reads - int(engine.has_foreseen):
             self._progress.see_epoch(self._state.gap)
 
     def _ask_for_all(self) -> None:
@@ -158,37 +161,59 @@ class _Descent:
         return state.objective < before
 
     def _newton_step(self, columns: np.ndarray, target: float) -> bool:
-        """Minimise the model on a Gram matrix, and ask the next read for the next one."""
+        """Minimise the model on a Gram matrix; read once where that leads, if it leads down."""
         state, engine = self._state, self._engine
-        self._means = "Gram matrices"
-        engine.packed = None
+        self._means, engine.packed = "Gram matrices", None
         if self._gram is None or not np.isin(columns, self._gram.columns).all():
             self._gram = engine.gram_of(columns, state.damped_curvatures())
         engine.form(self._gram)
-        gram, coef = self._gram.matrix(columns), state.coef[columns]
-        model = Model(
-            state.slopes[columns], state.gradients, self._gram.curvatures, state.problem.penalty
-        )
-        if not state.problem.loss.is_classification:  # the model is exact: a better minimum is free
+        is_exact = not state.problem.loss.is_classification
+        if is_exact:  # a better minimum is free
             target = 1e-3 * self._progress.rule.tol * abs(state.objective)
-        found = minimise_on_gram(gram, model, coef, 0.5 * target)
-        has_moved = search_line(state, _Columns(engine, columns), model, found)
-        if state.problem.loss.is_classification:
+        model, lead = _centred_model(state, self._gram, columns)
+        coef = state.coef[columns]
+        found = minimise_on_gram(self._gram.matrix(columns), model, coef, 0.5 * target)
+        step = np.zeros(engine.n_cols)
+        step[columns] = found - coef
+        if not step.any():
+            return False
+        wanted, added = (None, None) if is_exact else (self._gram.columns, state.added_curvatures())
+        shift = state.shift + lead(found - coef)
+        ahead, gram = engine.look_ahead(state.coef, step, state.margins, shift, wanted, added)
+        change = ahead.margins - state.margins
+        if take_whole_step(state, model, columns, ahead):
+            engine.foresee(ahead.slopes)
+            self._gram = self._gram if gram is None else gram
+            return True
+        has_moved = search_line(state, _Known(columns, change), model, found)
+        if not is_exact:
             self._gram = engine.gram_of(self._gram.columns, state.damped_curvatures())
         return has_moved
 
 
-class _Columns:
-    """Columns that stay in the store (protocol `Movable`)."""
+class _Known:
+    """Columns whose product with the one step that is asked for is known (protocol `Movable`)."""
 
-    def __init__(self, engine: StreamedColumns, columns: np.ndarray) -> None:
-        self._engine, self.columns = engine, columns
+    def __init__(self, columns: np.ndarray, change: np.ndarray) -> None:
+        self.columns, self._change = columns, change
 
     def product(self, coef: np.ndarray) -> np.ndarray:
-        """Return the columns' sum weighted by `coef`, by one read."""
-        full = np.zeros(self._engine.n_cols)
-        full[self.columns] = coef
-        return self._engine.product(full)
+        """Return the product with the whole step."""
+        return self._change
+
+
+def _centred_model(
+    state: State, gram: StreamedGram, columns: np.ndarray
+) -> tuple[Model, Callable[[np.ndarray], float]]:
+    """Return the model on some columns, and how far a free intercept follows a step of them."""
+    slopes, penalty = state.slopes[columns], state.problem.penalty
+    if state.problem.intercept is not Intercept.FREE:
+        return Model(slopes, state.gradients, gram.curvatures, penalty), lambda step: 0.0
+    totals = state.total(np.array([state.gradients.sum(), gram.curvatures.sum()]))
+    slope, total = float(totals[0]), max(float(totals[1]), np.finfo(np.float64).tiny)
+    sums = gram.sums(columns)
+    model = Model(slopes - sums * (slope / total), state.gradients, gram.curvatures, penalty)
+    return model, lambda step: -(slope + float(sums @ step)) / total
 
 
 def _inner_state(state: State, packed: PackedColumns) -> State:

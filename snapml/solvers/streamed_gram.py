@@ -98,6 +98,12 @@ class StreamedGram:
             block *= root[part, None]
             self._total += block.T @ block
 
+    def sums(self, columns: np.ndarray) -> np.ndarray:
+        """Return sum_i h_i x_i of some of the columns, where the intercept is free."""
+        at = np.searchsorted(self.columns, columns)
+        centre = 0.0 if self._centre is None else self._centre[at] * float(self.curvatures.sum())
+        return self._sums[at] + centre
+
     def matrix(self, columns: np.ndarray) -> np.ndarray:
         """Return the Gram matrix of some of the columns.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
 __all__ = [
+    "Ahead",
     "State",
     "check_solver",
     "descend",
@@ -37,6 +39,7 @@ __all__ = [
     "search_line",
     "solve",
     "solve_sequence",
+    "take_whole_step",
 ]
 
 _FIRST_COLUMNS = 100
@@ -304,6 +307,7 @@ class State:
         self.n_slow = 0  # reads in a row that left most of a large gap
         self.is_trusted = False
         self.last_gain = math.inf
+        self.caution = 1.0  # share of the usual damping, the less the better models keep promises
         self.loss = math.nan
         self.gap = math.inf
         self.objective = math.inf
@@ -397,23 +401,32 @@ class State:
         is_small = gain <= _SMALL_GAIN * abs(self.objective)
         self.is_trusted = (is_true and is_small) or self.n_slow >= _MANY_SLOW
         self.last_gain = gain
+        if is_true:
+            self.caution *= 0.25
+        elif gain < 0.5 * promise or math.isinf(promise):  # of a step that had to be shorter
+            self.caution = min(1.0, 4.0 * self.caution)
 
     def damped_curvatures(self) -> Any:
         """Return h_i and a share of their bound, more of it the shorter the last steps had to be.
 
         Where few rows are curved at all, the model alone promises far too much.
         """
+        added = self.added_curvatures()
+        return self.curvatures if added is None else self.curvatures + added
+
+    def added_curvatures(self) -> Any:
+        """Return what `damped_curvatures` adds; None for nothing."""
         if not self.problem.loss.is_classification:
-            return self.curvatures
+            return None
         relative = self.gap / abs(self.objective) if self.objective else 1.0
         gain = self.last_gain / abs(self.objective) if self.objective else 1.0
-        damping = max(self.damping, min(_FIRST_DAMPING, 0.1 * relative, gain))
+        damping = max(self.damping, self.caution * min(_FIRST_DAMPING, 0.1 * relative, gain))
         if damping < _LEAST_DAMPING:
-            return self.curvatures
+            return None
         if self._bounds is None:  # classification losses are most curved at a margin of zero
             self._bounds = self._zeros()
             self.engine.loss_sums(self._zeros(), 0.0, None, self._bounds)
-        return self.curvatures + damping * self._bounds
+        return damping * self._bounds
 
     def read(self) -> None:
         """Read the data once: slopes of all columns, and with them a lower bound."""
@@ -452,7 +465,9 @@ class State:
         mass = float(self.gradients.sum())
         if mass == 0.0 or self.communicator.size > 1:
             return self.gradients, point
-        room = self.curvatures if self.problem.loss.is_classification else abs(self.gradients)
+        room = abs(self.gradients)
+        if self.problem.loss.is_classification:
+            room = self.engine.xp.minimum(room, self.curvatures)
         row = int(room.argmax())
         gradients = self.gradients.copy()
         gradients[row] -= mass
@@ -460,6 +475,31 @@ class State:
         point = point.copy()
         np.add.at(point, columns, mass * entries)
         return gradients, point
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A point at which an engine has read the data.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_cols,), float64
+        Its coefficients.
+    shift : float
+        Its free intercept.
+    margins : array of shape (n_rows,), float64
+        X coef.
+    loss : float
+        Over the rows of the engine.
+    slopes : ndarray of shape (n_cols,), float64
+        X^T of the loss's derivatives.
+    """
+
+    coef: np.ndarray
+    shift: float
+    margins: Any
+    loss: float
+    slopes: np.ndarray
 
 
 def _next_damping(damping: float, length: float) -> float:
@@ -616,4 +656,40 @@ def search_line(state: State, columns: Movable, model: Model, found: np.ndarray)
             state.refresh()
             return True
         length *= 0.5
+    if state.problem.loss.is_classification:  # the model was flat where the loss is not
+        state.caution, state.damping = 1.0, max(1e-3, 10.0 * state.damping)
     return False
+
+
+def take_whole_step(state: State, model: Model, chosen: np.ndarray, ahead: Ahead) -> bool:
+    """Take a step to where the data were read already, if that lowers the objective enough.
+
+    Parameters
+    ----------
+    state : State
+        What to move.
+    model : Model
+        The loss at the state.
+    chosen : ndarray
+        The columns of the model.
+    ahead : Ahead
+        The point.
+
+    Returns
+    -------
+    bool
+        Whether it was taken; if not, `search_line` may find a shorter step.
+    """
+    penalty = state.problem.penalty
+    step = (ahead.coef - state.coef)[chosen]
+    fallen = penalty_value(penalty, ahead.coef) - penalty_value(penalty, state.coef)
+    promise, noise = float(model.slopes @ step) + fallen, _ROUNDING * abs(state.objective)
+    objective = float(state.total(np.array([ahead.loss]))[0]) + penalty_value(penalty, ahead.coef)
+    if not objective <= state.objective + max(_ARMIJO * promise, -noise) + noise:
+        return False
+    state.damping = _next_damping(state.damping, 1.0)
+    curved = 0.5 * model.curved(ahead.margins - state.margins + (ahead.shift - state.shift))
+    state.learn(state.objective - objective, -promise - curved)
+    state.coef, state.margins, state.shift = ahead.coef, ahead.margins, ahead.shift
+    state.refresh()
+    return True

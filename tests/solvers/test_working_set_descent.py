@@ -248,3 +248,13 @@ def test_few_reads_are_not_said_to_have_converged():
     result = Case(Logistic()).fit(max_iter=2)
     assert not result.has_converged
     assert result.n_iter == 2
+
+
+def test_models_that_keep_their_promise_are_damped_less_on_nearly_separable_classes():
+    rng = np.random.default_rng(0)
+    X = rng.poisson(rng.gamma(0.3, 0.5, 450), (600, 450)) * rng.gamma(1.0, 2.0, 450)
+    y = np.where(X[:, :40] @ rng.normal(size=40) + rng.normal(size=600) > 0.0, 1.0, -1.0)
+    case = Case(Logistic(), Penalty(1.0, 0.0), layout="csr")
+    result = case.fit(tol=1e-6, data=(X, y, np.full(600, 30.0)))
+    assert result.has_converged
+    assert result.n_iter <= 60  # 79 with the damping of a first step all along
