@@ -1,4 +1,6 @@
-"""How fast text becomes rows: svmlight and click logs, beside scikit-learn's loader.
+"""How fast files become rows, beside scikit-learn's loader and pyarrow's.
+
+Svmlight; click logs as text and as frames; Parquet to a store beside pyarrow's own read of it.
 
 Run from the repository's root::
 
@@ -10,7 +12,9 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import itertools
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +25,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from benchmarks.records import machine_facts
 from snapml.data import make_click_log
-from snapml.io import ClickLogEncoder, load_svmlight
+from snapml.io import ClickLogEncoder, convert, load_svmlight
 
 
 def svmlight_texts(n_rows: int) -> dict[str, bytes]:
@@ -95,17 +99,77 @@ def readers(n_rows: int) -> list[tuple[str, str, int, int, Callable[[], Any]]]:
     return calls
 
 
+def click_frame_reader(n_rows: int) -> tuple[str, str, int, int, Callable[[], Any]]:
+    """Return the call that encodes the fields of a click log as an Arrow table."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    numbers = {f"n{k}": rng.geometric(0.05, n_rows).astype(np.float64) for k in range(13)}
+    codes = (1e5 * rng.random((26, n_rows)) ** 3).astype(np.int64)
+    texts = {f"c{k}": [f"{code:08x}" for code in own] for k, own in enumerate(codes)}
+    frame = pa.table({**numbers, **texts})
+    encoder = ClickLogEncoder()
+    return (
+        "snapml, 1 threads",
+        "click frame",
+        frame.nbytes,
+        n_rows,
+        lambda: encoder.transform(frame),
+    )
+
+
+def parquet_readers(
+    n_rows: int, folder: Path
+) -> list[tuple[str, str, int, int, Callable[[], Any]]]:
+    """Return the calls that read 28 columns and a label from ten row groups, as of `readers`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    calls: list[tuple[str, str, int, int, Callable[[], Any]]] = []
+    rng = np.random.default_rng(0)
+    for dtype in ("float32", "float64"):
+        columns = {f"c{k}": rng.normal(size=n_rows).astype(dtype) for k in range(28)}
+        columns["y"] = rng.integers(0, 2, n_rows).astype(dtype)
+        path, case = folder / f"{dtype}.parquet", f"parquet, {dtype}"
+        pq.write_table(pa.table(columns), path, row_group_size=-(-n_rows // 10))
+        # A folder for each call: removing the last one is not what is timed.
+        stores = map(f"{folder}/{dtype}-{{}}".format, itertools.count())
+        n_bytes = path.stat().st_size
+        calls.append(("pyarrow", case, n_bytes, n_rows, lambda path=path: pq.read_table(path)))
+        calls.append(
+            (
+                "snapml, to a store",
+                case,
+                n_bytes,
+                n_rows,
+                lambda path=path, stores=stores, dtype=dtype: convert(
+                    path, next(stores), label="y", dtype=dtype
+                ),
+            )
+        )
+    return calls
+
+
 def main(arguments: list[str]) -> None:
     """Time all readers, one after the other, several times."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--parquet-rows", type=int, default=2_000_000)
+    parser.add_argument("--case", default="", help="only cases whose names have this text")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("loading.csv"))
     options = parser.parse_args(arguments)
     facts, rows = machine_facts(), []
-    calls = readers(options.rows)
-    for repeat in range(options.repeats):
-        for reader, case, n_bytes, n_rows, call in calls:
+    with tempfile.TemporaryDirectory() as folder:
+        calls = [
+            *readers(options.rows),
+            click_frame_reader(options.rows),
+            *parquet_readers(options.parquet_rows, Path(folder)),
+        ]
+        calls = [call for call in calls if options.case in call[1]]
+        for repeat, (reader, case, n_bytes, n_rows, call) in itertools.product(
+            range(options.repeats), calls
+        ):
             started_s = time.perf_counter()
             call()
             seconds = time.perf_counter() - started_s

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
+from pathlib import Path
 from typing import Any, NoReturn
 
 import narwhals.stable.v2 as nw
@@ -28,10 +30,12 @@ __all__ = [
     "as_matrix",
     "check_classes",
     "check_device_ids",
+    "check_exists",
     "check_finite_in",
     "check_fit_input",
     "check_labels",
     "check_positive",
+    "check_predict_batch",
     "check_predict_input",
     "check_remote_fit_input",
     "check_remote_predict_input",
@@ -41,6 +45,7 @@ __all__ = [
     "raise_for_routed_params",
     "raise_non_finite",
     "refuse_device",
+    "refuse_source",
     "refuse_store",
 ]
 
@@ -75,6 +80,8 @@ def check_fit_input(
     refuse_device(type(estimator).__name__, X)
     if isinstance(X, ChunkedDataset):
         refuse_store(estimator)
+    if isinstance(X, str | os.PathLike):
+        refuse_source(estimator, X)
     if isinstance(X, CompressedMatrix):
         if y is None:
             raise ValueError(
@@ -120,6 +127,34 @@ def check_predict_input(estimator: Any, X: Any) -> Matrix:
         return _contiguous(X)
     X = _validated(estimator, X, reset=False)
     return as_matrix(X)
+
+
+def check_predict_batch(estimator: Any, X: Any) -> Matrix:
+    """Validate a batch to predict on; names were compared where its source was opened.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Says how many features were seen in fit.
+    X : ndarray, CSR matrix or CompressedMatrix
+        float32 or float64.
+
+    Returns
+    -------
+    Matrix
+        The rows.
+    """
+    name, values = type(estimator).__name__, X
+    if X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {name} is expecting {estimator.n_features_in_} "
+            "features as input"
+        )
+    if not isinstance(X, np.ndarray):
+        values = X.values if isinstance(X, CompressedMatrix) else X.data
+    if values is not None:
+        assert_all_finite(values, estimator_name=name, input_name="X")
+    return _contiguous(X) if isinstance(X, CompressedMatrix) else as_matrix(X)
 
 
 def check_remote_fit_input(
@@ -195,6 +230,50 @@ def refuse_store(estimator: Any) -> NoReturn:
         f"X is a store, and {type(estimator).__name__} trains on rows in memory in this version: "
         "pass what X.load() returns"
     )
+
+
+def refuse_source(estimator: Any, X: Any) -> NoReturn:
+    """Refuse a file or a stream where training needs rows in memory.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the message.
+    X : object
+        The source.
+
+    Raises
+    ------
+    NotImplementedError
+        Always.
+    """
+    what = f"a {type(X).__name__}"
+    if isinstance(X, str | os.PathLike):
+        check_exists(X)
+        what = repr(os.fspath(X))
+    raise NotImplementedError(
+        f"X is {what}, and {type(estimator).__name__} trains on rows in memory in this version: "
+        "load them first, e.g. by snapml.io.convert(...).load()"
+    )
+
+
+def check_exists(X: str | os.PathLike[str]) -> None:
+    """Refuse text that names no file, and may not have been meant to.
+
+    Parameters
+    ----------
+    X : str or path-like
+        What the user passed as rows.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file or folder.
+    """
+    if not Path(X).exists():
+        raise ValueError(
+            f"X: expected rows, or a file or folder of them, got {os.fspath(X)!r}: there is none"
+        )
 
 
 def refuse_device(name: str, X: Any) -> None:

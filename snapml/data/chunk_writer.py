@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +35,7 @@ _MOST_CLASSES = 1000
 
 
 class ChunkWriter:
-    """Writes rows to a store, batch by batch.
+    """Writes rows to a store, batch by batch: a chunk on a thread while the next one is collected.
 
     Used in a ``with`` statement, it finishes the store at the end, or removes what it has written
     if an exception ends the statement.
@@ -46,7 +47,7 @@ class ChunkWriter:
     n_features : int or None, default=None
         Columns of compressed rows; None takes what the widest batch has.
     chunk_bytes : int, default=64 MiB
-        About the size of a chunk, and of what the writer keeps in memory.
+        About the size of a chunk; the writer keeps up to three of them in memory.
     append : bool, default=False
         Whether to add rows to a finished store. Until the end its readers see it as it was.
 
@@ -77,6 +78,8 @@ class ChunkWriter:
         self._classes: set[float] | None = set()
         self._batches: list[dict[str, np.ndarray]] = []
         self._n_buffered = 0
+        self._writing: Future[Chunk] | None = None
+        self._thread = ThreadPoolExecutor(1, "snapml-writer")
         self._is_new = not self._folder.exists()
         if append:
             self._take_up(read_manifest(self._folder))
@@ -89,7 +92,9 @@ class ChunkWriter:
         self._n_features = manifest.n_features
         self._classes = None if manifest.classes is None else set(manifest.classes)
 
-    def append(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+    def append(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, copy: bool = True
+    ) -> None:
         """Add rows.
 
         Parameters
@@ -100,6 +105,9 @@ class ChunkWriter:
             Numbers; all batches have labels or none has.
         sample_weight : array-like of shape (n_rows,) or None, default=None
             All batches have weights or none has.
+        copy : bool, default=True
+            Whether to copy what is not written at once; False is for arrays that nobody changes
+            any more.
 
         Raises
         ------
@@ -119,7 +127,7 @@ class ChunkWriter:
         n_bytes = sum(array.nbytes for array in arrays.values())
         rows_each = max(1, int(self._chunk_bytes * n_rows / max(1, n_bytes)))
         for begin in range(0, n_rows, rows_each):
-            part = _rows_of(arrays, schema, begin, min(begin + rows_each, n_rows))
+            part = _rows_of(arrays, schema, begin, min(begin + rows_each, n_rows), copy=copy)
             n_bytes = sum(array.nbytes for array in part.values())
             if self._n_buffered + n_bytes > self._chunk_bytes:
                 self._flush()
@@ -131,6 +139,8 @@ class ChunkWriter:
         if self._schema is None:
             raise ValueError(f"{self._folder}: expected at least one batch of rows, got none")
         self._flush()
+        self._finish_chunk()
+        self._thread.shutdown()
         classes = None
         if self._classes and self._schema.has_labels:
             classes = tuple(sorted(self._classes))
@@ -146,6 +156,9 @@ class ChunkWriter:
 
     def abort(self) -> None:
         """Remove what this writer has written; a store that was appended to stays as it was."""
+        with contextlib.suppress(Exception):  # a failed chunk has removed itself
+            self._finish_chunk()
+        self._thread.shutdown()
         for chunk in self._chunks:
             (self._folder / chunk.file).unlink(missing_ok=True)
         self._chunks, self._batches = [], []
@@ -190,13 +203,19 @@ class ChunkWriter:
         if not self._batches or self._schema is None:
             return
         arrays = _joined(self._batches, self._schema)
+        self._finish_chunk()
         number = len(self._old) + len(self._chunks)
         while (self._folder / f"chunk-{number:08d}").exists():  # left behind by another writer
             number += 1
         path = self._folder / f"chunk-{number:08d}"
-        with _removed_on_error(path):
-            self._chunks.append(_write_chunk(path, arrays, self._schema))
+        self._writing = self._thread.submit(_write_chunk, path, arrays, self._schema)
         self._batches, self._n_buffered = [], 0
+
+    def _finish_chunk(self) -> None:
+        """Wait for the chunk that is being written, if there is one."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            self._chunks.append(writing.result())
 
 
 def _taken_apart(X: Any, y: Any, sample_weight: Any) -> tuple[Schema, dict[str, np.ndarray], int]:
@@ -230,11 +249,17 @@ def _taken_apart(X: Any, y: Any, sample_weight: Any) -> tuple[Schema, dict[str, 
                     f"{name}: expected shape ({n_rows},) as X has rows, got {arrays[name].shape}"
                 )
     for name in ("values", "labels", "weights"):
-        if name in arrays and not np.isfinite(arrays[name]).all():
+        if name in arrays and not _is_finite(arrays[name]):
             raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
     has = {name: name in arrays for name in ("values", "labels", "weights")}
     schema = Schema(bool(index), X.dtype.name, index, has["values"], has["labels"], has["weights"])
     return schema, arrays, n_features
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    """Return whether all entries are finite: so is their sum, unless it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
 
 
 def _fitted(
@@ -262,48 +287,56 @@ def _n_rows(arrays: dict[str, np.ndarray], schema: Schema) -> int:
 
 
 def _rows_of(
-    arrays: dict[str, np.ndarray], schema: Schema, begin: int, end: int
+    arrays: dict[str, np.ndarray], schema: Schema, begin: int, end: int, *, copy: bool
 ) -> dict[str, np.ndarray]:
-    """Return copies of some rows: the caller may use its memory again."""
+    """Return some rows: copies where the caller may use its memory again."""
     rows = slice(begin, end)
     entries = rows
     if schema.is_sparse:
         entries = slice(int(arrays["indptr"][begin]), int(arrays["indptr"][end]))
     ranges = {"indices": entries, "values": entries, "labels": rows, "weights": rows}
-    part = {name: array[ranges[name]].copy() for name, array in arrays.items() if name in ranges}
+    part = {name: array[ranges[name]] for name, array in arrays.items() if name in ranges}
+    if copy:
+        part = {name: array.copy() for name, array in part.items()}
     if schema.is_sparse:
         part["lengths"] = np.diff(arrays["indptr"][begin : end + 1]).astype(np.int64)
     return part
 
 
-def _joined(batches: list[dict[str, np.ndarray]], schema: Schema) -> dict[str, np.ndarray]:
-    """Return the arrays of a chunk."""
+def _joined(batches: list[dict[str, np.ndarray]], schema: Schema) -> dict[str, list[np.ndarray]]:
+    """Return the pieces that the arrays of a chunk are made of."""
     types = array_types(schema)
-    arrays = {}
-    for name in batches[0]:
-        arrays[name] = np.concatenate([batch[name] for batch in batches])
+    pieces = {name: [batch[name] for batch in batches] for name in batches[0]}
     if schema.is_sparse:
-        lengths = arrays.pop("lengths")
+        lengths = np.concatenate(pieces.pop("lengths"))
         indptr = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=indptr[1:])
         if indptr[-1] > np.iinfo(types["indptr"]).max:
             raise ValueError(f"expected chunks of fewer than 2**31 entries, got {indptr[-1]}")
-        arrays["indptr"] = indptr.astype(types["indptr"])
-    return {name: arrays[name] for name in types}
+        pieces["indptr"] = [indptr.astype(types["indptr"])]
+    return {name: pieces[name] for name in types}
 
 
-def _write_chunk(path: Path, arrays: dict[str, np.ndarray], schema: Schema) -> Chunk:
-    n_rows = _n_rows(arrays, schema)
-    n_stored = len(arrays["indices"]) if schema.is_sparse else arrays["values"].size
+def _write_chunk(path: Path, arrays: dict[str, list[np.ndarray]], schema: Schema) -> Chunk:
+    if schema.is_sparse:
+        n_rows, n_stored = len(arrays["indptr"][0]) - 1, sum(map(len, arrays["indices"]))
+    else:
+        n_rows = sum(map(len, arrays["values"]))
+        n_stored = sum(piece.size for piece in arrays["values"])
     _, n_bytes = lay_out(schema, n_rows, n_stored)
     checksums, end = {}, 0
-    with path.open("xb", buffering=0) as stream:
-        for name, array in arrays.items():
-            content = array.reshape(-1).data.cast("B")
-            for piece in (bytes(-end % ALIGNMENT), content):
-                _write_all(stream, piece)
-                end += len(piece)
-            checksums[name] = zlib.crc32(content)
+    with _removed_on_error(path), path.open("xb", buffering=0) as stream:
+        for name, pieces in arrays.items():
+            padding = bytes(-end % ALIGNMENT)
+            _write_all(stream, padding)
+            end += len(padding)
+            checksum = 0
+            for piece in pieces:
+                content = piece.reshape(-1).data.cast("B")
+                _write_all(stream, content)
+                end += len(content)
+                checksum = zlib.crc32(content, checksum)
+            checksums[name] = checksum
         os.fsync(stream.fileno())
     if end != n_bytes:
         raise RuntimeError(f"{path}: expected to write {n_bytes} bytes, wrote {end}")

@@ -25,6 +25,7 @@ from snapml._validation import (
     raise_non_finite,
 )
 from snapml.data import Dataset, Matrix
+from snapml.data.temporary_store import removing_temporary_stores
 from snapml.estimators.model_file import save_model
 from snapml.estimators.placement import (
     Place,
@@ -431,7 +432,8 @@ def all_or_nothing(fit: Any) -> Any:
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(vars(self))
         try:
-            return fit(self, *args, **kwargs)
+            with removing_temporary_stores():
+                return fit(self, *args, **kwargs)
         except BaseException as error:
             vars(self).clear()
             vars(self).update(before)

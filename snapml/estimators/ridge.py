@@ -303,9 +303,13 @@ class Ridge(RidgeModel, LinearRegressor):
             Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
             PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
             anything else with DLPack or ``__cuda_array_interface__``; trained there. Or a
-            `ChunkedDataset`, or the path of one: its rows stream past.
+            `ChunkedDataset`, or the path of one: its rows stream past. Or any other source that
+            `snapml.io.convert` takes: a file, a folder of Parquet files, an Arrow stream or an
+            iterator of batches, written first to a store in the temporary folder (``TMPDIR``) that
+            is gone after the fit.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets; None takes those of a store.
+            Targets; None takes those that X brings along;
+            a text or number names their column in a source.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
 
@@ -484,9 +488,13 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
             Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
             PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
             anything else with DLPack or ``__cuda_array_interface__``; trained there. Or a
-            `ChunkedDataset`, or the path of one: its rows stream past.
+            `ChunkedDataset`, or the path of one: its rows stream past. Or any other source that
+            `snapml.io.convert` takes: a file, a folder of Parquet files, an Arrow stream or an
+            iterator of batches, written first to a store in the temporary folder (``TMPDIR``) that
+            is gone after the fit.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Labels; None takes those of a store.
+            Labels; None takes those that X brings along;
+            a text or number names their column in a source.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
 

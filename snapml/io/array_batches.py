@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,12 @@ def npy_batches(
 
 
 def iterator_batches(
-    source: Iterator[Any], name: str, label: Any, weight: Any, dtype: np.dtype | None
+    source: Iterator[Any],
+    name: str,
+    label: Any,
+    weight: Any,
+    dtype: np.dtype | None,
+    columns: Sequence[str] | None,
 ) -> Iterator[Batch]:
     """Check what an iterator yields.
 
@@ -92,6 +97,8 @@ def iterator_batches(
         Columns of frames and Arrow batches.
     dtype : numpy dtype or None
         Of the batches; None takes that of the first.
+    columns : sequence of str or None
+        Features of frames and Arrow batches; None means all other columns.
 
     Yields
     ------
@@ -114,7 +121,7 @@ def iterator_batches(
                 f"of {len(parts)}"
             )
         where = f"{name}, batch {number}"
-        for batch in _taken_apart(parts, where, label, weight, dtype):
+        for batch in _taken_apart(parts, where, label, weight, dtype, columns):
             own = (batch.X.shape[1], batch.y is not None, batch.sample_weight is not None)
             dtype = batch.X.dtype if dtype is None else dtype
             is_dense = isinstance(batch.X, np.ndarray)
@@ -128,13 +135,20 @@ def iterator_batches(
 
 
 def _taken_apart(
-    parts: tuple[Any, ...], where: str, label: Any, weight: Any, dtype: np.dtype | None
+    parts: tuple[Any, ...],
+    where: str,
+    label: Any,
+    weight: Any,
+    dtype: np.dtype | None,
+    columns: Sequence[str] | None,
 ) -> Iterator[Batch]:
     """Return what was yielded, in batches."""
     X, *vectors = parts
     if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
         table = pyarrow_for(where).table(X).combine_chunks()
-        roles = roles_of(where, table.schema, label=label, weight=weight, dtype=dtype)
+        roles = roles_of(
+            where, table.schema, label=label, weight=weight, columns=columns, dtype=dtype
+        )
         found = [dense_batch(part, roles, k) for k, part in enumerate(table.to_batches())]
         if vectors and found:
             if label is not None or weight is not None or len(found) > 1:

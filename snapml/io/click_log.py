@@ -154,14 +154,9 @@ class ClickLogEncoder:
             raise TypeError(
                 f"column {column.name!r}: expected numbers or strings, got {column.dtype}"
             )
-        known: dict[Any, int] = {}
-        out = np.empty(len(column), np.int64)
-        for i, value in enumerate(column.to_list()):
-            place = known.get(value)
-            if place is None:
-                place = known[value] = _native.click_category(_bytes(value, column.name), *options)
-            out[i] = place
-        return out
+        texts, codes = _texts_of(column)
+        hashed = _native.click_categories(*texts, *options)
+        return hashed if codes is None else hashed[codes]
 
     def _matrix(self, lengths: np.ndarray, indices: np.ndarray) -> CompressedMatrix:
         index = np.int32 if self.n_features <= 2**31 else np.int64
@@ -172,6 +167,50 @@ class ClickLogEncoder:
         return CompressedMatrix(
             indptr.astype(index), indices.astype(index, copy=False), self.n_features
         )
+
+
+def _texts_of(column: Any) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray | None]:
+    """Return a column's texts, end to end with offsets, and which of them the rows have.
+
+    No numbers mean that row i has text i. What is missing is a text without bytes.
+    """
+    array = _arrow_strings(column)
+    if array is None:
+        texts = [_bytes(value, column.name) for value in column.to_list()]
+        offsets = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(text) for text in texts], out=offsets[1:])
+        return (np.frombuffer(b"".join(texts), np.uint8), offsets), None
+    if not hasattr(array, "dictionary"):
+        return _text_and_offsets(array), None
+    text, offsets = _text_and_offsets(array.dictionary)
+    # One text more than the dictionary has, an empty one, for rows that miss theirs.
+    codes = array.indices.cast("int64").fill_null(len(array.dictionary))
+    return (text, np.append(offsets, offsets[-1])), codes.to_numpy()
+
+
+def _arrow_strings(column: Any) -> Any:
+    """Return a column as an Arrow array; None without pyarrow, or where objects are no strings."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
+    try:
+        array = column.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _text_and_offsets(array: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes of an Arrow array of strings, without a copy where its layout serves."""
+    import pyarrow as pa
+
+    strings = array.cast(pa.large_string()).fill_null("")
+    if len(strings) == 0:
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    _, offsets, text = strings.buffers()
+    begins = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    return np.frombuffer(b"" if text is None else text, np.uint8), begins
 
 
 def _bytes(value: Any, name: str) -> bytes:

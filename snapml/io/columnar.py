@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from snapml.io.batch import BATCH_BYTES, Batch
 from snapml.io.text_blocks import opened
 
 __all__ = ["ArrowReader", "open_arrow", "open_csv", "open_parquet", "open_stream", "pyarrow_for"]
+
+_LIST_LENGTH = 256
 
 
 class ArrowReader:
@@ -59,17 +62,25 @@ class ArrowReader:
         """
         import pyarrow as pa
 
-        with _explained(roles.source):
+        def made(number: int, found: Any) -> Batch:
+            if encoder is None:
+                return dense_batch(found, roles, number)
+            y, weights = (
+                None if name is None else to_vector(found.column(name), name, roles, number)
+                for name in (roles.label, roles.weight)
+            )
+            fields = pa.Table.from_batches([found.select(list(roles.features))])
+            return Batch(encoder.transform(fields), y, weights)
+
+        with _explained(roles.source), ThreadPoolExecutor(1, "snapml-columns") as ahead:
+            pending: Future[Batch] | None = None
             for number, found in enumerate(self.read(roles.all, BATCH_BYTES)):
-                if encoder is None:
-                    yield dense_batch(found, roles, number)
-                    continue
-                y, weights = (
-                    None if name is None else to_vector(found.column(name), name, roles, number)
-                    for name in (roles.label, roles.weight)
-                )
-                fields = pa.Table.from_batches([found.select(list(roles.features))])
-                yield Batch(encoder.transform(fields), y, weights)
+                following = ahead.submit(made, number, found)
+                if pending is not None:
+                    yield pending.result()
+                pending = following
+            if pending is not None:
+                yield pending.result()
 
 
 def pyarrow_for(what: str) -> Any:
@@ -123,13 +134,14 @@ def open_parquet(path: Path, on_read: Callable[[int], Any], **options: Any) -> A
         given = {"format": "parquet", "partitioning": "hive", **options}
         dataset = ds.dataset(str(path), **given)
         n_rows = dataset.count_rows()
+    schema = dataset.schema
     n_bytes = sum(Path(file).stat().st_size for file in dataset.files)
     if not dataset.files:
         raise ValueError(f"{path}: expected Parquet files in the folder, got none")
 
     def read(columns: list[str], batch_bytes: int) -> Iterator[Any]:
         wide = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
-        rows_each = max(1, batch_bytes // (8 * max(1, len(columns))))
+        rows_each = max(1, batch_bytes // sum(_widest_row(schema.field(k).type) for k in columns))
         scanner = dataset.scanner(
             columns=columns,
             batch_size=rows_each,
@@ -140,9 +152,9 @@ def open_parquet(path: Path, on_read: Callable[[int], Any], **options: Any) -> A
         )
         for batch in scanner.to_batches():
             on_read(n_bytes * batch.num_rows // max(1, n_rows))
-            yield batch
+            yield from _cut(batch, batch_bytes)
 
-    return ArrowReader(dataset.schema, read, n_rows=n_rows, n_bytes=n_bytes)
+    return ArrowReader(schema, read, n_rows=n_rows, n_bytes=n_bytes)
 
 
 def open_arrow(path: Path, on_read: Callable[[int], Any]) -> ArrowReader:
@@ -267,6 +279,14 @@ def open_csv(
             yield from opened_at(block_bytes, stream, column_types=types, include_columns=columns)
 
     return ArrowReader(schema, read, n_bytes=path.stat().st_size)
+
+
+def _widest_row(kind: Any) -> int:
+    """Return the bytes of a column in a row, guessed for lists that do not say their length."""
+    kind = getattr(kind, "storage_type", kind)
+    if hasattr(kind, "list_size"):
+        return 8 * int(kind.list_size)
+    return 8 * (_LIST_LENGTH if hasattr(kind, "value_field") else 1)
 
 
 def _cut(batch: Any, batch_bytes: int) -> Iterator[Any]:

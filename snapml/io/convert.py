@@ -56,7 +56,7 @@ def convert(
         Type of the entries, float32 or float64; None takes the source's. A store that is appended
         to keeps its own.
     chunk_bytes : int, default=64 MiB
-        About the size of a chunk, and of what the writer keeps in memory.
+        About the size of a chunk; up to three of them are in memory.
     append : bool, default=False
         Whether to add to a finished store.
     progress : callable or None, default=None
@@ -140,7 +140,7 @@ def write_source(
     n_rows = 0
     for number, batch in enumerate(source.batches):
         try:
-            writer.append(*batch)
+            writer.append(*batch, copy=source.is_shared)
         except ValueError as error:
             where = f"{source.name}, batch {number} (from row {n_rows} on)"
             raise ValueError(f"{where}: {error}{_non_finite(source, batch.X)}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ class Source:
         What a row takes in a store, where all take the same.
     feature_names : tuple of str or None
         Names of the columns, where each has its own.
+    is_shared : bool
+        Whether arrays of a batch may change once the next one is asked for.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Source:
     n_rows: int | None = None
     row_bytes: int | None = None
     feature_names: tuple[str, ...] | None = None
+    is_shared: bool = False
 
 
 def is_source(X: Any) -> bool:
@@ -91,6 +94,7 @@ def open_source(
     weight: Any = None,
     n_features: int | None = None,
     dtype: Any = None,
+    known_features: Sequence[str] | None = None,
     on_read: Callable[[int], Any] | None = None,
     **options: Any,
 ) -> Source:
@@ -108,6 +112,9 @@ def open_source(
         Columns of sparse rows; None leaves it to the batches.
     dtype : numpy dtype or None, default=None
         float32 or float64; None takes the source's.
+    known_features : sequence of str or None, default=None
+        Names of the features in a fit: a source whose columns have names gives those, in this
+        order; others have none to compare.
     on_read : callable or None, default=None
         Called with the number of bytes that were read since the last call, maybe in another thread.
     **options : object
@@ -130,9 +137,18 @@ def open_source(
     wanted = None if dtype is None else np.dtype(dtype)
     kind, path = _format_of(source, format)
     request = _Request(
-        kind, source, path, label, weight, n_features, wanted, on_read or _ignore, options
+        kind,
+        source,
+        path,
+        label,
+        weight,
+        n_features,
+        wanted,
+        known_features,
+        on_read or _ignore,
+        options,
     )
-    if kind in ("parquet", "arrow", "csv", "stream", "clicklog of columns"):
+    if kind in ("parquet", "arrow", "csv", "stream"):
         return _columnar(request)
     opened = _READERS[kind](request)
     request.finish()
@@ -174,6 +190,7 @@ class _Request:
     weight: Any
     n_features: int | None
     dtype: np.dtype | None
+    known_features: Sequence[str] | None
     on_read: Callable[[int], Any]
     options: dict[str, Any]
 
@@ -277,7 +294,7 @@ def _columnar(request: _Request) -> Source:
         weight=request.weight,
         dtype=request.dtype,
         is_checked=encoder is None,
-        **request.take("columns"),
+        columns=request.take("columns").get("columns", request.known_features),
     )
     request.finish()
     is_plain = encoder is None and all(
@@ -359,17 +376,22 @@ def _store(request: _Request) -> Source:
                 None if weights is None else weights[here],
             )
 
-    n_bytes = store.manifest.n_bytes
+    n_bytes, n_rows = store.manifest.n_bytes, store.shape[0]
     return Source(
-        request.name, batches(), n_bytes, store.shape[0], n_bytes // max(1, store.shape[0])
+        request.name, batches(), n_bytes, n_rows, n_bytes // max(1, n_rows), is_shared=True
     )
 
 
 def _iterator(request: _Request) -> Source:
     batches = iterator_batches(
-        request.source, request.name, request.label, request.weight, request.dtype
+        request.source,
+        request.name,
+        request.label,
+        request.weight,
+        request.dtype,
+        request.take("columns").get("columns", request.known_features),
     )
-    return Source(request.name, batches)
+    return Source(request.name, batches, is_shared=True)
 
 
 def _typed(X: Any, dtype: np.dtype | None) -> Any:

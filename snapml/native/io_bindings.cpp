@@ -142,12 +142,33 @@ nb::object click_numbers(const nb::ndarray<const double, nb::ndim<1>, nb::c_cont
   return as_array(std::move(out));
 }
 
-// Column of one categorical field's content; no bytes are missing.
-int64 click_category(const nb::bytes& text, int64 field, int64 n_features, uint64 seed) {
+// Columns of one categorical field's contents: bytes offsets[i] to offsets[i + 1] - 1 of the text
+// each; no bytes are missing.
+nb::object click_categories(const Bytes& text,
+                            const nb::ndarray<const int64, nb::ndim<1>, nb::c_contig>& offsets,
+                            int64 field, int64 n_features, uint64 seed) {
   check_threads_and_columns(1, n_features);
+  const auto n_offsets = static_cast<int64>(offsets.size());
+  const int64* const begins = offsets.data();
+  if (n_offsets < 1 || begins[0] < 0) {
+    throw std::invalid_argument("offsets: expected at least one, not below 0");
+  }
+  for (int64 i = 1; i < n_offsets; ++i) {
+    if (begins[i] < begins[i - 1]) throw std::invalid_argument("offsets: expected no decrease");
+  }
+  if (begins[n_offsets - 1] > static_cast<int64>(text.size())) {
+    throw std::invalid_argument("offsets: expected at most " + std::to_string(text.size()) +
+                                ", the length of the text, got " +
+                                std::to_string(begins[n_offsets - 1]));
+  }
   const clicks::Hash hash(seed, n_features);
-  const auto size = static_cast<int64>(text.size());
-  return size == 0 ? hash.missing(field) : hash.category(field, text.c_str(), size);
+  std::vector<int64> out(static_cast<std::size_t>(n_offsets - 1));
+  const char* const bytes = reinterpret_cast<const char*>(text.data());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const int64 size = begins[i + 1] - begins[i];
+    out[i] = size == 0 ? hash.missing(field) : hash.category(field, bytes + begins[i], size);
+  }
+  return as_array(std::move(out));
 }
 
 }  // namespace
@@ -159,8 +180,8 @@ void bind_io(nb::module_& m) {
         nb::arg("n_categories"), nb::arg("n_features"), nb::arg("seed"), nb::arg("n_threads"));
   m.def("click_numbers", &click_numbers, nb::arg("values"), nb::arg("field"), nb::arg("n_features"),
         nb::arg("seed"));
-  m.def("click_category", &click_category, nb::arg("text"), nb::arg("field"), nb::arg("n_features"),
-        nb::arg("seed"));
+  m.def("click_categories", &click_categories, nb::arg("text"), nb::arg("offsets"),
+        nb::arg("field"), nb::arg("n_features"), nb::arg("seed"));
 }
 
 }  // namespace snapml::native

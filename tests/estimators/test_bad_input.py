@@ -164,7 +164,7 @@ ROWS = {
     "strings, object": Case(
         lambda: np.full((60, 5), "red", dtype=object), "convert string to float.*red"
     ),
-    "one string": Case(lambda: "red", "convert string to float.*red|Expected 2D|store, got 'red'"),
+    "one string": Case(lambda: "red", "file or folder of them, got 'red'"),
     "None": Case(lambda: None, "Expected 2D array, got"),
     "ragged": Case(lambda: [[1.0, 2.0], [3.0]], "inhomogeneous"),
     "CSR, index = n_features": Case(partial(broken, "indices", 7, 5), r"\[0, 5\).*got 5"),

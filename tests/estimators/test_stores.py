@@ -82,7 +82,7 @@ def test_path_of_a_store_will_do(tmp_path):
 
 
 def test_path_of_nothing_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"expected rows, or the folder of a store, got '.*none'"):
+    with pytest.raises(ValueError, match=r"expected rows, or a file or folder .*, got '.*none'"):
         LogisticRegression().fit(tmp_path / "none", [0, 1])
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from snapml.io import ClickLogEncoder, text_blocks
+from snapml import _native
+from snapml.io import ClickLogEncoder, click_log, text_blocks
 
 MASK = 2**64 - 1
 TEXT = b"1\t3\t-0.5\tred\tx\n\n0\t\t7\tblue\t\r\n-1\t3\t1e9\tr\xc3\xb6d\t00000000ff"
@@ -89,6 +90,52 @@ FRAME = {
 def test_frames_are_encoded_as_text_is(make):
     encoder = ClickLogEncoder(1000, n_numbers=2, n_categories=2)
     assert rows_of(encoder.transform(make(FRAME))) == plain(ROWS, 1000)
+
+
+def arrow():
+    return pytest.importorskip("pyarrow", reason="makes Arrow tables")
+
+
+def many_categories():
+    """Return more categories than one byte counts, with gaps, empty and long texts."""
+    rng = np.random.default_rng(0)
+    texts = [f"{'x' * (k % 9)}{k}" for k in range(300)] + ["", None]
+    return [texts[k] for k in rng.integers(0, len(texts), 1000)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda texts: pd.DataFrame({"c": pd.Series(texts, dtype=object)}),
+        lambda texts: pd.DataFrame({"c": pd.Series(texts, dtype="category")}),
+        lambda texts: pl.DataFrame({"c": texts}),
+        lambda texts: pl.DataFrame({"c": texts}).with_columns(pl.col("c").cast(pl.Categorical)),
+        lambda texts: arrow().table({"c": arrow().array(texts)}),
+        lambda texts: arrow().table({"c": arrow().chunked_array([texts[:7], [], texts[7:]])}),
+        lambda texts: arrow().table({"c": arrow().array(["cut off", *texts]).slice(1)}),
+        lambda texts: arrow().table(
+            {"c": arrow().array(["cut off", *texts]).dictionary_encode().slice(1)}
+        ),
+        lambda texts: arrow().table({"c": arrow().array(texts, arrow().string_view())}),
+    ],
+)
+@pytest.mark.parametrize("has_pyarrow", [True, False])
+def test_categories_of_any_layout_are_their_texts(make, has_pyarrow, monkeypatch):
+    texts, encoder = many_categories(), ClickLogEncoder(10_000)
+    expected = plain([[text.encode() if text else None] for text in texts], 10_000)
+    if not has_pyarrow:
+        monkeypatch.setattr(click_log, "_arrow_strings", lambda column: None)
+    assert rows_of(encoder.transform(make(texts))) == expected
+    assert encoder.transform(make(texts)[:0]).shape == (0, 10_000)
+
+
+@pytest.mark.parametrize(
+    "offsets", [[], [-1, 2], [0, 3, 2], [0, 7]], ids=["none", "negative", "falling", "beyond"]
+)
+def test_offsets_that_lead_outside_the_text_are_refused(offsets):
+    text = np.frombuffer(b"sixsix", np.uint8)
+    with pytest.raises(ValueError, match="offsets: expected"):
+        _native.click_categories(text, np.array(offsets, np.int64), 0, 10, 0)
 
 
 def test_integers_are_numbers():

@@ -127,6 +127,16 @@ def test_iterators_of_batches(tmp_path, is_sparse):
     assert_same(convert(parts, tmp_path / "store"), has_weights=True)
 
 
+def test_iterator_may_use_its_memory_again(tmp_path):
+    def batches():
+        rows, labels = np.empty((100, 5), np.float32), np.empty(100)
+        for begin in range(0, 300, 100):
+            rows[:], labels[:] = X[begin : begin + 100], Y[begin : begin + 100]
+            yield rows, labels
+
+    assert_same(convert(batches(), tmp_path / "store"))
+
+
 def test_append_keeps_the_types_of_the_store(tmp_path):
     convert(iter([(X[:100].astype(np.float64), Y[:100])]), tmp_path / "store", dtype=None)
     np.save(tmp_path / "rest.npy", np.column_stack([X, Y])[100:].astype(np.float32))
