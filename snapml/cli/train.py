@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from snapml.cli.reading import add_common_options, add_reading_options, reading_
 from snapml.cli.table import print_table, sized
 from snapml.data import ChunkedDataset
 from snapml.data.chunk_format import MANIFEST
+from snapml.data.temporary_store import removing_temporary_stores, temporary_store_path
 from snapml.io import convert
 
 __all__ = ["add_parser"]
@@ -38,7 +38,7 @@ def add_parser(commands: Any) -> None:
         "train",
         help="fit a model to the rows of a store or a file",
         description="Fit a model and write it to a file. Rows of a store stream past; other files "
-        "are first converted to a temporary store, beside others of TMPDIR.",
+        "are first converted to a temporary store in TMPDIR.",
     )
     parser.add_argument("source", metavar="SOURCE", help="store, or any source of convert")
     parser.add_argument("--model", required=True, metavar="FILE", help="where the model goes")
@@ -87,18 +87,17 @@ def _store_of(args: argparse.Namespace) -> Iterator[ChunkedDataset]:
             args.parser.error(f"a store says itself how it is read: unexpected {sorted(options)}")
         yield ChunkedDataset.open(args.source)
         return
-    with (
-        tempfile.TemporaryDirectory(prefix="snapml-") as folder,
-        ProgressLine("converted", args.quiet) as line,
-    ):
-        yield convert(
-            args.source,
-            Path(folder) / "store",
-            n_features=args.n_features,
-            dtype=args.dtype,
-            progress=line.bytes,
-            **reading_options(args),
-        )
+    with removing_temporary_stores():
+        with ProgressLine("converted", args.quiet) as line:
+            store = convert(
+                args.source,
+                temporary_store_path(),
+                n_features=args.n_features,
+                dtype=args.dtype,
+                progress=line.bytes,
+                **reading_options(args),
+            )
+        yield store
 
 
 def _fit(model: Any, data: tuple[Any, Any, Any], args: argparse.Namespace) -> bool:

@@ -5,6 +5,7 @@ from snapml.estimators.coordinate_regression import ElasticNet, Lasso
 from snapml.estimators.linear_regression import LinearRegression
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.logistic_regression_cv import LogisticRegressionCV
+from snapml.estimators.memory_estimate import estimate
 from snapml.estimators.model_file import load, loadable
 from snapml.estimators.regularization_path import ElasticNetCV, LassoCV, enet_path, lasso_path
 from snapml.estimators.ridge import Ridge, RidgeClassifier
@@ -25,6 +26,7 @@ __all__ = [
     "RidgeClassifier",
     "RidgeClassifierCV",
     "enet_path",
+    "estimate",
     "lasso_path",
     "load",
     "predict_batches",

@@ -42,8 +42,8 @@ def predict_batches(
         As `load` gives it, or after fit.
     source : ChunkedDataset, path, Arrow stream, iterator of batches, array or frame
         The rows: a store or its folder, a file or folder of any format that `snapml.io.convert`
-        reads, batches as it takes them, or rows in memory. Columns go by their order; where both
-        the model and the source have names for them, these must agree.
+        reads, batches as it takes them, or rows in memory. Where the model and a file have names
+        for their columns these decide, else the order does.
     method : {'predict', 'predict_proba', 'predict_log_proba', 'decision_function'}, \
 default='predict'
         The method of the model.
@@ -183,15 +183,11 @@ def column_names(model: Any, method: str) -> list[str]:
 
 def _opened(model: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Iterator[Batch]]:
     """Return the model to ask, and the batches of a source with columns as the model knows them."""
-    opened = open_source(source, n_features=model.n_features_in_, **options)
     names = getattr(model, "feature_names_in_", None)
+    known = None if names is None else names.tolist()
+    opened = open_source(source, n_features=model.n_features_in_, known_features=known, **options)
     if names is None:
         return model, opened.batches
-    if opened.feature_names is not None and list(opened.feature_names) != list(names):
-        raise ValueError(
-            f"{opened.name}: the columns are not those of the model: expected {list(names)[:10]}, "
-            f"got {list(opened.feature_names)[:10]}"
-        )
     # Batches have no names, of which the model itself would warn each time.
     nameless = copy.copy(model)
     del nameless.feature_names_in_

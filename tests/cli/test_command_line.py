@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -132,7 +133,11 @@ def test_click_logs_are_encoded_alike_for_training_and_prediction(tmp_path, caps
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("source", ["store", "file"])
-def test_training_gives_the_model_of_the_library(tmp_path, rows, store, estimator, source, capsys):
+def test_training_gives_the_model_of_the_library(
+    tmp_path, rows, store, estimator, source, monkeypatch, capsys
+):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     path = tmp_path / "model"
     arguments = [str(store if source == "store" else rows), "--model", str(path)]
     if estimator in ("lasso", "elasticnet", "linear"):
@@ -153,7 +158,7 @@ def test_training_gives_the_model_of_the_library(tmp_path, rows, store, estimato
     direct = ESTIMATORS[estimator](**parameters).fit(X, y)
     assert type(loaded) is type(direct)
     np.testing.assert_allclose(loaded.coef_, direct.coef_, rtol=0.01, atol=1e-4)
-    assert not any(name.name.startswith("snapml-") for name in tmp_path.iterdir())
+    assert not any((tmp_path / "temporary").iterdir())
 
 
 def test_options_become_parameters(tmp_path, store, capsys):
