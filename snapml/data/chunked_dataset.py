@@ -141,6 +141,44 @@ class ChunkedDataset:
             self.dtype,
         )
 
+    def rows(self, number: int, first: int, last: int) -> Matrix:
+        """Read neighbouring rows of a chunk.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk, from 0.
+        first, last : int
+            The rows from `first` to before `last` of the chunk.
+
+        Returns
+        -------
+        Matrix
+            In memory of its own.
+
+        Raises
+        ------
+        ValueError
+            If the chunk has changed since it was written.
+        """
+        chunk, schema = self.manifest.chunks[number], self.manifest.schema
+        names = [name for name in array_types(schema) if name not in ("labels", "weights")]
+        if not all((number, name) in self._checked for name in names):
+            self.matrix(number)  # checksums are those of whole arrays
+        path, n_features = self._folder / chunk.file, self.manifest.n_features
+        with path.open("rb", buffering=0) as stream:
+            if not schema.is_sparse:
+                values = self._part(stream, number, "values", first * n_features, last * n_features)
+                return DenseMatrix(values.reshape(last - first, n_features))
+            indptr = self._part(stream, number, "indptr", first, last + 1)
+            begin, end = int(indptr[0]), int(indptr[-1])
+            if not 0 <= begin <= end <= chunk.n_stored:
+                raise ValueError(f"{path}: expected offsets that rise from 0 to {chunk.n_stored}")
+            arrays = {name: self._part(stream, number, name, begin, end) for name in names[1:]}
+        return CompressedMatrix(
+            indptr - indptr[0], arrays["indices"], n_features, arrays.get("values"), self.dtype
+        )
+
     def load(self) -> tuple[Any, np.ndarray | None]:
         """Read everything into memory.
 
@@ -199,6 +237,20 @@ class ChunkedDataset:
                 self._read(stream, number, name, rows)
             first += chunk.n_rows
         return out
+
+    def _part(self, stream: BinaryIO, number: int, name: str, first: int, last: int) -> np.ndarray:
+        """Read some elements of an array of a chunk."""
+        chunk, schema = self.manifest.chunks[number], self.manifest.schema
+        begin, _ = lay_out(schema, chunk.n_rows, chunk.n_stored)[0][name]
+        part = np.empty(last - first, array_types(schema)[name])
+        stream.seek(begin + first * part.itemsize)
+        n_read = _fill(stream, part.view(np.uint8).data)
+        if n_read < part.nbytes:
+            raise ValueError(
+                f"{self._folder / chunk.file}: expected {part.nbytes} bytes of {name} from element "
+                f"{first} on, got {n_read}: the chunk has been cut short"
+            )
+        return part
 
     def _read(self, stream: BinaryIO, number: int, name: str, memory: np.ndarray) -> np.ndarray:
         """Read an array of a chunk, and compare it with its checksum the first time."""

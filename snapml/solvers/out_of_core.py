@@ -1,19 +1,14 @@
-"""What is solved on rows that stream from a store, and how; what is not is refused."""
+"""What is solved on rows that stream from a store; what is not is refused."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import numpy as np
 
 from snapml.data import ChunkedMatrix, Dataset
 from snapml.problems import Problem
-from snapml.solvers import quasi_newton
-from snapml.solvers.communicator import Communicator
-from snapml.solvers.fit_settings import Settings, Start
-from snapml.solvers.result import FitResult
-from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.streaming_engine import StreamingEngine
+from snapml.solvers.fit_settings import Settings
 
-__all__ = ["fit", "is_streamed"]
+__all__ = ["check_solvable", "is_streamed", "spread_rows"]
 
 
 def is_streamed(dataset: Dataset) -> bool:
@@ -21,63 +16,53 @@ def is_streamed(dataset: Dataset) -> bool:
     return isinstance(dataset.matrix, ChunkedMatrix)
 
 
-def fit(
-    problem: Problem,
-    dataset: Dataset,
-    communicator: Communicator,
-    rule: StoppingRule,
-    settings: Settings,
-    start: Start,
-) -> FitResult:
-    """Solve one problem on the rows of a store.
+def check_solvable(problem: Problem, settings: Settings) -> None:
+    """Refuse what this version cannot solve on a store.
 
     Parameters
     ----------
     problem : Problem
         What to solve.
-    dataset : Dataset
-        With a `ChunkedMatrix`; labels and weights are in memory.
-    communicator : Communicator
-        The other shards.
-    rule : StoppingRule
-        Tolerance and most reads of the data.
     settings : Settings
-        How; 'auto' is 'pqn'.
-    start : Start
-        Where to begin.
-
-    Returns
-    -------
-    FitResult
-        The model with its certificate.
+        How.
 
     Raises
     ------
     NotImplementedError
-        If this version has no way to solve the problem on a store.
+        With what would work instead.
     """
-    _check_solvable(problem, settings)
-    engine = StreamingEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
-    result = quasi_newton.solve(engine, communicator, rule, start=start.coef)
-    is_only = settings.solver == "auto"
-    reason = "few reads of a store" if is_only else "as asked for"
-    return replace(result, description=f"{result.description}: {reason}")
-
-
-def _check_solvable(problem: Problem, settings: Settings) -> None:
     load = "use ChunkedDataset.load() if the rows fit memory"
     if not problem.penalty.is_smooth:
         raise NotImplementedError(
             "an L1 penalty or positive coefficients on a store: this version has the L2 penalty, "
             f"or none, out of core; use that, or {load}"
         )
-    if not problem.loss.is_smooth or settings.solver == "sdca":
-        raise NotImplementedError(
-            "coordinate ascent on a store (the hinge, or solver='sdca'): this version has smooth "
-            f"losses out of core; use loss='squared_hinge' and solver='auto', or {load}"
-        )
     if settings.device_ids:
         raise NotImplementedError(
             f"device_ids={list(settings.device_ids)!r} on a store: this version streams to the CPU "
             f"only; use device_ids=None, or {load}"
         )
+
+
+def spread_rows(matrix: ChunkedMatrix, n_rows: int, n_chunks: int) -> np.ndarray:
+    """Return row numbers spread over a few chunks: others need not be read for them.
+
+    Parameters
+    ----------
+    matrix : ChunkedMatrix
+        The rows.
+    n_rows, n_chunks : int
+        About how many of each.
+
+    Returns
+    -------
+    ndarray of int64
+        Increasing.
+    """
+    chosen = np.unique(np.linspace(0, matrix.n_chunks - 1, n_chunks).astype(np.int64))
+    parts = []
+    for number in chosen.tolist():
+        part = matrix.rows_of(number)
+        step = max(1, (part.stop - part.start) * len(chosen) // n_rows)
+        parts.append(np.arange(part.start, part.stop, step))
+    return np.concatenate(parts)

@@ -27,6 +27,8 @@ MAY_IMPORT_NATIVE = {
     "solvers/cpu_formulas.py",
     "solvers/cpu_packed.py",
     "solvers/cpu_gram_model.py",
+    "solvers/host_duals.py",
+    "solvers/streamed_dual_engine.py",
     "solvers/cpu_quadratic.py",
     "solvers/streaming_engine.py",
     "solvers/threads.py",

@@ -121,8 +121,6 @@ def test_warm_start_goes_on(tmp_path):
     ("model", "says"),
     [
         (LogisticRegression(l1_ratio=1.0), "L1 penalty .* on a store.*load"),
-        (LogisticRegression(solver="sdca"), "coordinate ascent on a store.*load"),
-        (LinearSVC(loss="hinge"), "coordinate ascent on a store.*squared_hinge"),
         (Ridge(alpha=0), r"alpha=0 on a store.*X\.load"),
         (Ridge(positive=True), "positive coefficients on a store.*load"),
         (LogisticRegression(device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
