@@ -141,8 +141,8 @@ class ChunkedDataset:
             self.dtype,
         )
 
-    def rows(self, number: int, first: int, last: int) -> Matrix:
-        """Read neighbouring rows of a chunk.
+    def row_arrays(self, number: int, first: int, last: int) -> dict[str, np.ndarray]:
+        """Read the arrays of neighbouring rows of a chunk.
 
         Parameters
         ----------
@@ -153,8 +153,9 @@ class ChunkedDataset:
 
         Returns
         -------
-        Matrix
-            In memory of its own.
+        dict of str to ndarray
+            What the store has of 'indptr', 'indices' and 'values', each a vector in memory of its
+            own. The offsets count from the chunk's first entry.
 
         Raises
         ------
@@ -162,22 +163,31 @@ class ChunkedDataset:
             If the chunk has changed since it was written.
         """
         chunk, schema = self.manifest.chunks[number], self.manifest.schema
-        names = [name for name in array_types(schema) if name not in ("labels", "weights")]
-        if not all((number, name) in self._checked for name in names):
+        types = {k: t for k, t in array_types(schema).items() if k not in ("labels", "weights")}
+        if not all((number, name) in self._checked for name in types):
             self.matrix(number)  # checksums are those of whole arrays
-        path, n_features = self._folder / chunk.file, self.manifest.n_features
+        places, _ = lay_out(schema, chunk.n_rows, chunk.n_stored)
+        path = self._folder / chunk.file
+        arrays: dict[str, np.ndarray] = {}
+        begin, end = first * self.manifest.n_features, last * self.manifest.n_features
         with path.open("rb", buffering=0) as stream:
-            if not schema.is_sparse:
-                values = self._part(stream, number, "values", first * n_features, last * n_features)
-                return DenseMatrix(values.reshape(last - first, n_features))
-            indptr = self._part(stream, number, "indptr", first, last + 1)
-            begin, end = int(indptr[0]), int(indptr[-1])
-            if not 0 <= begin <= end <= chunk.n_stored:
-                raise ValueError(f"{path}: expected offsets that rise from 0 to {chunk.n_stored}")
-            arrays = {name: self._part(stream, number, name, begin, end) for name in names[1:]}
-        return CompressedMatrix(
-            indptr - indptr[0], arrays["indices"], n_features, arrays.get("values"), self.dtype
-        )
+            for name, dtype in types.items():
+                part = (first, last + 1) if name == "indptr" else (begin, end)
+                arrays[name] = np.empty(part[1] - part[0], dtype)
+                stream.seek(places[name][0] + part[0] * dtype.itemsize)
+                n_read = _fill(stream, arrays[name].view(np.uint8).data)
+                if n_read < arrays[name].nbytes:
+                    raise ValueError(
+                        f"{path}: expected {arrays[name].nbytes} bytes of {name} from element "
+                        f"{part[0]} on, got {n_read}: the chunk has been cut short"
+                    )
+                if name == "indptr":
+                    begin, end = int(arrays[name][0]), int(arrays[name][-1])
+                    if not 0 <= begin <= end <= chunk.n_stored:
+                        raise ValueError(
+                            f"{path}: expected offsets that rise from 0 to {chunk.n_stored}"
+                        )
+        return arrays
 
     def load(self) -> tuple[Any, np.ndarray | None]:
         """Read everything into memory.
@@ -237,20 +247,6 @@ class ChunkedDataset:
                 self._read(stream, number, name, rows)
             first += chunk.n_rows
         return out
-
-    def _part(self, stream: BinaryIO, number: int, name: str, first: int, last: int) -> np.ndarray:
-        """Read some elements of an array of a chunk."""
-        chunk, schema = self.manifest.chunks[number], self.manifest.schema
-        begin, _ = lay_out(schema, chunk.n_rows, chunk.n_stored)[0][name]
-        part = np.empty(last - first, array_types(schema)[name])
-        stream.seek(begin + first * part.itemsize)
-        n_read = _fill(stream, part.view(np.uint8).data)
-        if n_read < part.nbytes:
-            raise ValueError(
-                f"{self._folder / chunk.file}: expected {part.nbytes} bytes of {name} from element "
-                f"{first} on, got {n_read}: the chunk has been cut short"
-            )
-        return part
 
     def _read(self, stream: BinaryIO, number: int, name: str, memory: np.ndarray) -> np.ndarray:
         """Read an array of a chunk, and compare it with its checksum the first time."""

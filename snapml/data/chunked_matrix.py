@@ -165,8 +165,8 @@ class ChunkedMatrix:
         kept = _kept(self._store, max(0, self._limit - n_bytes))
         self._resident = {number: self._resident.get(number) for number in kept}
 
-    def piece(self, number: int, first: int, last: int) -> Matrix:
-        """Return neighbouring rows of a chunk: a view of one in memory, else read.
+    def row_arrays(self, number: int, first: int, last: int) -> dict[str, np.ndarray]:
+        """Return the arrays of neighbouring rows of a chunk: views of one in memory, else read.
 
         Parameters
         ----------
@@ -177,21 +177,19 @@ class ChunkedMatrix:
 
         Returns
         -------
-        Matrix
-            The rows.
+        dict of str to ndarray
+            As `ChunkedDataset.row_arrays`.
         """
         matrix = self._resident.get(number)
         if matrix is None:
-            return self._store.rows(number, first, last)
+            return self._store.row_arrays(number, first, last)
         if isinstance(matrix, DenseMatrix):
-            return DenseMatrix(matrix.values[first:last])
+            return {"values": matrix.values[first:last].reshape(-1)}
         assert isinstance(matrix, CompressedMatrix)
         indptr = matrix.indptr[first : last + 1]
         part = slice(int(indptr[0]), int(indptr[-1]))
-        values = None if matrix.values is None else matrix.values[part]
-        return CompressedMatrix(
-            indptr - indptr[0], matrix.indices[part], matrix.n_features, values, matrix.dtype
-        )
+        arrays = {"indptr": indptr, "indices": matrix.indices[part]}
+        return arrays if matrix.values is None else arrays | {"values": matrix.values[part]}
 
     def take(self, rows: np.ndarray) -> Matrix:
         """Return a copy of some rows in memory.

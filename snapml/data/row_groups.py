@@ -94,7 +94,9 @@ class RowGroups:
         buffer.clear()
         taken: list[int] = []
         while waiting and (not taken or buffer.n_stored < self._enough):
-            if not buffer.add(self._matrix.piece(*self._pieces[waiting[0]])):
+            number, first, last = self._pieces[waiting[0]]
+            arrays = self._matrix.row_arrays(number, first, last)
+            if not buffer.add(arrays, last - first):
                 break
             taken.append(waiting.popleft())
         return taken, buffer.matrix()
@@ -119,25 +121,20 @@ class _Buffer:
         """Forget the rows."""
         self.n_rows = self.n_stored = 0
 
-    def add(self, piece: Matrix) -> bool:
+    def add(self, arrays: dict[str, np.ndarray], n_rows: int) -> bool:
         """Copy rows behind those that are there; return False, and do nothing, without room."""
-        n_rows, n_stored = self.n_rows + piece.shape[0], self.n_stored + piece.n_stored
-        if n_rows > self._most_rows or n_stored > self._most_stored:
+        n_more = len(arrays["indices" if self._indices is not None else "values"])
+        last, end = self.n_rows + n_rows, self.n_stored + n_more
+        if last > self._most_rows or end > self._most_stored:
             return False
-        entries = slice(self.n_stored, n_stored)
-        if isinstance(piece, DenseMatrix):
-            assert self._values is not None
-            self._values[entries] = piece.values.reshape(-1)
-        else:
-            assert isinstance(piece, CompressedMatrix)
-            assert self._indptr is not None
-            assert self._indices is not None
-            offset = self._indptr.dtype.type(self.n_stored)
-            np.add(piece.indptr[1:], offset, out=self._indptr[self.n_rows + 1 : n_rows + 1])
-            self._indices[entries] = piece.indices
-            if self._values is not None:
-                self._values[entries] = piece.values
-        self.n_rows, self.n_stored = n_rows, n_stored
+        entries = slice(self.n_stored, end)
+        if self._indptr is not None and self._indices is not None:
+            offsets, offset = arrays["indptr"], self.n_stored - int(arrays["indptr"][0])
+            np.add(offsets[1:], offset, out=self._indptr[self.n_rows + 1 : last + 1])
+            self._indices[entries] = arrays["indices"]
+        if self._values is not None:
+            self._values[entries] = arrays["values"]
+        self.n_rows, self.n_stored = last, end
         return True
 
     def matrix(self) -> Matrix:
