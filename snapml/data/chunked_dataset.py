@@ -51,7 +51,7 @@ class ChunkedDataset:
         memory_limit : int, float, str or 'auto', default='auto'
             What a fit may keep of the rows in memory: bytes, text such as "40MB" or "2GiB", or half
             of what is available now. Labels, weights and margins come on top, and at least three
-            chunks are there.
+            chunks are there, five in coordinate ascent.
 
         Returns
         -------
