@@ -22,6 +22,9 @@ from snapml.estimators import (  # after the check
     RidgeCV,
     enet_path,
     lasso_path,
+    load,
+    predict_batches,
+    write_predictions,
 )
 
 __all__ = [
@@ -40,4 +43,7 @@ __all__ = [
     "__version__",
     "enet_path",
     "lasso_path",
+    "load",
+    "predict_batches",
+    "write_predictions",
 ]

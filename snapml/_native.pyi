@@ -25,6 +25,7 @@ class Rows:
         constant: float,
         is_float64: bool,
         n_cols: int,
+        is_checked: bool = False,
     ) -> Rows: ...
     def centre(self, mean: np.ndarray[Any, Any]) -> None: ...
     def has_duplicates(self) -> bool: ...
@@ -73,6 +74,7 @@ def fused_pass(
     wants_stiffness: bool,
     margins: np.ndarray[Any, Any],
     gradients: np.ndarray[Any, Any],
+    is_part: bool = False,
 ) -> tuple[float, float]: ...
 def hessian_product(
     pool: ThreadPool,
@@ -82,6 +84,14 @@ def hessian_product(
     margins: np.ndarray[Any, Any],
     direction: np.ndarray[Any, Any],
     products: np.ndarray[Any, Any],
+    is_part: bool = False,
+) -> None: ...
+def weighted_squares(
+    pool: ThreadPool,
+    rows: Rows,
+    weights: np.ndarray[Any, Any],
+    n_outputs: int,
+    sums: np.ndarray[Any, Any],
 ) -> None: ...
 def line_point(
     pool: ThreadPool,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import narwhals.stable.v2 as nw
@@ -25,6 +27,8 @@ from snapml.kernels.device_arrays import host_copy_of, is_device_frame
 from snapml.kernels.resident_matrix import device_number
 
 __all__ = [
+    "Exchange",
+    "alone",
     "as_matrix",
     "check_classes",
     "check_device_ids",
@@ -32,6 +36,7 @@ __all__ = [
     "check_fit_input",
     "check_labels",
     "check_positive",
+    "check_predict_batch",
     "check_predict_input",
     "check_remote_fit_input",
     "check_remote_predict_input",
@@ -41,10 +46,13 @@ __all__ = [
     "raise_for_routed_params",
     "raise_non_finite",
     "refuse_device",
+    "refuse_source",
     "refuse_store",
 ]
 
 _FLOATS = [np.float64, np.float32]
+Exchange = Callable[[Any], list[Any]]
+"""Lays down what this shard has, and returns what each shard has laid down."""
 
 
 def check_fit_input(
@@ -75,6 +83,8 @@ def check_fit_input(
     refuse_device(type(estimator).__name__, X)
     if isinstance(X, ChunkedDataset):
         refuse_store(estimator)
+    if isinstance(X, str | os.PathLike):
+        refuse_source(estimator, X)
     if isinstance(X, CompressedMatrix):
         if y is None:
             raise ValueError(
@@ -83,12 +93,14 @@ def check_fit_input(
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator)
         if len(y) != X.shape[0]:
             raise ValueError(f"y has {len(y)} rows, X has {X.shape[0]}")
-        if min(X.shape) < 1:
+        if X.shape[0] < getattr(estimator, "least_rows", 1) or X.shape[1] < 1:
             raise ValueError(f"expected at least 1 row and 1 column, got shape {X.shape}")
         if y.ndim > 1 and not target_checks.get("multi_output"):
             y = column_or_1d(y, warn=True)
         estimator.n_features_in_ = X.n_features
         return _contiguous(X), y
+    if not getattr(estimator, "least_rows", 1) and np.ndim(X) == 2 and np.shape(X)[0] == 0:
+        return _empty_shard(estimator, X), np.asarray(y)
     X, y = _validated(estimator, X, y, reset=True, ensure_all_finite=False, **target_checks)
     assert_all_finite(y, input_name="y", estimator_name=type(estimator).__name__)
     return as_matrix(X), y
@@ -120,6 +132,34 @@ def check_predict_input(estimator: Any, X: Any) -> Matrix:
         return _contiguous(X)
     X = _validated(estimator, X, reset=False)
     return as_matrix(X)
+
+
+def check_predict_batch(estimator: Any, X: Any) -> Matrix:
+    """Validate a batch to predict on; names were compared where its source was opened.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Says how many features were seen in fit.
+    X : ndarray, CSR matrix or CompressedMatrix
+        float32 or float64.
+
+    Returns
+    -------
+    Matrix
+        The rows.
+    """
+    name, values = type(estimator).__name__, X
+    if X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {name} is expecting {estimator.n_features_in_} "
+            "features as input"
+        )
+    if not isinstance(X, np.ndarray):
+        values = X.values if isinstance(X, CompressedMatrix) else X.data
+    if values is not None:
+        assert_all_finite(values, estimator_name=name, input_name="X")
+    return _contiguous(X) if isinstance(X, CompressedMatrix) else as_matrix(X)
 
 
 def check_remote_fit_input(
@@ -197,6 +237,28 @@ def refuse_store(estimator: Any) -> NoReturn:
     )
 
 
+def refuse_source(estimator: Any, X: Any) -> NoReturn:
+    """Refuse a file or a stream where training needs rows in memory.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the message.
+    X : object
+        The source.
+
+    Raises
+    ------
+    NotImplementedError
+        Always.
+    """
+    what = repr(os.fspath(X)) if isinstance(X, str | os.PathLike) else f"a {type(X).__name__}"
+    raise NotImplementedError(
+        f"X is {what}, and {type(estimator).__name__} trains on rows in memory in this version: "
+        "load them first, e.g. by snapml.io.convert(...).load()"
+    )
+
+
 def refuse_device(name: str, X: Any) -> None:
     """Refuse rows on a GPU where training is on the host: they are not moved in silence.
 
@@ -245,8 +307,24 @@ def raise_non_finite(estimator: Any, X: Any) -> NoReturn:
     raise ValueError(f"Input X of {name} contains NaN or infinity")
 
 
-def check_classes(estimator: Any, y: np.ndarray) -> np.ndarray:
-    """Return the class labels.
+def alone(value: Any) -> list[Any]:
+    """Return what the only shard has laid down.
+
+    Parameters
+    ----------
+    value : object
+        Any.
+
+    Returns
+    -------
+    list of object
+        One.
+    """
+    return [value]
+
+
+def check_classes(estimator: Any, y: np.ndarray, exchange: Exchange = alone) -> np.ndarray:
+    """Return the class labels of all shards.
 
     Parameters
     ----------
@@ -254,6 +332,8 @@ def check_classes(estimator: Any, y: np.ndarray) -> np.ndarray:
         Named in messages.
     y : ndarray of shape (n_rows,)
         Targets.
+    exchange : callable, default=alone
+        Returns what each shard has laid down.
 
     Returns
     -------
@@ -265,8 +345,9 @@ def check_classes(estimator: Any, y: np.ndarray) -> np.ndarray:
     ValueError
         If there are fewer than two classes or the targets are continuous.
     """
-    check_classification_targets(y)
-    classes = np.unique(y)
+    if len(y):  # a shard may be empty
+        check_classification_targets(y)
+    classes = _union(exchange(np.unique(y)))
     _check_two(estimator, classes)
     return classes
 
@@ -298,7 +379,9 @@ def check_labels(y: np.ndarray) -> tuple[np.ndarray, bool]:
     return y, is_multilabel
 
 
-def check_weighted_classes(estimator: Any, y: np.ndarray, weights: np.ndarray) -> None:
+def check_weighted_classes(
+    estimator: Any, y: np.ndarray, weights: np.ndarray, exchange: Exchange = alone
+) -> None:
     """Refuse weights that leave fewer than two classes.
 
     Parameters
@@ -309,13 +392,21 @@ def check_weighted_classes(estimator: Any, y: np.ndarray, weights: np.ndarray) -
         Targets.
     weights : ndarray of shape (n_rows,)
         Weights of the rows, class weights included.
+    exchange : callable, default=alone
+        Returns what each shard has laid down.
 
     Raises
     ------
     ValueError
         If there is nothing to separate.
     """
-    _check_two(estimator, np.unique(y[weights > 0]))
+    _check_two(estimator, _union(exchange(np.unique(y[weights > 0]))))
+
+
+def _union(labels: list[np.ndarray]) -> np.ndarray:
+    """Return the different labels of all shards; those that have none do not say of which type."""
+    some = [own for own in labels if len(own)]
+    return np.unique(np.concatenate(some)) if some else labels[0]
 
 
 def _check_two(estimator: Any, classes: np.ndarray) -> None:
@@ -327,8 +418,10 @@ def _check_two(estimator: Any, classes: np.ndarray) -> None:
         )
 
 
-def check_sample_weight(sample_weight: Any, matrix: Matrix) -> np.ndarray | None:
-    """Return sample weights in the matrix's dtype, None where all are one.
+def check_sample_weight(
+    sample_weight: Any, matrix: Matrix, exchange: Exchange = alone
+) -> np.ndarray | None:
+    """Return sample weights in the matrix's dtype, None where those of all shards are one.
 
     Parameters
     ----------
@@ -336,6 +429,8 @@ def check_sample_weight(sample_weight: Any, matrix: Matrix) -> np.ndarray | None
         The user's weights, on the host or where the matrix is.
     matrix : Matrix
         The rows they belong to.
+    exchange : callable, default=alone
+        Returns what each shard has laid down.
 
     Returns
     -------
@@ -349,22 +444,27 @@ def check_sample_weight(sample_weight: Any, matrix: Matrix) -> np.ndarray | None
     """
     if sample_weight is None and isinstance(matrix, ChunkedMatrix):
         sample_weight = matrix.weights()
-    if sample_weight is None:
+    if not any(exchange(sample_weight is not None)):
         return None
+    if sample_weight is None:
+        sample_weight = 1.0
     if isinstance(matrix, ResidentMatrix):
         sample_weight = matrix.host_vector("sample_weight", sample_weight)
-    # scikit-learn's check looks at an array of the right length, not at the entries of X.
-    rows = np.empty((matrix.shape[0], 0))
-    with np.errstate(over="ignore"):  # what overflows is refused as not finite
-        weights = _check_sample_weight(
-            sample_weight, rows, dtype=matrix.dtype, ensure_non_negative=True
-        )
-    assert_all_finite(weights, input_name="sample_weight")
+    if matrix.shape[0]:
+        # scikit-learn's check looks at an array of the right length, not at the entries of X.
+        rows = np.empty((matrix.shape[0], 0))
+        with np.errstate(over="ignore"):  # what overflows is refused as not finite
+            weights = _check_sample_weight(
+                sample_weight, rows, dtype=matrix.dtype, ensure_non_negative=True
+            )
+        assert_all_finite(weights, input_name="sample_weight")
+    else:  # of an empty shard
+        weights = np.empty(0, matrix.dtype)
     with np.errstate(over="ignore"):
-        total = weights.sum()
+        total = sum(exchange(weights.sum()))
     if not np.isfinite(total):
         raise ValueError(f"sample_weight: expected a sum that is finite in {matrix.dtype}")
-    if not weights.any():
+    if not any(exchange(bool(weights.any()))):
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weights
 
@@ -478,6 +578,13 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
     if y:
         return check_X_y(values, *y, estimator=estimator, **checks)
     return check_array(values, estimator=estimator, input_name="X", **checks)
+
+
+def _empty_shard(estimator: Any, X: Any) -> Matrix:
+    """Return no rows, which scikit-learn's checks would refuse, of the same kind as X."""
+    validate_data(estimator, X, skip_check_array=True)
+    dtype = X.dtype if getattr(X, "dtype", None) in _FLOATS else np.dtype(np.float64)
+    return as_matrix(X.tocsr().astype(dtype) if issparse(X) else np.empty(np.shape(X), dtype))
 
 
 def _check_sparse(X: Any) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from snapml.data.chunk_format import Chunk, Manifest, array_types, lay_out, read_manifest
-from snapml.data.compressed import CompressedMatrix
+from snapml.data.chunk_format import Manifest, read_manifest
+from snapml.data.chunk_reader import ChunkReader
 from snapml.data.dataset import DenseMatrix, Matrix
 from snapml.data.memory_limit import resolve_memory_limit
 from snapml.data.stacking import stacked
@@ -36,9 +36,9 @@ class ChunkedDataset:
 
     def __init__(self, folder: Path, manifest: Manifest, memory_limit: Any = "auto") -> None:
         self.memory_limit = resolve_memory_limit(memory_limit)
-        self._folder = folder
         self.manifest = manifest
-        self._checked: set[tuple[int, str]] = set()
+        self._folder = folder
+        self._reader = ChunkReader(folder, manifest)
 
     @classmethod
     def open(cls, path: Any, *, memory_limit: Any = "auto") -> ChunkedDataset:
@@ -68,6 +68,22 @@ class ChunkedDataset:
         folder = Path(path)
         return cls(folder, read_manifest(folder), memory_limit)
 
+    def part(self, first: int, last: int) -> ChunkedDataset:
+        """Return some neighbouring chunks.
+
+        Parameters
+        ----------
+        first, last : int
+            The first one, and the one behind the last.
+
+        Returns
+        -------
+        ChunkedDataset
+            Of the same files.
+        """
+        manifest = replace(self.manifest, chunks=self.manifest.chunks[first:last])
+        return ChunkedDataset(self._folder, manifest, self.memory_limit)
+
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
@@ -96,11 +112,11 @@ class ChunkedDataset:
 
     def labels(self) -> np.ndarray | None:
         """Return the labels of all rows, float64; None without any."""
-        return self._column("labels") if self.manifest.schema.has_labels else None
+        return self._reader.column("labels") if self.manifest.schema.has_labels else None
 
     def weights(self) -> np.ndarray | None:
         """Return the weights of all rows, of the entries' type; None without any."""
-        return self._column("weights") if self.manifest.schema.has_weights else None
+        return self._reader.column("weights") if self.manifest.schema.has_weights else None
 
     def matrix(self, number: int, buffer: np.ndarray | None = None) -> Matrix:
         """Read the rows of a chunk.
@@ -120,29 +136,36 @@ class ChunkedDataset:
         Raises
         ------
         ValueError
+            If the chunk has changed since it was written. Checksums are compared at the first read,
+            and again when the file is another or has been written to; that indices lie within the
+            matrix is checked at every read.
+        """
+        return self._reader.matrix(number, buffer)
+
+    def rows(self, number: int, rows: np.ndarray) -> Matrix:
+        """Return a copy of some rows of a chunk, without a read of the others where they are few.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk, from 0.
+        rows : ndarray of shape (n_taken,), int64
+            Numbers of rows within the chunk, not decreasing.
+
+        Returns
+        -------
+        Matrix
+            The rows.
+
+        Raises
+        ------
+        ValueError
             If the chunk has changed since it was written.
         """
-        chunk, schema = self.manifest.chunks[number], self.manifest.schema
-        places, _ = lay_out(schema, chunk.n_rows, chunk.n_stored)
-        names = [name for name in ("indptr", "indices", "values") if name in places]
-        if buffer is None:
-            buffer = np.empty(chunk.n_bytes, np.uint8)
-        arrays = {}
-        with (self._folder / chunk.file).open("rb", buffering=0) as stream:
-            for name in names:
-                arrays[name] = self._read(stream, number, name, buffer[places[name][0] :])
-        if not schema.is_sparse:
-            return DenseMatrix(arrays["values"].reshape(chunk.n_rows, -1))
-        return CompressedMatrix(
-            arrays["indptr"],
-            arrays["indices"],
-            self.manifest.n_features,
-            arrays.get("values"),
-            self.dtype,
-        )
+        return self._reader.rows(number, rows)
 
-    def row_arrays(self, number: int, first: int, last: int) -> dict[str, np.ndarray]:
-        """Read the arrays of neighbouring rows of a chunk.
+    def run(self, number: int, first: int, last: int) -> Matrix:
+        """Read neighbouring rows of a chunk, and no others once its checksums are known.
 
         Parameters
         ----------
@@ -153,41 +176,15 @@ class ChunkedDataset:
 
         Returns
         -------
-        dict of str to ndarray
-            What the store has of 'indptr', 'indices' and 'values', each a vector in memory of its
-            own. The offsets count from the chunk's first entry.
+        Matrix
+            In memory of its own.
 
         Raises
         ------
         ValueError
             If the chunk has changed since it was written.
         """
-        chunk, schema = self.manifest.chunks[number], self.manifest.schema
-        types = {k: t for k, t in array_types(schema).items() if k not in ("labels", "weights")}
-        if not all((number, name) in self._checked for name in types):
-            self.matrix(number)  # checksums are those of whole arrays
-        places, _ = lay_out(schema, chunk.n_rows, chunk.n_stored)
-        path = self._folder / chunk.file
-        arrays: dict[str, np.ndarray] = {}
-        begin, end = first * self.manifest.n_features, last * self.manifest.n_features
-        with path.open("rb", buffering=0) as stream:
-            for name, dtype in types.items():
-                part = (first, last + 1) if name == "indptr" else (begin, end)
-                arrays[name] = np.empty(part[1] - part[0], dtype)
-                stream.seek(places[name][0] + part[0] * dtype.itemsize)
-                n_read = _fill(stream, arrays[name].view(np.uint8).data)
-                if n_read < arrays[name].nbytes:
-                    raise ValueError(
-                        f"{path}: expected {arrays[name].nbytes} bytes of {name} from element "
-                        f"{part[0]} on, got {n_read}: the chunk has been cut short"
-                    )
-                if name == "indptr":
-                    begin, end = int(arrays[name][0]), int(arrays[name][-1])
-                    if not 0 <= begin <= end <= chunk.n_stored:
-                        raise ValueError(
-                            f"{path}: expected offsets that rise from 0 to {chunk.n_stored}"
-                        )
-        return arrays
+        return self._reader.run(number, first, last)
 
     def load(self) -> tuple[Any, np.ndarray | None]:
         """Read everything into memory.
@@ -233,51 +230,3 @@ class ChunkedDataset:
                 if turn < len(wanted):
                     pending = ahead.submit(self.matrix, wanted[turn], buffers[turn % 2])
                 yield number, matrix
-
-    def _column(self, name: str) -> np.ndarray:
-        """Return one number of every row."""
-        schema = self.manifest.schema
-        out = np.empty(self.manifest.n_rows, array_types(schema)[name])
-        first = 0
-        for number, chunk in enumerate(self.manifest.chunks):
-            begin = lay_out(schema, chunk.n_rows, chunk.n_stored)[0][name][0]
-            rows = out[first : first + chunk.n_rows].view(np.uint8)
-            with (self._folder / chunk.file).open("rb", buffering=0) as stream:
-                stream.seek(begin)
-                self._read(stream, number, name, rows)
-            first += chunk.n_rows
-        return out
-
-    def _read(self, stream: BinaryIO, number: int, name: str, memory: np.ndarray) -> np.ndarray:
-        """Read an array of a chunk, and compare it with its checksum the first time."""
-        chunk, schema = self.manifest.chunks[number], self.manifest.schema
-        begin, count = lay_out(schema, chunk.n_rows, chunk.n_stored)[0][name]
-        dtype = array_types(schema)[name]
-        content = memory[: count * dtype.itemsize]
-        stream.seek(begin)
-        n_read = _fill(stream, content.data)
-        path = self._folder / chunk.file
-        if n_read < len(content):
-            raise ValueError(
-                f"{path}: expected {len(content)} bytes of {name}, got {n_read}: the chunk has "
-                "been cut short"
-            )
-        if (number, name) not in self._checked:
-            _check(path, name, content, chunk)
-            self._checked.add((number, name))
-        return content.view(dtype)
-
-
-def _fill(stream: BinaryIO, memory: memoryview) -> int:
-    done = 0
-    while done < len(memory):
-        n_more = stream.readinto(memory[done:])  # type: ignore[attr-defined]
-        if not n_more:
-            break
-        done += n_more
-    return done
-
-
-def _check(path: Path, name: str, content: np.ndarray, chunk: Chunk) -> None:
-    if zlib.crc32(content.data) != chunk.crc32[name]:
-        raise ValueError(f"{path}: the checksum of {name} is wrong: the chunk is damaged")

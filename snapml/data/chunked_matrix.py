@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
-from snapml.data.chunk_format import Manifest
+from snapml.data.chunk_format import Manifest, array_types
 from snapml.data.chunked_dataset import ChunkedDataset
-from snapml.data.compressed import CompressedMatrix
+from snapml.data.compressed import CheckedMatrix, CompressedMatrix
 from snapml.data.dataset import DenseMatrix, Matrix
 from snapml.data.stacking import stacked
 
@@ -71,6 +72,87 @@ class ChunkedMatrix:
     def n_chunks(self) -> int:
         """Number of chunks."""
         return self._store.n_chunks
+
+    def share_memory(self) -> int:
+        """Keep chunks in half of the memory only, from now on, and leave the rest to the caller.
+
+        Returns
+        -------
+        int
+            Bytes of the other half, at least those of the largest chunk.
+        """
+        kept = _kept(self._store, self._limit // 2)
+        self._resident = {number: self._resident.get(number) for number in kept}
+        return max(self._limit // 2, self._store.largest_chunk)
+
+    @property
+    def index_dtype(self) -> np.dtype | None:
+        """Type of offsets and indices; None of dense rows."""
+        return array_types(self._store.manifest.schema).get("indices")
+
+    @property
+    def has_values(self) -> bool:
+        """Whether entries are stored, and not only where they are."""
+        return "values" in array_types(self._store.manifest.schema)
+
+    @property
+    def largest_chunk(self) -> int:
+        """Bytes of the largest chunk."""
+        return self._store.largest_chunk
+
+    def n_stored_of(self, number: int) -> int:
+        """Return the entries of a chunk.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk.
+
+        Returns
+        -------
+        int
+            How many.
+        """
+        return self._store.manifest.chunks[number].n_stored
+
+    def read(self, number: int, memory: np.ndarray) -> Matrix:
+        """Read a chunk into the caller's memory; several threads may.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk.
+        memory : ndarray of uint8
+            At least `largest_chunk` bytes.
+
+        Returns
+        -------
+        Matrix
+            Over that memory.
+        """
+        return self._store.matrix(number, memory)
+
+    def split(self, n_parts: int) -> list[ChunkedMatrix]:
+        """Return neighbouring chunks in parts of about equal size, none of which stays in memory.
+
+        Parameters
+        ----------
+        n_parts : int
+            How many; fewer if there are fewer chunks.
+
+        Returns
+        -------
+        list of ChunkedMatrix
+            In the order of the rows.
+        """
+        chunks = self._store.manifest.chunks
+        ends = np.cumsum([chunk.n_bytes for chunk in chunks])
+        wanted = [ends[-1] * k // n_parts for k in range(1, n_parts)]
+        cuts = np.unique([0, *(np.searchsorted(ends, wanted) + 1), len(chunks)])
+        return [
+            ChunkedMatrix(self._store.part(int(first), int(last)), 0)
+            for first, last in pairwise(cuts)
+        ]
 
     def chunk_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the numbers of the chunks that rows lie in.
@@ -165,8 +247,8 @@ class ChunkedMatrix:
         kept = _kept(self._store, max(0, self._limit - n_bytes))
         self._resident = {number: self._resident.get(number) for number in kept}
 
-    def row_arrays(self, number: int, first: int, last: int) -> dict[str, np.ndarray]:
-        """Return the arrays of neighbouring rows of a chunk: views of one in memory, else read.
+    def run(self, number: int, first: int, last: int) -> Matrix:
+        """Return neighbouring rows of a chunk: over one in memory, else read.
 
         Parameters
         ----------
@@ -177,19 +259,21 @@ class ChunkedMatrix:
 
         Returns
         -------
-        dict of str to ndarray
-            As `ChunkedDataset.row_arrays`.
+        Matrix
+            The rows.
         """
         matrix = self._resident.get(number)
         if matrix is None:
-            return self._store.row_arrays(number, first, last)
+            return self._store.run(number, first, last)
         if isinstance(matrix, DenseMatrix):
-            return {"values": matrix.values[first:last].reshape(-1)}
+            return DenseMatrix(matrix.values[first:last])
         assert isinstance(matrix, CompressedMatrix)
         indptr = matrix.indptr[first : last + 1]
         part = slice(int(indptr[0]), int(indptr[-1]))
-        arrays = {"indptr": indptr, "indices": matrix.indices[part]}
-        return arrays if matrix.values is None else arrays | {"values": matrix.values[part]}
+        values = None if matrix.values is None else matrix.values[part]
+        return CheckedMatrix(
+            indptr - indptr[0], matrix.indices[part], matrix.n_features, values, matrix.dtype
+        )
 
     def take(self, rows: np.ndarray) -> Matrix:
         """Return a copy of some rows in memory.
@@ -207,12 +291,11 @@ class ChunkedMatrix:
         order = np.argsort(rows, kind="stable")
         chunk_of = self.chunk_of(rows[order])
         wanted = np.unique(chunk_of)
-        missing = iter(self._store.matrices([k for k in wanted if self._resident.get(k) is None]))
         parts = []
         for number in wanted:
-            matrix = self._resident.get(number) or next(missing)[1]
+            kept = self._resident.get(number)
             within = rows[order[chunk_of == number]] - self._begins[number]
-            parts.append(matrix.take(within))
+            parts.append(self._store.rows(number, within) if kept is None else kept.take(within))
         if not parts:  # no rows: none of any chunk
             return self._store.matrix(0).take(rows)
         taken = stacked(parts)

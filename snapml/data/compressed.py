@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CompressedMatrix", "check_indices"]
+__all__ = ["CheckedMatrix", "CompressedMatrix", "check_indices"]
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,18 @@ class CompressedMatrix:
             self.n_features,
             copied.data,
         )
+
+
+class CheckedMatrix(CompressedMatrix):
+    """Compressed rows whose offsets and indices were found within the arrays, which are read-only.
+
+    Whoever makes one has checked it: engines read it without another look.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.indptr.flags.writeable = False
+        self.indices.flags.writeable = False
 
 
 def _check_vector(name: str, array: Any, dtypes: tuple[Any, ...]) -> None:

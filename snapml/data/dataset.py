@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -101,6 +102,20 @@ class Dataset:
         if self.row_weights is None:
             return self.weight * self.matrix.shape[0]
         return float(self.row_weights.sum(dtype=np.float64))
+
+    def outputs(self) -> Iterator[Dataset]:
+        """Return one dataset for each of several outputs.
+
+        Yields
+        ------
+        Dataset
+            With its own labels and row weights, and the same matrix.
+        """
+        for k, labels in enumerate(self.labels):
+            weights = self.row_weights
+            if weights is not None and weights.ndim == 2:
+                weights = weights[k]
+            yield replace(self, labels=labels, row_weights=weights)
 
     def take(self, rows: np.ndarray, factor: float) -> Dataset:
         """Return a copy of some rows, their weights multiplied.

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from snapml.data.chunked_matrix import ChunkedMatrix
-from snapml.data.compressed import CompressedMatrix
+from snapml.data.compressed import CheckedMatrix, CompressedMatrix
 from snapml.data.dataset import DenseMatrix, Matrix
 
 __all__ = ["RowGroups"]
@@ -94,9 +94,7 @@ class RowGroups:
         buffer.clear()
         taken: list[int] = []
         while waiting and (not taken or buffer.n_stored < self._enough):
-            number, first, last = self._pieces[waiting[0]]
-            arrays = self._matrix.row_arrays(number, first, last)
-            if not buffer.add(arrays, last - first):
+            if not buffer.add(self._matrix.run(*self._pieces[waiting[0]])):
                 break
             taken.append(waiting.popleft())
         return taken, buffer.matrix()
@@ -121,19 +119,23 @@ class _Buffer:
         """Forget the rows."""
         self.n_rows = self.n_stored = 0
 
-    def add(self, arrays: dict[str, np.ndarray], n_rows: int) -> bool:
+    def add(self, rows: Matrix) -> bool:
         """Copy rows behind those that are there; return False, and do nothing, without room."""
-        n_more = len(arrays["indices" if self._indices is not None else "values"])
-        last, end = self.n_rows + n_rows, self.n_stored + n_more
+        last, end = self.n_rows + rows.shape[0], self.n_stored + rows.n_stored
         if last > self._most_rows or end > self._most_stored:
             return False
         entries = slice(self.n_stored, end)
-        if self._indptr is not None and self._indices is not None:
-            offsets, offset = arrays["indptr"], self.n_stored - int(arrays["indptr"][0])
-            np.add(offsets[1:], offset, out=self._indptr[self.n_rows + 1 : last + 1])
-            self._indices[entries] = arrays["indices"]
-        if self._values is not None:
-            self._values[entries] = arrays["values"]
+        if isinstance(rows, DenseMatrix):
+            assert self._values is not None
+            self._values[entries] = rows.values.reshape(-1)
+        else:
+            assert isinstance(rows, CompressedMatrix)
+            assert self._indptr is not None
+            assert self._indices is not None
+            np.add(rows.indptr[1:], self.n_stored, out=self._indptr[self.n_rows + 1 : last + 1])
+            self._indices[entries] = rows.indices
+            if self._values is not None:
+                self._values[entries] = rows.values
         self.n_rows, self.n_stored = last, end
         return True
 
@@ -144,4 +146,4 @@ class _Buffer:
             assert values is not None
             return DenseMatrix(values.reshape(self.n_rows, self._n_features))
         indptr, indices = self._indptr[: self.n_rows + 1], self._indices[: self.n_stored]
-        return CompressedMatrix(indptr, indices, self._n_features, values, self._dtype)
+        return CheckedMatrix(indptr, indices, self._n_features, values, self._dtype)

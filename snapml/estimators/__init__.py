@@ -1,9 +1,11 @@
 """Estimators under scikit-learn's names."""
 
+from snapml.estimators.batch_predictions import predict_batches, write_predictions
 from snapml.estimators.coordinate_regression import ElasticNet, Lasso
 from snapml.estimators.linear_regression import LinearRegression
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.logistic_regression_cv import LogisticRegressionCV
+from snapml.estimators.model_file import load, loadable
 from snapml.estimators.regularization_path import ElasticNetCV, LassoCV, enet_path, lasso_path
 from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.estimators.ridge_cv import RidgeClassifierCV, RidgeCV
@@ -24,4 +26,23 @@ __all__ = [
     "RidgeClassifierCV",
     "enet_path",
     "lasso_path",
+    "load",
+    "predict_batches",
+    "write_predictions",
 ]
+
+for _model in (
+    ElasticNet,
+    ElasticNetCV,
+    Lasso,
+    LassoCV,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Ridge,
+    RidgeCV,
+    RidgeClassifier,
+    RidgeClassifierCV,
+):
+    loadable(_model)

@@ -25,6 +25,8 @@ from snapml._validation import (
     raise_non_finite,
 )
 from snapml.data import Dataset, Matrix
+from snapml.data.temporary_store import removing_temporary_stores
+from snapml.estimators.model_file import save_model
 from snapml.estimators.placement import (
     Place,
     byte_limit,
@@ -66,10 +68,40 @@ class LinearEstimator(BaseEstimator):
     verbose: Any = 0
     coef_: Any
     intercept_: Any
+    least_rows = 1
+    """Rows that X must have; a shard of a larger whole may have none."""
+    # What predictions need beside parameters and public attributes: model files hold it too.
+    _stored_attributes: tuple[str, ...] = ()
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file that `snapml.load` reads: numbers and text, no code.
+
+        Equal models make equal files. ``history_`` is left out, and with it times; what
+        ``warm_start`` goes on from is then ``coef_`` and ``intercept_``.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; one that exists is replaced, in one step.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        TypeError
+            If a parameter is something that text and arrays do not describe: a function, a
+            generator of random numbers, a splitter; the message names it.
+        OSError
+            If the file cannot be written.
+        """
+        save_model(self, path)
 
     def _communicator(self) -> Communicator:
         """Return who adds up; distributed estimators have another."""
         return SerialCommunicator()
+
+    def _agree_on_rows(self, matrix: Matrix) -> None:
+        """Refuse shards that do not fit each other; this one is the only one."""
 
     def _stopping_rule(self, max_iter: int) -> StoppingRule:
         """Check tol, max_iter and verbose, and return the bounds of the fit."""
@@ -91,7 +123,8 @@ class LinearEstimator(BaseEstimator):
         """Return the seed of the row order: the same one in every fit where none is asked for."""
         if self.random_state is None:
             return 0
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        own = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return int(self._communicator().exchange(own)[0])
 
     def _run(
         self,
@@ -132,7 +165,9 @@ class LinearEstimator(BaseEstimator):
         bias = np.broadcast_to(self.intercept_, n_outputs) / self._bias_value()
         joint = np.column_stack([coef, bias]).astype(np.float64)
         last: FitResult | None = getattr(self, "_last_result", None)
-        if last is None or last.duals is None or len(last.duals) != n_rows:
+        if last is None or last.duals is None:  # on all shards alike
+            return Start(coef=joint)
+        if not all(self._communicator().exchange(len(last.duals) == n_rows)):
             return Start(coef=joint)
         return Start(coef=joint, duals=last.duals, offset=last.offset)
 
@@ -295,7 +330,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 weights[y == label] *= dtype.type(factor)
         if not np.isfinite(weights).all():
             raise ValueError(f"C * sample_weight * class_weight: expected finite in {dtype}")
-        check_weighted_classes(self, y, weights)
+        check_weighted_classes(self, y, weights, self._communicator().exchange)
         return weights
 
     def _class_factors(
@@ -304,16 +339,18 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         """Return the checked weight of every class, None where all are one."""
         if self.class_weight is None:
             return None
+        numbers_of = np.searchsorted(classes, y)
+        own = np.bincount(numbers_of, weights=sample_weight, minlength=len(classes))
+        totals = self._communicator().allreduce_sum(own.astype(np.float64))
         try:
             with np.errstate(divide="ignore"):  # a class without weight: refused or irrelevant
                 factors = compute_class_weight(
-                    self.class_weight, classes=classes, y=y, sample_weight=sample_weight
+                    self.class_weight, classes=classes, y=classes, sample_weight=totals
                 )
         except (TypeError, ValueError) as error:
             raise ValueError(f"class_weight: {error}; got {self.class_weight!r}") from error
-        for label, factor in zip(classes, factors, strict=True):
-            has_rows = sample_weight is None or bool((sample_weight[y == label] > 0).any())
-            if has_rows and not (math.isfinite(factor) and factor >= 0):
+        for label, factor, total in zip(classes, factors, totals, strict=True):
+            if total > 0 and not (math.isfinite(factor) and factor >= 0):
                 raise ValueError(
                     f"class_weight: expected finite numbers >= 0, got {factor!r} for {label!r}"
                 )
@@ -405,7 +442,8 @@ def all_or_nothing(fit: Any) -> Any:
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(vars(self))
         try:
-            return fit(self, *args, **kwargs)
+            with removing_temporary_stores():
+                return fit(self, *args, **kwargs)
         except BaseException as error:
             vars(self).clear()
             vars(self).update(before)

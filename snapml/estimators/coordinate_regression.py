@@ -13,11 +13,13 @@ from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 
 from snapml._validation import (
+    Exchange,
+    alone,
     check_positive,
     check_sample_weight,
     raise_non_finite,
 )
-from snapml.data import Dataset, DenseMatrix, Matrix
+from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.placement import byte_limit, fit_input
@@ -59,8 +61,10 @@ def penalty_of(alpha: float, l1_ratio: float, is_positive: bool) -> Penalty:
     return Penalty(alpha * l1_ratio, alpha * (1.0 - l1_ratio), is_positive)
 
 
-def mean_dataset(matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> Dataset:
-    """Return a dataset whose row weights add up to 1: the loss is then a mean.
+def mean_dataset(
+    matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, exchange: Exchange = alone
+) -> Dataset:
+    """Return a dataset whose row weights add up to 1 over all shards: the loss is then a mean.
 
     Parameters
     ----------
@@ -70,6 +74,8 @@ def mean_dataset(matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> D
         Targets.
     weights : ndarray of shape (n_rows,) or None
         Sample weights.
+    exchange : callable, default=alone
+        Returns what each shard has laid down.
 
     Returns
     -------
@@ -81,8 +87,8 @@ def mean_dataset(matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> D
     if not np.isfinite(labels).all():
         raise ValueError(f"y: expected numbers that are finite in {matrix.dtype}")
     if weights is None:
-        return Dataset(matrix, labels, None, 1.0 / matrix.shape[0])
-    shares = weights / weights.sum(dtype=np.float64)
+        return Dataset(matrix, labels, None, 1.0 / sum(exchange(matrix.shape[0])))
+    shares = weights / sum(exchange(weights.sum(dtype=np.float64)))
     return Dataset(matrix, labels, shares.astype(matrix.dtype), 1.0)
 
 
@@ -209,6 +215,11 @@ def _solve_nonnegative(
     dataset: Dataset, rule: StoppingRule, has_intercept: bool, settings: Settings
 ) -> FitResult:
     """Solve least squares with w >= 0 and no penalty, as `LinearRegression` does."""
+    if isinstance(dataset.matrix, ChunkedMatrix):
+        raise NotImplementedError(
+            "positive=True and alpha=0 on a store: this version has alpha > 0 out of core; use "
+            "that, or pass what X.load() returns"
+        )
     if settings.device_ids:
         raise NotImplementedError(
             f"positive=True and alpha=0 with device_ids={list(settings.device_ids)!r}: this "
@@ -369,15 +380,22 @@ class ElasticNet(LinearRegressor):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, check_input: bool = True
+    ) -> Any:
         """Fit the model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; float32 and float64 are used in place, in any layout.
+            Training data; float32 and float64 are used in place, in any layout. Or a
+            `ChunkedDataset`, or the path of one: its rows stream past. Or any other source that
+            `snapml.io.convert` takes: a file, a folder of Parquet files, an Arrow stream or an
+            iterator of batches, written first to a store in the temporary folder (``TMPDIR``) that
+            is gone after the fit.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets; several are fitted one by one.
+            Targets; several are fitted one by one. None takes those that X brings along; a text or
+            number names their column in a source.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weights of the rows; only their proportions matter.
         check_input : bool, default=True
@@ -396,14 +414,15 @@ class ElasticNet(LinearRegressor):
         penalty = self._penalty()
         rule = self._stopping_rule(self.max_iter)
         checks = dict(multi_output=True, y_numeric=True)
-        matrix, y = fit_input(self, X, y, takes_store=False, **checks)
-        weights = check_sample_weight(sample_weight, matrix)
+        matrix, y = fit_input(self, X, y, **checks)
+        exchange = self._communicator().exchange
+        weights = check_sample_weight(sample_weight, matrix, exchange)
         if weights is None:
             check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
         targets = y.reshape(matrix.shape[0], -1).T
         results = []
         for k, target in enumerate(targets):
-            dataset = mean_dataset(matrix, target, weights)
+            dataset = mean_dataset(matrix, target, weights, exchange)
             start = self._last_fit(k, len(targets))
             try:
                 results += solve_path(

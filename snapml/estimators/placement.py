@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +17,17 @@ from snapml._validation import (
     check_remote_fit_input,
     check_remote_predict_input,
     raise_non_finite,
+    refuse_source,
     refuse_store,
 )
 from snapml.data import ChunkedDataset, ChunkedMatrix, Matrix
 from snapml.data.memory_limit import resolve_memory_limit
+from snapml.estimators.row_sources import (
+    is_row_source,
+    opened,
+    rows_of_source,
+    stored_source,
+)
 from snapml.kernels import Device, ResidentMatrix
 from snapml.kernels.device_arrays import host_copy_of
 from snapml.kernels.resident_matrix import device_number, resident_matrix
@@ -151,7 +156,19 @@ def fit_input(
     RuntimeError
         If X is on a GPU and CuPy is missing.
     """
-    limit, X = byte_limit(estimator), _opened(X)
+    matrix, y = _fit_input(estimator, X, y, takes_store=takes_store, **target_checks)
+    estimator._agree_on_rows(matrix)
+    return matrix, y
+
+
+def _fit_input(
+    estimator: Any, X: Any, y: Any, *, takes_store: bool, **target_checks: bool
+) -> tuple[Matrix, np.ndarray]:
+    limit, X = byte_limit(estimator), opened(X)
+    if is_row_source(X):
+        if not takes_store:
+            refuse_source(estimator, X)
+        return _source_input(estimator, X, y, limit, **target_checks)
     if isinstance(X, ChunkedDataset):
         if not takes_store:
             refuse_store(estimator)
@@ -197,7 +214,9 @@ def margins_where_rows_are(
     ValueError
         If X has another number of features than in fit, or is not finite.
     """
-    X = _opened(X)
+    X = opened(X)
+    if is_row_source(X):
+        return _margins_of_source(estimator, X, coef, intercept)
     if isinstance(X, ChunkedDataset):
         return _margins_of_store(estimator, X, coef, intercept)
     number = device_number(X)
@@ -250,13 +269,15 @@ def with_host_predictions(X: Any, *vectors: Any) -> tuple[Any, ...]:
     return (ResidentMatrix(matrix.device, matrix.device_id, matrix.rows), *on_host)
 
 
-def _opened(X: Any) -> Any:
-    """Return the store of a path, and everything else as it is."""
-    if not isinstance(X, str | os.PathLike):
-        return X
-    if not Path(X).is_dir():
-        raise ValueError(f"X: expected rows, or the folder of a store, got {os.fspath(X)!r}")
-    return ChunkedDataset.open(X)
+def _source_input(
+    estimator: Any, X: Any, y: Any, limit: int | None, **target_checks: bool
+) -> tuple[Matrix, np.ndarray]:
+    """Return the rows of a file or stream as a matrix over a temporary store."""
+    store, y, names = stored_source(X, y, limit)
+    matrix, y = _stored_input(estimator, store, y, limit, **target_checks)
+    if names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    return matrix, y
 
 
 def _stored_input(
@@ -289,6 +310,16 @@ def _margins_of_store(
     for number, rows in matrix.chunks():
         out[matrix.rows_of(number)] = _host_margins(estimator, rows, coef, intercept)
     return Place(matrix.dtype), out
+
+
+def _margins_of_source(
+    estimator: Any, X: Any, coef: np.ndarray, intercept: np.ndarray
+) -> tuple[Place, np.ndarray]:
+    parts, dtypes = [], set()
+    for rows in rows_of_source(estimator, X):
+        parts.append(_host_margins(estimator, rows, coef, intercept))
+        dtypes.add(rows.dtype)
+    return Place(np.result_type(*dtypes)), np.concatenate(parts)
 
 
 def _margins_there(

@@ -68,6 +68,13 @@ class RidgeModel(LinearEstimator):
             with naming_host_copy(matrix):
                 self._check_for_device(alphas)
             return False
+        if self._communicator().size > 1:
+            if alphas.min() == 0:
+                raise NotImplementedError(
+                    f"alpha={self.alpha!r} on several ranks: this version has alpha > 0 there; use "
+                    "that, or LinearRegression"
+                )
+            return False
         if isinstance(matrix, ChunkedMatrix):
             if alphas.min() == 0:
                 raise NotImplementedError(
@@ -129,7 +136,8 @@ class RidgeModel(LinearEstimator):
     ) -> None:
         """Run an iterative solver; targets with one alpha share each read of the data."""
         with np.errstate(over="ignore"):  # refused as not finite
-            targets = np.ascontiguousarray(y.reshape(matrix.shape[0], -1).T, dtype=matrix.dtype)
+            columns = y if y.ndim == 2 else y[:, None]
+            targets = np.ascontiguousarray(columns.T, dtype=matrix.dtype)
         is_shared = len(targets) > 1 and bool((alphas == alphas[0]).all())
         solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
         results: list[FitResult] = []
@@ -303,9 +311,13 @@ class Ridge(RidgeModel, LinearRegressor):
             Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
             PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
             anything else with DLPack or ``__cuda_array_interface__``; trained there. Or a
-            `ChunkedDataset`, or the path of one: its rows stream past.
+            `ChunkedDataset`, or the path of one: its rows stream past. Or any other source that
+            `snapml.io.convert` takes: a file, a folder of Parquet files, an Arrow stream or an
+            iterator of batches, written first to a store in the temporary folder (``TMPDIR``) that
+            is gone after the fit.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets; None takes those of a store.
+            Targets; None takes those that X brings along;
+            a text or number names their column in a source.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
 
@@ -320,7 +332,7 @@ class Ridge(RidgeModel, LinearRegressor):
             If parameters or data are not as described; the message says what came.
         """
         matrix, y = fit_input(self, X, y, multi_output=True, y_numeric=True)
-        weights = check_sample_weight(sample_weight, matrix)
+        weights = check_sample_weight(sample_weight, matrix, self._communicator().exchange)
         self._fit_targets(X, matrix, y, weights)
         return self
 
@@ -329,6 +341,8 @@ class RidgeLabels(LinearClassifier):
     """Base of the ridge classifiers: every class, or label, is a target of -1 and 1."""
 
     _label_binarizer: Any
+    _is_multilabel: bool
+    _stored_attributes = ("_is_multilabel",)
 
     def _binarised(
         self, X: Any, y: Any, sample_weight: Any
@@ -482,9 +496,13 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
             Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
             PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
             anything else with DLPack or ``__cuda_array_interface__``; trained there. Or a
-            `ChunkedDataset`, or the path of one: its rows stream past.
+            `ChunkedDataset`, or the path of one: its rows stream past. Or any other source that
+            `snapml.io.convert` takes: a file, a folder of Parquet files, an Arrow stream or an
+            iterator of batches, written first to a store in the temporary folder (``TMPDIR``) that
+            is gone after the fit.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Labels; None takes those of a store.
+            Labels; None takes those that X brings along;
+            a text or number names their column in a source.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
 

@@ -164,9 +164,13 @@ class LinearSVC(LinearClassifier):
             Training data; float32 and float64 are used in place, in any layout. On a GPU: a CuPy,
             PyTorch or JAX array, a cuDF frame, a CSR or CSC matrix of ``cupyx.scipy.sparse``, or
             anything else with DLPack or ``__cuda_array_interface__``; trained there. Or a
-            `ChunkedDataset`, or the path of one: its rows stream past.
+            `ChunkedDataset`, or the path of one: its rows stream past. Or any other source that
+            `snapml.io.convert` takes: a file, a folder of Parquet files, an Arrow stream or an
+            iterator of batches, written first to a store in the temporary folder (``TMPDIR``) that
+            is gone after the fit.
         y : array-like of shape (n_samples,)
-            Labels; None takes those of a store.
+            Labels; None takes those that X brings along;
+            a text or number names their column in a source.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
 
@@ -186,8 +190,9 @@ class LinearSVC(LinearClassifier):
         cost = check_positive("C", self.C)
         rule = self._stopping_rule(self.max_iter)
         matrix, y = fit_input(self, X, y)
-        weights = check_sample_weight(sample_weight, matrix)
-        classes = check_classes(self, y)
+        exchange = self._communicator().exchange
+        weights = check_sample_weight(sample_weight, matrix, exchange)
+        classes = check_classes(self, y, exchange)
         check_finite_in("C", cost, matrix.dtype)
         factors = self._class_factors(y, classes, weights)
         labels = np.where(y == classes[:, None], 1.0, -1.0).astype(matrix.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any
 
@@ -68,6 +68,7 @@ class ClickLogEncoder:
         n_threads: int | None = None,
         offset: int = 0,
         length: int = -1,
+        on_read: Callable[[int], Any] | None = None,
     ) -> Iterator[tuple[CompressedMatrix, np.ndarray | None]]:
         """Encode a file of lines ``label TAB number ... TAB category ...``, batch by batch.
 
@@ -81,6 +82,8 @@ class ClickLogEncoder:
             Threads that parse; None means all available cores.
         offset, length : int, default=0 and -1
             A range of the text, as for `load_svmlight`.
+        on_read : callable or None, default=None
+            Called with the number of bytes of each read from a path, in a thread of its own.
 
         Yields
         ------
@@ -100,7 +103,7 @@ class ClickLogEncoder:
         offset, length = _checked("offset", offset, 0), _checked("length", length, -1)
         sizes = self.n_numbers, self.n_categories, self.n_features, self.seed
         n_lines = 0
-        with opened(path) as stream:
+        with opened(path, on_read) as stream:
             for block in text_blocks(stream, name, offset, length):
                 text = np.frombuffer(block, np.uint8)
                 found = _native.click_rows(text, has_labels, *sizes, n_threads)

@@ -8,17 +8,20 @@ values the entries of a row are equal, and the row has length 1.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csc_matrix, csr_matrix, issparse
 
-__all__ = ["dump_snap", "load_snap"]
+__all__ = ["dump_snap", "load_snap", "snap_batches"]
 
 _HEADER = np.dtype([("kind", "<u4"), ("by_column", "u1"), ("n_rows", "<u4"), ("n_columns", "<u4")])
 _DENSE, _SPARSE, _IMPLICIT = 0, 1, 2
 _MOST = 2**32 - 1
+# Counts that are added up at a time.
+_BLOCK = 2**20
 
 
 def load_snap(path: Any) -> tuple[np.ndarray | csr_matrix, np.ndarray]:
@@ -43,34 +46,62 @@ def load_snap(path: Any) -> tuple[np.ndarray | csr_matrix, np.ndarray]:
     OSError
         If it cannot be read.
     """
-    source = Path(path)
-    n_bytes = source.stat().st_size
-    if n_bytes < _HEADER.itemsize:
-        raise ValueError(f"{path}: expected a snap file, got {n_bytes} bytes")
-    with source.open("rb") as stream:
-        header = np.fromfile(stream, _HEADER, 1)[0]
-        kind, n_rows, n_columns = (int(header[k]) for k in ("kind", "n_rows", "n_columns"))
-        if kind not in (_DENSE, _SPARSE, _IMPLICIT) or header["by_column"] > 1:
-            raise ValueError(f"{path}: expected kind 0, 1 or 2 of a snap file, got {kind}")
-        shape, by_column = (n_rows, n_columns), bool(header["by_column"])
-        left = n_bytes - _HEADER.itemsize
-        if kind == _DENSE:
-            _check_size(path, left, 4 * n_rows + 4 * n_rows * n_columns)
-            y = np.fromfile(stream, "<f4", n_rows)
-            values = np.fromfile(stream, "<f4", n_rows * n_columns)
-            order = np.dtype(np.float32)
-            X = values.astype(order, copy=False).reshape(shape, order="F" if by_column else "C")
-            return np.ascontiguousarray(X), y.astype(order, copy=False)
-        n_lines = n_columns if by_column else n_rows
-        _check_size(path, left, 4 * n_lines + 4 * n_rows, is_least=True)
-        counts = np.fromfile(stream, "<u4", n_lines).astype(np.int64)
-        n_stored = int(counts.sum())
-        each = 4 if kind == _IMPLICIT else 8
-        _check_size(path, left, 4 * n_lines + 4 * n_rows + each * n_stored)
-        y = np.fromfile(stream, "<f4", n_rows).astype(np.float32, copy=False)
-        indices = np.fromfile(stream, "<u4", n_stored)
-        stored = np.fromfile(stream, "<f4", 0 if kind == _IMPLICIT else n_stored)
-    return _rows(path, shape, counts, indices, stored, by_column=by_column, kind=kind), y
+    header = _header(path)
+    if header.kind == _DENSE:
+        values = _read(path, "<f4", header.n_rows * header.n_columns, header.values_at)
+        X = values.reshape(header.shape, order="F" if header.by_column else "C")
+        return np.ascontiguousarray(X), _read(path, "<f4", header.n_rows, header.labels_at)
+    counts = _read(path, "<u4", header.n_lines, _HEADER.itemsize).astype(np.int64)
+    y = _read(path, "<f4", header.n_rows, header.labels_at)
+    return _sparse_part(path, header, 0, counts, header.n_stored), y
+
+
+def snap_batches(
+    path: Any, *, batch_bytes: int = 2**24
+) -> Iterator[tuple[np.ndarray | csr_matrix, np.ndarray]]:
+    """Load a file of IBM Snap ML's binary format batch by batch.
+
+    Memory is bounded for files by rows; one by columns is loaded as a whole.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    batch_bytes : int, default=16 MiB
+        About the size of a batch.
+
+    Yields
+    ------
+    X : ndarray or scipy.sparse.csr_matrix of shape (n_batch_rows, n_features), float32
+        Some rows, in their order.
+    y : ndarray of shape (n_batch_rows,), float32
+        Their labels.
+
+    Raises
+    ------
+    ValueError, OSError
+        As `load_snap` does.
+    """
+    header = _header(path)
+    if header.by_column:
+        yield load_snap(path)
+        return
+    n_stored = 0
+    rows_each = max(1, batch_bytes // max(4, 4 * header.n_columns))
+    if header.kind != _DENSE:
+        rows_each = max(1, batch_bytes * header.n_rows // max(1, 8 * header.n_stored))
+    for begin in range(0, header.n_rows, rows_each):
+        n_rows = min(rows_each, header.n_rows - begin)
+        y = _read(path, "<f4", n_rows, header.labels_at + 4 * begin)
+        if header.kind == _DENSE:
+            place = header.values_at + 4 * begin * header.n_columns
+            values = _read(path, "<f4", n_rows * header.n_columns, place)
+            yield values.reshape(n_rows, header.n_columns), y
+            continue
+        counts = _read(path, "<u4", n_rows, _HEADER.itemsize + 4 * begin).astype(np.int64)
+        n_here = int(counts.sum())
+        yield _sparse_part(path, header, n_stored, counts, n_here), y
+        n_stored += n_here
 
 
 def dump_snap(
@@ -120,27 +151,88 @@ def dump_snap(
             part.tofile(stream)
 
 
-def _rows(
-    path: Any,
-    shape: tuple[int, int],
-    counts: np.ndarray,
-    indices: np.ndarray,
-    stored: np.ndarray,
-    *,
-    by_column: bool,
-    kind: int,
+class _Header(NamedTuple):
+    """What a file holds, and where."""
+
+    kind: int
+    by_column: bool
+    n_rows: int
+    n_columns: int
+    n_stored: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.n_rows, self.n_columns
+
+    @property
+    def n_lines(self) -> int:
+        """Rows, or columns where these come first."""
+        return self.n_columns if self.by_column else self.n_rows
+
+    @property
+    def labels_at(self) -> int:
+        """First byte of the labels."""
+        return _HEADER.itemsize + (0 if self.kind == _DENSE else 4 * self.n_lines)
+
+    @property
+    def values_at(self) -> int:
+        """First byte of the values, or of the indices."""
+        return self.labels_at + 4 * self.n_rows
+
+
+def _header(path: Any) -> _Header:
+    """Read and check the header, and the size of the file."""
+    n_bytes = Path(path).stat().st_size
+    if n_bytes < _HEADER.itemsize:
+        raise ValueError(f"{path}: expected a snap file, got {n_bytes} bytes")
+    found = np.fromfile(path, _HEADER, 1)[0]
+    kind, n_rows, n_columns = (int(found[k]) for k in ("kind", "n_rows", "n_columns"))
+    if kind not in (_DENSE, _SPARSE, _IMPLICIT) or found["by_column"] > 1:
+        raise ValueError(f"{path}: expected kind 0, 1 or 2 of a snap file, got {kind}")
+    left, by_column = n_bytes - _HEADER.itemsize, bool(found["by_column"])
+    if kind == _DENSE:
+        _check_size(path, left, 4 * n_rows + 4 * n_rows * n_columns)
+        return _Header(kind, by_column, n_rows, n_columns, n_rows * n_columns)
+    n_lines = n_columns if by_column else n_rows
+    _check_size(path, left, 4 * n_lines + 4 * n_rows, is_least=True)
+    n_stored = 0
+    for begin in range(0, n_lines, _BLOCK):
+        counts = _read(path, "<u4", min(_BLOCK, n_lines - begin), _HEADER.itemsize + 4 * begin)
+        n_stored += int(counts.sum(dtype=np.int64))
+    each = 4 if kind == _IMPLICIT else 8
+    _check_size(path, left, 4 * n_lines + 4 * n_rows + each * n_stored)
+    return _Header(kind, by_column, n_rows, n_columns, n_stored)
+
+
+def _read(path: Any, dtype: str, count: int, offset: int) -> np.ndarray:
+    """Read numbers, in the machine's byte order."""
+    found = np.fromfile(path, dtype, count, offset=offset)
+    if len(found) < count:
+        raise ValueError(f"{path}: expected {count} numbers from byte {offset} on: cut short")
+    return found.astype(found.dtype.newbyteorder("="), copy=False)
+
+
+def _sparse_part(
+    path: Any, header: _Header, first: int, counts: np.ndarray, n_stored: int
 ) -> csr_matrix:
-    """Return the compressed rows of a sparse file."""
-    n_across = shape[0] if by_column else shape[1]
+    """Read the compressed rows, or all columns, whose entries begin at number `first`."""
+    indices = _read(path, "<u4", n_stored, header.values_at + 4 * first)
+    shape = header.shape if header.by_column else (len(counts), header.n_columns)
+    n_across = header.n_rows if header.by_column else header.n_columns
     if len(indices) and int(indices.max()) >= n_across:
         raise ValueError(f"{path}: expected indices below {n_across}, got {indices.max()}")
     indptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=indptr[1:])
     index = np.int32 if max(len(indices), *shape) < 2**31 else np.int64
-    values = np.ones(len(indices), np.float32) if kind == _IMPLICIT else stored
-    arrays = values.astype(np.float32, copy=False), indices.astype(index), indptr.astype(index)
+    if header.kind == _IMPLICIT:
+        values = np.ones(len(indices), np.float32)
+    else:
+        values = _read(path, "<f4", n_stored, header.values_at + 4 * (header.n_stored + first))
+    arrays = values, indices.astype(index), indptr.astype(index)
+    by_column = header.by_column
     X = csc_matrix(arrays, shape=shape).tocsr() if by_column else csr_matrix(arrays, shape=shape)
-    if kind == _IMPLICIT:
+    if header.kind == _IMPLICIT:
         lengths = np.diff(X.indptr)
         with np.errstate(divide="ignore"):
             X.data[:] = np.repeat((1.0 / np.sqrt(lengths)).astype(np.float32), lengths)

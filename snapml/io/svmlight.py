@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any
 
@@ -93,6 +93,7 @@ def svmlight_batches(
     zero_based: bool | str = "auto",
     offset: int = 0,
     length: int = -1,
+    on_read: Callable[[int], Any] | None = None,
 ) -> Iterator[tuple[csr_matrix, np.ndarray]]:
     """Load rows of svmlight text batch by batch, in bounded memory.
 
@@ -104,6 +105,8 @@ def svmlight_batches(
         Number of columns; None gives each batch those up to the largest index so far.
     zero_based : bool or 'auto', default='auto'
         As for `load_svmlight`; 'auto' reads a whole file twice, and open files cannot be.
+    on_read : callable or None, default=None
+        Called with the number of bytes of each read from a path, in a thread of its own.
 
     Yields
     ------
@@ -122,12 +125,12 @@ def svmlight_batches(
     if options.zero_based == "auto":
         if hasattr(path, "readinto"):
             raise ValueError("zero_based: expected True or False for an open file, got 'auto'")
-        for block in options.blocks(path):
+        for block in options.blocks(path, on_read):
             rows.parse(block)
             rows.forget()
     is_one_based = options.is_one_based(rows)
     rows = options.rows()
-    for block in options.blocks(path):
+    for block in options.blocks(path, on_read):
         rows.parse(block)
         yield rows.matrix(options.n_features, is_one_based)
 
@@ -162,9 +165,11 @@ class _Options:
         least = 1 if self.zero_based is False else 0
         return _Rows(self._name, self._dtype, least, self._offset, self._n_threads)
 
-    def blocks(self, path: Any) -> Iterator[memoryview]:
+    def blocks(
+        self, path: Any, on_read: Callable[[int], Any] | None = None
+    ) -> Iterator[memoryview]:
         """Read the text."""
-        with opened(path) as stream:
+        with opened(path, on_read) as stream:
             yield from text_blocks(stream, self._name, self._offset, self._length)
 
     def is_one_based(self, rows: _Rows) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import bz2
 import contextlib
 import gzip
+import io
 import lzma
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
@@ -33,13 +34,15 @@ def name_of(source: Any) -> str:
 
 
 @contextlib.contextmanager
-def opened(source: Any) -> Iterator[BinaryIO]:
+def opened(source: Any, on_read: Callable[[int], Any] | None = None) -> Iterator[BinaryIO]:
     """Open a path, or take an open file as it is; what is compressed comes out as text.
 
     Parameters
     ----------
     source : str, path-like or binary file
         gzip, bzip2 and xz are known by their first bytes, whatever the name.
+    on_read : callable or None, default=None
+        Called with the number of bytes of each read from a path, before they are decompressed.
 
     Yields
     ------
@@ -54,12 +57,12 @@ def opened(source: Any) -> Iterator[BinaryIO]:
     path = Path(os.fsdecode(source))
     with path.open("rb") as stream:
         first = stream.read(_LONGEST_MAGIC)
-    for magic, opener in _OPENERS.items():
-        if first.startswith(magic):
-            with opener(path, "rb") as text:
-                yield cast(BinaryIO, text)
-            return
-    with path.open("rb") as plain:
+    with io.BufferedReader(_WatchedFile(path, on_read)) as plain:
+        for magic, opener in _OPENERS.items():
+            if first.startswith(magic):
+                with opener(plain, "rb") as text:
+                    yield cast(BinaryIO, text)
+                return
         yield plain
 
 
@@ -131,6 +134,21 @@ def refuse(
     where = f"line {n_lines + 1}" + (f" behind byte {offset}" if offset else "")
     shown = repr(got[0] if got else b"")[1:]
     raise ValueError(f"{name}, {where}: expected {expected}, got {shown}")
+
+
+class _WatchedFile(io.FileIO):
+    """A file that tells how much is read of it."""
+
+    def __init__(self, path: Path, on_read: Callable[[int], Any] | None) -> None:
+        super().__init__(path)
+        self._on_read = on_read
+
+    def readinto(self, memory: Any) -> int:
+        """Read, and tell."""
+        n_read = super().readinto(memory) or 0
+        if self._on_read is not None:
+            self._on_read(n_read)
+        return n_read
 
 
 class _Reader:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from snapml.kernels.compiler import cached_cubin
-from snapml.kernels.device import Argument
+from snapml.kernels.copy_stream import CudaCopyStream, marked
+from snapml.kernels.device import Argument, CopyStream, Mark
 from snapml.kernels.failures import context_lost, out_of_memory
 from snapml.kernels.program import Kernel
 from snapml.kernels.staged_copy import LEAST_STAGED_BYTES, copy_staged
@@ -148,6 +149,21 @@ class CudaDevice:
         with self._device:
             memory = self.xp.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize))
         return np.frombuffer(memory, dtype, count).reshape(shape)
+
+    def copy_stream(self) -> CopyStream:
+        """Return a new stream of copies to this device."""
+        with self._device:
+            return CudaCopyStream(self.xp)
+
+    def mark(self) -> Mark:
+        """Return a mark behind all work that is queued on the current stream."""
+        with self._device:
+            return marked(self.xp, self.xp.cuda.get_current_stream())
+
+    def wait(self, mark: Mark) -> None:
+        """Let work that is queued on the current stream from now on come after a mark."""
+        with self._device:
+            self.xp.cuda.get_current_stream().wait_event(mark)
 
     def copy_of(self, array: Any) -> Any:
         """Return a copy of an array of any device."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from snapml.kernels.program import Kernel
 
-__all__ = ["Argument", "Device"]
+__all__ = ["Argument", "CopyStream", "Device", "Mark"]
 
 Argument = Any
 """An argument of a kernel: an array of the device, None for a null pointer, or a NumPy scalar.
@@ -17,6 +17,40 @@ Argument = Any
 The scalar's type must be the parameter's: ``np.int64(n)`` for an int64. Python's own numbers have
 no such type and are refused.
 """
+
+
+class Mark(Protocol):
+    """A place in a queue of work: all that was queued there before it."""
+
+    def synchronize(self) -> None:
+        """Let the host wait until the work before the mark is done; any thread may."""
+
+
+class CopyStream(Protocol):
+    """Copies to a device in their own order, beside the work of its current stream.
+
+    Marks alone order the two: nothing else keeps a copy from memory that a kernel still reads.
+    """
+
+    def copy(self, source: np.ndarray, target: Any) -> None:
+        """Queue a copy of an array in pinned memory, which must not change before it is done.
+
+        Parameters
+        ----------
+        source : ndarray
+            From `Device.pinned_empty`, C-contiguous.
+        target : array of the device
+            Of the same shape and dtype, C-contiguous.
+        """
+
+    def wait(self, mark: Mark) -> None:
+        """Let copies that are queued from now on come after a mark."""
+
+    def mark(self) -> Mark:
+        """Return a mark behind all copies that are queued."""
+
+    def synchronize(self) -> None:
+        """Let the host wait until all copies are done."""
 
 
 class Device(Protocol):
@@ -113,6 +147,15 @@ class Device(Protocol):
 
     def pinned_empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return an array of the host whose copies to the device run beside other work."""
+
+    def copy_stream(self) -> CopyStream:
+        """Return a new stream of copies to this device."""
+
+    def mark(self) -> Mark:
+        """Return a mark behind all work that is queued on the current stream."""
+
+    def wait(self, mark: Mark) -> None:
+        """Let work that is queued on the current stream from now on come after a mark."""
 
     def copy_of(self, array: Any) -> Any:
         """Return a copy on this device of an array of any device, queued on the current stream.

@@ -13,7 +13,7 @@ from snapml.kernels.launch_shape import WARP, filling_grid, types_of
 from snapml.kernels.matrices import CompressedRows, check_array
 from snapml.kernels.program import Kernel, Program
 
-__all__ = ["RankedRows", "program", "ranked_margins", "ranked_products"]
+__all__ = ["TEAM_ENTRIES", "RankedRows", "Ranking", "program", "ranked_margins", "ranked_products"]
 
 # One block a multiprocessor, with all its shared memory: what is gained by more columns in it is
 # more than two blocks' overlap, as long as its threads have enough reads on their way.
@@ -21,8 +21,8 @@ MOST_THREADS = 1024  # kMaxThreads of ranked_rows.cu
 _LEAST_THREADS = 128
 # Entries of an average row that one thread takes, at least: teams of more threads idle at its end.
 _ENTRIES_EACH = 4
-# Longer rows are taken by whole blocks: shorter ones leave threads of it without an entry.
-_TEAM_ENTRIES = MOST_THREADS
+TEAM_ENTRIES = MOST_THREADS
+"""Longer rows are taken by whole blocks: shorter ones leave threads of it without an entry."""
 # No device's shared memory holds more 32-bit numbers.
 MOST_HOT = 2**16
 
@@ -30,6 +30,117 @@ MOST_HOT = 2**16
 def program(real: np.dtype, wide: np.dtype, rank: np.dtype) -> Program:
     """Return ranked_rows.cu for types of entries, of sums within a row, and of ranks."""
     return Program("ranked_rows", tuple(types_of(real, wide, rank).items()))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The columns of a matrix numbered by frequency.
+
+    Attributes
+    ----------
+    column_of : array of shape (n_cols + 1,), int64
+        Column of each rank, and the intercept's at the end.
+    rank_of : array of shape (n_cols,), the type of the ranks
+        The inverse.
+    scales : array of shape (n_cols + 1,), float64, or None
+        What the values of each column must be multiplied by, 1 for the intercept's: a power of two,
+        so that nothing is rounded, or the constant of rows without values. None means 1.
+    factors : array of shape (n_cols,), float64, or None
+        What the values were multiplied by before; None without values.
+    counts : ndarray of int64
+        Entries of the first ranks, at most; never increasing. Those of all further ranks are no
+        more than the last.
+    is_finite : bool
+        Whether all values are numbers.
+    """
+
+    column_of: Any
+    rank_of: Any
+    scales: Any
+    factors: Any
+    counts: np.ndarray
+    is_finite: bool
+
+    @classmethod
+    def of(
+        cls, device: Device, facts: ranking.ColumnFacts, constant: float, *, has_values: bool
+    ) -> Ranking:
+        """Return the ranking of columns of which all entries were seen.
+
+        Parameters
+        ----------
+        device : Device
+            Where the rows are.
+        facts : ColumnFacts
+            What was seen.
+        constant : float
+            Of rows without values.
+        has_values : bool
+            Whether entries have values.
+
+        Returns
+        -------
+        Ranking
+            For these rows, and for all parts of them.
+        """
+        xp, counts = device.xp, facts.counts
+        n_cols = len(counts)
+        order = xp.argsort(-counts, kind="stable")
+        rank_of = xp.empty(n_cols, ranking.rank_type(n_cols))
+        rank_of[order] = xp.arange(n_cols, dtype=rank_of.dtype)
+        largest = facts.largest() if has_values else None
+        scales, factors = _scales(n_cols, constant, largest)
+        return cls(
+            xp.concatenate((order, xp.full(1, n_cols, np.int64))),
+            rank_of,
+            None if scales is None else device.to_device(scales),
+            None if factors is None else device.to_device(factors),
+            device.to_host(counts[order[: MOST_HOT + 1]]),
+            largest is None or bool(np.isfinite(largest).all()),
+        )
+
+    def ranked(
+        self,
+        device: Device,
+        rows: CompressedRows,
+        long_rows: Any,
+        n_wrong: Any,
+        *,
+        may_overwrite: bool,
+    ) -> RankedRows:
+        """Return rows of these columns with ranks in the place of the columns; nothing waits.
+
+        Parameters
+        ----------
+        device : Device
+            Where the rows are.
+        rows : CompressedRows
+            All rows, or a part of them.
+        long_rows : array of int64
+            As of `RankedRows`.
+        n_wrong : array of shape (1,), int32
+            Counts the entries whose column does not exist; they are given to another.
+        may_overwrite : bool
+            Whether `rows` may be destroyed to save memory.
+
+        Returns
+        -------
+        RankedRows
+            The same matrix.
+        """
+        ranks, values = ranking.rank_entries(
+            device, rows, self.rank_of, self.factors, n_wrong, may_overwrite=may_overwrite
+        )
+        indptr = rows.indptr.astype(np.int64, copy=not may_overwrite)
+        return RankedRows(
+            CompressedRows(indptr, ranks, values, rows.n_cols, 1.0, rows.dtype),
+            self.column_of,
+            self.rank_of,
+            self.scales,
+            np.minimum(self.counts, len(rows.indices)),
+            long_rows,
+            self.is_finite,
+        )
 
 
 @dataclass(frozen=True)
@@ -85,29 +196,13 @@ class RankedRows:
         RankedRows
             The same matrix.
         """
-        xp, n_cols = device.xp, rows.n_cols
-        counts, largest = ranking.column_facts(device, rows)
-        order = xp.argsort(-counts, kind="stable")
-        rank_of = xp.empty(n_cols, ranking.rank_type(n_cols))
-        rank_of[order] = xp.arange(n_cols, dtype=rank_of.dtype)
-        scales, factors = _scales(rows, largest)
-        ranks, values = ranking.rank_entries(
-            device,
-            rows,
-            rank_of,
-            None if factors is None else device.to_device(factors),
-            may_overwrite=may_overwrite,
-        )
-        indptr = rows.indptr.astype(np.int64, copy=not may_overwrite)
-        return cls(
-            CompressedRows(indptr, ranks, values, n_cols, 1.0, rows.dtype),
-            xp.concatenate((order, xp.full(1, n_cols, np.int64))),
-            rank_of,
-            None if scales is None else device.to_device(scales),
-            device.to_host(counts[order[: MOST_HOT + 1]]),
-            _long_rows(device, indptr),
-            largest is None or bool(np.isfinite(largest).all()),
-        )
+        has_values = rows.values is not None
+        facts = ranking.ColumnFacts(device, rows.n_cols, has_values=has_values)
+        facts.see(rows)
+        made = Ranking.of(device, facts, rows.constant, has_values=has_values)
+        n_wrong = device.xp.zeros(1, np.int32)  # none is, as was promised
+        long_rows = _long_rows(device, rows.indptr)
+        return made.ranked(device, rows, long_rows, n_wrong, may_overwrite=may_overwrite)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -141,6 +236,7 @@ def ranked_margins(
     matrix: RankedRows,
     coef: Any,
     bias_column: float,
+    out: Any = None,
     *,
     most_hot: int = MOST_HOT,
 ) -> Any:
@@ -153,7 +249,8 @@ def ranked_margins(
     wide = np.dtype(coef.dtype)
     scaled = coef if matrix.scales is None else (coef * matrix.scales).astype(wide, copy=False)
     ranked = xp.ascontiguousarray(scaled[:, matrix.column_of])
-    out = xp.empty((coef.shape[0], n_rows), np.float64)
+    out = xp.empty((coef.shape[0], n_rows), np.float64) if out is None else out
+    check_array("out", out, (np.float64,), (coef.shape[0], n_rows))
     point = (ranked, np.float64(bias_column), out)
     size = wide.itemsize
     launch = _Launch.make(device, matrix, wide, "ranked_margins", (most_hot, size, size * WARP))
@@ -261,7 +358,7 @@ class _Launch:
         n_rows, n_cols = rows.shape
         lanes = _team_lanes(len(rows.indices), n_rows)
         first = (rows.indptr, rows.indices, rows.values, np.int64(n_rows), long_rows)
-        sizes = (len(long_rows), _TEAM_ENTRIES, lanes, n_cols, self.n_hot)
+        sizes = (len(long_rows), TEAM_ENTRIES, lanes, n_cols, self.n_hot)
         all_args = (*first, *map(np.int64, sizes), *args)
         grid = (*self.grid, n_vectors)
         self.device.launch(self.kernel, grid, (self.n_threads,), all_args, self.shared_bytes)
@@ -273,16 +370,16 @@ def _team_lanes(n_stored: int, n_rows: int) -> int:
 
 
 def _long_rows(device: Device, indptr: Any) -> Any:
-    return device.xp.flatnonzero(device.xp.diff(indptr) > _TEAM_ENTRIES)
+    return device.xp.flatnonzero(device.xp.diff(indptr) > TEAM_ENTRIES)
 
 
 def _scales(
-    rows: CompressedRows, largest: np.ndarray | None
+    n_cols: int, constant: float, largest: np.ndarray | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return what scales columns back, the intercept's too, and the factors of the values."""
     if largest is None:
-        if rows.constant == 1.0:
+        if constant == 1.0:
             return None, None
-        return np.append(np.full(rows.n_cols, rows.constant), 1.0), None
+        return np.append(np.full(n_cols, constant), 1.0), None
     exponents = np.where(np.isfinite(largest), np.frexp(largest)[1], 0).clip(-1022, 1023)
     return np.append(np.ldexp(1.0, exponents), 1.0), np.ldexp(1.0, -exponents)

@@ -34,13 +34,18 @@ extern "C" __global__ void column_facts(const Index* __restrict__ indices,
 }
 
 // ranks[e] is the rank of column indices[e]; values are multiplied by the column's factor, a power
-// of two. Both may take the place of what they are made from.
+// of two. Both may take the place of what they are made from. An index outside [0, n_cols) counts
+// as column 0, and n_wrong is no longer 0.
 extern "C" __global__ void rank_entries(const Index* indices, const Real* values, int64 n_stored,
-                                        const Rank* __restrict__ rank_of,
+                                        int64 n_cols, const Rank* __restrict__ rank_of,
                                         const double* __restrict__ factors, Rank* ranks,
-                                        Real* scaled) {
+                                        Real* scaled, int* n_wrong) {
   for (int64 e = first_of_thread(); e < n_stored; e += threads_of_grid()) {
-    const Index j = indices[e];
+    Index j = indices[e];
+    if (j < 0 || j >= n_cols) {
+      j = 0;
+      atomicAdd(n_wrong, 1);
+    }
     ranks[e] = rank_of[j];
     if (values != nullptr)
       scaled[e] = static_cast<Real>(static_cast<double>(values[e]) * factors[j]);

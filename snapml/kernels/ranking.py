@@ -11,7 +11,7 @@ from snapml.kernels.launch_shape import filling_grid
 from snapml.kernels.matrices import CompressedRows
 from snapml.kernels.program import Kernel, Program, core_type
 
-__all__ = ["column_facts", "largest_magnitudes", "program", "rank_entries", "rank_type", "sums"]
+__all__ = ["ColumnFacts", "largest_magnitudes", "program", "rank_entries", "rank_type", "sums"]
 
 _THREADS = 256
 
@@ -27,35 +27,44 @@ def rank_type(n_cols: int) -> np.dtype:
     return np.dtype(np.int32 if n_cols <= np.iinfo(np.int32).max else np.int64)
 
 
-def column_facts(device: Device, rows: CompressedRows) -> tuple[Any, np.ndarray | None]:
-    """Count the entries of every column, and find the largest.
+class ColumnFacts:
+    """How many entries every column has, and the largest of them, of rows that come in parts.
 
     Parameters
     ----------
     device : Device
         Where the rows are.
-    rows : CompressedRows
-        Rows with legal indices.
-
-    Returns
-    -------
-    counts : array of shape (n_cols,), int64
-        On the device.
-    largest : ndarray of shape (n_cols,), float64, or None
-        Largest magnitudes, on the host; infinity or NaN where an entry is. None without values.
+    n_cols : int
+        Number of columns.
+    has_values : bool
+        Whether entries have values.
     """
-    counts = device.xp.zeros(rows.n_cols, np.int64)
-    largest = device.xp.zeros(rows.n_cols if rows.values is not None else 0, np.int64)
-    n_stored = len(rows.indices)
-    args = (rows.indices, rows.values, np.int64(n_stored), counts, largest)
-    _launch(device, _program_of(rows), "column_facts", n_stored, args)
-    if rows.values is None:
-        return counts, None
-    return counts, device.to_host(largest).view(np.float64)
+
+    def __init__(self, device: Device, n_cols: int, *, has_values: bool) -> None:
+        self._device = device
+        self.counts = device.xp.zeros(n_cols, np.int64)
+        """Of shape (n_cols,), int64, on the device."""
+        self._words = device.xp.zeros(n_cols if has_values else 0, np.int64)
+
+    def see(self, rows: CompressedRows) -> None:
+        """Take rows with legal indices into account."""
+        n_stored = len(rows.indices)
+        args = (rows.indices, rows.values, np.int64(n_stored), self.counts, self._words)
+        _launch(self._device, _program_of(rows), "column_facts", n_stored, args)
+
+    def largest(self) -> np.ndarray:
+        """Return largest magnitudes, float64, on the host; infinity or NaN where an entry is."""
+        return self._device.to_host(self._words).view(np.float64)
 
 
 def rank_entries(
-    device: Device, rows: CompressedRows, rank_of: Any, factors: Any, *, may_overwrite: bool
+    device: Device,
+    rows: CompressedRows,
+    rank_of: Any,
+    factors: Any,
+    n_wrong: Any,
+    *,
+    may_overwrite: bool,
 ) -> tuple[Any, Any]:
     """Replace column indices by ranks, and scale the values.
 
@@ -64,11 +73,13 @@ def rank_entries(
     device : Device
         Where the rows are.
     rows : CompressedRows
-        Rows with legal indices.
+        Rows with legal offsets.
     rank_of : array of shape (n_cols,), int32 or int64
         Rank of each column.
     factors : array of shape (n_cols,), float64, or None
         What to multiply the values of each column by; None without values.
+    n_wrong : array of shape (1,), int32
+        Counts the entries whose column does not exist; they are given to another.
     may_overwrite : bool
         Whether to write into the memory of `rows` where the types allow.
 
@@ -83,7 +94,8 @@ def rank_entries(
     values = rows.values
     if values is not None and not may_overwrite:
         values = xp.empty(n_stored, rows.dtype)
-    args = (rows.indices, rows.values, np.int64(n_stored), rank_of, factors, ranks, values)
+    sizes = np.int64(n_stored), np.int64(rows.n_cols)
+    args = (rows.indices, rows.values, *sizes, rank_of, factors, ranks, values, n_wrong)
     _launch(device, _program_of(rows), "rank_entries", n_stored, args)
     return ranks, values
 

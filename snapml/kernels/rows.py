@@ -42,7 +42,13 @@ def row_norms_sq(device: Device, matrix: DenseRows) -> Any:
     return out
 
 
-def margins(device: Device, matrix: DenseRows | RankedRows, coef: Any, bias_column: float) -> Any:
+def margins(
+    device: Device,
+    matrix: DenseRows | RankedRows,
+    coef: Any,
+    bias_column: float,
+    out: Any = None,
+) -> Any:
     """Return the margins of every row and output.
 
     Parameters
@@ -55,6 +61,8 @@ def margins(device: Device, matrix: DenseRows | RankedRows, coef: Any, bias_colu
         Coefficients, the intercept's last. Products within a row are added in its type.
     bias_column : float
         Value of the intercept's constant column; 0 without an intercept.
+    out : array of shape (n_outputs, n_rows), float64, or None, default=None
+        Receives the margins; None allocates it.
 
     Returns
     -------
@@ -62,10 +70,11 @@ def margins(device: Device, matrix: DenseRows | RankedRows, coef: Any, bias_colu
         ``x_i.w_k + bias_column * coef[k, -1]``.
     """
     if isinstance(matrix, RankedRows):
-        return ranked_margins(device, matrix, coef, bias_column)
+        return ranked_margins(device, matrix, coef, bias_column, out)
     n_rows, n_cols = matrix.shape
     check_array("coef", coef, (np.float32, np.float64), (None, n_cols + 1))
-    out = device.xp.empty((coef.shape[0], n_rows), np.float64)
+    out = device.xp.empty((coef.shape[0], n_rows), np.float64) if out is None else out
+    check_array("out", out, (np.float64,), (coef.shape[0], n_rows))
     args = (coef, np.int64(coef.shape[0]), np.float64(bias_column), out)
     _launch(device, matrix, np.dtype(coef.dtype), "margins", args)
     return out

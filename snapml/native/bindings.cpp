@@ -90,13 +90,13 @@ void centre_rows(Rows& rows, nb::object mean) {
 template <class Real, class Index>
 Rows compressed_rows_of(const ReadOnlyArray& indptr, const ReadOnlyArray& indices,
                         const std::optional<ReadOnlyArray>& values, double constant, int64 n_cols,
-                        nb::object owner, ThreadPool& pool) {
+                        nb::object owner, bool is_checked, ThreadPool& pool) {
   if (indptr.size() < 1) throw std::invalid_argument("indptr: expected at least 1 element, got 0");
   const int64 n_rows = static_cast<int64>(indptr.size()) - 1;
   const int64 n_given = static_cast<int64>(indices.size());
   const Index* offsets = vector_argument<Index>(indptr, "indptr", n_rows + 1);
   const Index* columns = vector_argument<Index>(indices, "indices", n_given);
-  check_offsets(offsets, n_rows, n_given);
+  if (!is_checked) check_offsets(offsets, n_rows, n_given);
   const int64 n_stored = static_cast<int64>(offsets[n_rows]);
   const Real* stored = nullptr;
   if (values) {
@@ -110,7 +110,7 @@ Rows compressed_rows_of(const ReadOnlyArray& indptr, const ReadOnlyArray& indice
   }
   {
     const nb::gil_scoped_release release;
-    check_indices(columns, n_stored, n_cols, pool);
+    if (!is_checked) check_indices(columns, n_stored, n_cols, pool);
     if (stored != nullptr && all_equal(stored, n_stored)) {
       constant = static_cast<double>(stored[0]);
       stored = nullptr;
@@ -122,7 +122,7 @@ Rows compressed_rows_of(const ReadOnlyArray& indptr, const ReadOnlyArray& indice
 }
 
 Rows compressed_rows(ThreadPool& pool, nb::object indptr, nb::object indices, nb::object values,
-                     double constant, bool is_float64, int64 n_cols) {
+                     double constant, bool is_float64, int64 n_cols, bool is_checked) {
   if (n_cols < 0) {
     throw std::invalid_argument("n_cols: expected at least 0, got " + std::to_string(n_cols));
   }
@@ -133,7 +133,7 @@ Rows compressed_rows(ThreadPool& pool, nb::object indptr, nb::object indices, nb
   nb::object owner = nb::make_tuple(indptr, indices, values);
   const auto build = [&](auto real, auto index) {
     return compressed_rows_of<decltype(real), decltype(index)>(offsets, columns, stored, constant,
-                                                               n_cols, owner, pool);
+                                                               n_cols, owner, is_checked, pool);
   };
   if (columns.dtype() == nb::dtype<int32>()) {
     return is_float64 ? build(double{}, int32{}) : build(float{}, int32{});
@@ -343,7 +343,7 @@ NB_MODULE(_native, m) {
       .def_static("dense", &dense_rows, nb::arg("values"))
       .def_static("compressed", &compressed_rows, nb::arg("pool"), nb::arg("indptr"),
                   nb::arg("indices"), nb::arg("values").none(), nb::arg("constant"),
-                  nb::arg("is_float64"), nb::arg("n_cols"))
+                  nb::arg("is_float64"), nb::arg("n_cols"), nb::arg("is_checked") = false)
       .def("centre", &centre_rows, nb::arg("mean"))
       .def_prop_ro("n_rows", &Rows::n_rows)
       .def_prop_ro("n_cols", &Rows::n_cols)

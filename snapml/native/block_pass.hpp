@@ -4,6 +4,7 @@
 // cache, is added up. Sums are float64 throughout, in an order fixed by the number of workers.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "block_products.hpp"
@@ -47,9 +48,7 @@ class PlainVectors {
   class Worker {
    public:
     Worker(const PlainVectors& all, double* gradient)
-        : shape_(all.shape_), coef_(all.coef_), gradient_(gradient) {
-      for (int64 j = 0; j < shape_.size(); ++j) gradient[j] = 0;
-    }
+        : shape_(all.shape_), coef_(all.coef_), gradient_(gradient) {}
     void dots(const RowReader<View>& reader, int count, double* z) const {
       for (int k = 0; k < shape_.n_outputs; ++k) {
         block_dots(reader, count, shape_.n_cols, coef_ + k * shape_.stride(), z + k * kBlockRows);
@@ -121,7 +120,7 @@ class InterleavedVectors {
     void finish() {
       for (int64 j = 0; j < shape_.n_cols; ++j) {
         const double* const from = sums_.data() + j * width_;
-        for (int k = 0; k < shape_.n_outputs; ++k) gradient_[k * shape_.stride() + j] = from[k];
+        for (int k = 0; k < shape_.n_outputs; ++k) gradient_[k * shape_.stride() + j] += from[k];
       }
     }
 
@@ -140,16 +139,18 @@ class InterleavedVectors {
 };
 
 // Calls transforms[worker](reader, first, count, z) on the products z (K x kBlockRows) of every
-// block and adds the rows up with what it leaves there. Fills one gradient (K x (n_cols + 1)) per
-// worker and adds these up into the first.
+// block and adds the rows up with what it leaves there: in one gradient (K x (n_cols + 1)) per
+// worker, added up into the first. Of a part of the rows, the workers' gradients go on from what
+// the parts before have left, and the caller adds up the workers after the last one.
 template <class Vectors, class View, class Transform>
 void block_pass_on(const View& view, const OutputShape& shape, const double* coef,
-                   std::vector<Transform>& transforms, double* gradients, ThreadPool& pool,
-                   Interrupt& interrupt) {
+                   std::vector<Transform>& transforms, double* gradients, bool is_part,
+                   ThreadPool& pool, Interrupt& interrupt) {
   const Vectors vectors(shape, coef, pool);
   const int64 stride = shape.stride();
   pool.run([&](int worker) {
     double* const gradient = gradients + worker * shape.size();
+    if (!is_part) std::fill_n(gradient, shape.size(), 0.0);
     typename Vectors::Worker products(vectors, gradient);
     Transform transform = transforms[static_cast<std::size_t>(worker)];
     std::vector<double> block(static_cast<std::size_t>(shape.n_outputs * kBlockRows));
@@ -178,32 +179,33 @@ void block_pass_on(const View& view, const OutputShape& shape, const double* coe
     }
     products.finish();
     for (int k = 0; k < shape.n_outputs; ++k) {
-      gradient[k * stride + shape.n_cols] =
+      gradient[k * stride + shape.n_cols] +=
           shape.bias_column * bias_slopes[static_cast<std::size_t>(k)].sum();
     }
     transforms[static_cast<std::size_t>(worker)] = transform;
   });
-  add_up_rows(gradients, shape.size(), pool);
+  if (!is_part) add_up_rows(gradients, shape.size(), pool);
 }
 
 template <class Real, class Transform>
 void block_pass(const DenseView<Real>& view, const OutputShape& shape, const double* coef,
-                std::vector<Transform>& transforms, double* gradients, ThreadPool& pool,
-                Interrupt& interrupt) {
-  block_pass_on<PlainVectors<DenseView<Real>>>(view, shape, coef, transforms, gradients, pool,
-                                               interrupt);
+                std::vector<Transform>& transforms, double* gradients, bool is_part,
+                ThreadPool& pool, Interrupt& interrupt) {
+  block_pass_on<PlainVectors<DenseView<Real>>>(view, shape, coef, transforms, gradients, is_part,
+                                               pool, interrupt);
 }
 
 template <class Real, class Index, class Transform>
 void block_pass(const CompressedView<Real, Index>& view, const OutputShape& shape,
                 const double* coef, std::vector<Transform>& transforms, double* gradients,
-                ThreadPool& pool, Interrupt& interrupt) {
+                bool is_part, ThreadPool& pool, Interrupt& interrupt) {
   using View = CompressedView<Real, Index>;
   if (shape.n_outputs > 1) {
-    block_pass_on<InterleavedVectors<View>>(view, shape, coef, transforms, gradients, pool,
+    block_pass_on<InterleavedVectors<View>>(view, shape, coef, transforms, gradients, is_part, pool,
                                             interrupt);
   } else {
-    block_pass_on<PlainVectors<View>>(view, shape, coef, transforms, gradients, pool, interrupt);
+    block_pass_on<PlainVectors<View>>(view, shape, coef, transforms, gradients, is_part, pool,
+                                      interrupt);
   }
 }
 

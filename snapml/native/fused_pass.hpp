@@ -176,16 +176,16 @@ struct LossTangents {
   }
 };
 
-// Fills margins (K x n_rows) and one gradient of the loss (K x (n_cols + 1)) per worker, adds these
-// up into the first, and returns the sums.
+// Fills margins (K x n_rows) and the gradient of the loss (K x (n_cols + 1) per worker, as
+// block_pass leaves them), and returns the sums.
 template <class Outputs, class View>
 PassSums fused_pass(const View& view, const PrimalTargets<typename View::Real>& targets,
                     const double* coef, bool wants_stiffness, double* margins, double* gradients,
-                    ThreadPool& pool, Interrupt& interrupt) {
+                    bool is_part, ThreadPool& pool, Interrupt& interrupt) {
   using Transform = LossTangents<Outputs, View>;
   std::vector<Transform> parts(static_cast<std::size_t>(pool.size()),
                                Transform{&targets, wants_stiffness, margins, {}});
-  block_pass(view, targets.shape(view.n_cols), coef, parts, gradients, pool, interrupt);
+  block_pass(view, targets.shape(view.n_cols), coef, parts, gradients, is_part, pool, interrupt);
   PassSums total;
   for (const Transform& part : parts) total += PassSums{part.loss.sum(), part.stiffness};
   return total;

@@ -24,17 +24,18 @@ struct LossCurvatures {
   }
 };
 
-// Fills one product of the Hessian at `margins` (K x n_rows) with `direction` (K x (n_cols + 1))
-// per worker and adds these up into the first.
+// The product of the Hessian at `margins` (K x n_rows) with `direction` (K x (n_cols + 1)), one per
+// worker as block_pass leaves them.
 template <class Outputs, class View>
 void hessian_product(const View& view, const PrimalTargets<typename View::Real>& targets,
-                     const double* margins, const double* direction, double* products,
+                     const double* margins, const double* direction, double* products, bool is_part,
                      ThreadPool& pool, Interrupt& interrupt) {
   using Transform = LossCurvatures<Outputs, View>;
   const std::vector<double> block(static_cast<std::size_t>(targets.n_outputs * kBlockRows));
   std::vector<Transform> parts(static_cast<std::size_t>(pool.size()),
                                Transform{&targets, margins, block});
-  block_pass(view, targets.shape(view.n_cols), direction, parts, products, pool, interrupt);
+  block_pass(view, targets.shape(view.n_cols), direction, parts, products, is_part, pool,
+             interrupt);
 }
 
 }  // namespace snapml::native

@@ -11,6 +11,7 @@
 #include "dispatch.hpp"
 #include "fused_pass.hpp"
 #include "hessian_product.hpp"
+#include "row_sums.hpp"
 #include "rows.hpp"
 #include "without_gil.hpp"
 
@@ -76,7 +77,8 @@ auto with_outputs(const TargetArrays& arrays, const std::string& loss, Call call
 std::tuple<double, double> fused_pass_of(ThreadPool& pool, const Rows& rows,
                                          const std::string& loss, const TargetArrays& arrays,
                                          const ReadOnlyArray& coef, bool wants_stiffness,
-                                         const AnyArray& margins, const AnyArray& gradients) {
+                                         const AnyArray& margins, const AnyArray& gradients,
+                                         bool is_part) {
   return std::visit(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
@@ -87,8 +89,8 @@ std::tuple<double, double> fused_pass_of(ThreadPool& pool, const Rows& rows,
         double* g = vector_argument<double>(gradients, "gradients", pool.size() * size);
         const PassSums sums = with_outputs(arrays, loss, [&](auto outputs) {
           return without_gil([&](Interrupt& interrupt) {
-            return fused_pass<decltype(outputs)>(view, targets, w, wants_stiffness, z, g, pool,
-                                                 interrupt);
+            return fused_pass<decltype(outputs)>(view, targets, w, wants_stiffness, z, g, is_part,
+                                                 pool, interrupt);
           });
         });
         return std::make_tuple(sums.loss, sums.stiffness);
@@ -98,7 +100,7 @@ std::tuple<double, double> fused_pass_of(ThreadPool& pool, const Rows& rows,
 
 void hessian_product_of(ThreadPool& pool, const Rows& rows, const std::string& loss,
                         const TargetArrays& arrays, const ReadOnlyArray& margins,
-                        const ReadOnlyArray& direction, const AnyArray& products) {
+                        const ReadOnlyArray& direction, const AnyArray& products, bool is_part) {
   std::visit(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
@@ -110,9 +112,23 @@ void hessian_product_of(ThreadPool& pool, const Rows& rows, const std::string& l
         double* out = vector_argument<double>(products, "products", pool.size() * size);
         with_outputs(arrays, loss, [&](auto outputs) {
           return without_gil([&](Interrupt& interrupt) {
-            hessian_product<decltype(outputs)>(view, targets, z, d, out, pool, interrupt);
+            hessian_product<decltype(outputs)>(view, targets, z, d, out, is_part, pool, interrupt);
             return true;
           });
+        });
+      },
+      rows.view);
+}
+
+void weighted_squares_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& weights,
+                         int64 n_outputs, const AnyArray& sums) {
+  std::visit(
+      [&](const auto& view) {
+        const double* c = vector_argument<double>(weights, "weights", n_outputs * view.n_rows);
+        double* out = vector_argument<double>(sums, "sums", pool.size() * n_outputs * view.n_cols);
+        without_gil([&](Interrupt& interrupt) {
+          weighted_squares(view, c, n_outputs, out, pool, interrupt);
+          return true;
         });
       },
       rows.view);
@@ -173,9 +189,12 @@ void bind_primal(nb::module_& m) {
                   nb::arg("bias_column"));
   m.def("fused_pass", &fused_pass_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("targets"), nb::arg("coef"), nb::arg("wants_stiffness"), nb::arg("margins"),
-        nb::arg("gradients"));
+        nb::arg("gradients"), nb::arg("is_part") = false);
   m.def("hessian_product", &hessian_product_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
-        nb::arg("targets"), nb::arg("margins"), nb::arg("direction"), nb::arg("products"));
+        nb::arg("targets"), nb::arg("margins"), nb::arg("direction"), nb::arg("products"),
+        nb::arg("is_part") = false);
+  m.def("weighted_squares", &weighted_squares_of, nb::arg("pool"), nb::arg("rows"),
+        nb::arg("weights"), nb::arg("n_outputs"), nb::arg("sums"));
   m.def("line_point", &line_point_of, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),
         nb::arg("margins"), nb::arg("trial"), nb::arg("step"));
   m.def("curvatures", &curvatures_into, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),

@@ -228,4 +228,36 @@ void column_moments(const View& view, const RowLabels<Real>& labels, double* out
   add_up_rows(out, stride, pool);
 }
 
+template <class Real>
+SNAPML_CLONES void add_squares(const DenseRow<Real>& row, double weight, double* sums) {
+  for (int64 j = 0; j < row.n_cols; ++j) {
+    const double entry = static_cast<double>(row.values[j]);
+    sums[j] += weight * entry * entry;
+  }
+}
+
+template <class Real, class Index>
+void add_squares(const CompressedRow<Real, Index>& row, double weight, double* sums) {
+  for (int64 k = 0; k < row.n_stored; ++k) {
+    const double entry = static_cast<double>(row.values == nullptr ? row.constant : row.values[k]);
+    sums[row.indices[k]] += weight * entry * entry;
+  }
+}
+
+// Adds sum_i weights_ki x_ij^2 (weights K x n_rows) to sums (workers x K x n_cols), every worker to
+// its own.
+template <class View>
+void weighted_squares(const View& view, const double* weights, int64 n_outputs, double* sums,
+                      ThreadPool& pool, Interrupt& interrupt) {
+  pool.run([&](int worker) {
+    double* const mine = sums + worker * n_outputs * view.n_cols;
+    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
+                 [&](int64 i, const auto& row) {
+                   for (int64 k = 0; k < n_outputs; ++k) {
+                     add_squares(row, weights[k * view.n_rows + i], mine + k * view.n_cols);
+                   }
+                 });
+  });
+}
+
 }  // namespace snapml::native

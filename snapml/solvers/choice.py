@@ -29,7 +29,7 @@ from snapml.solvers.cpu_quadratic import CpuColumnEngine
 from snapml.solvers.cpu_rows import as_array
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.host_engines import dual_engine, primal_engine
-from snapml.solvers.result import FitResult, StartModel
+from snapml.solvers.result import FitResult, StartModel, beside_each_other
 from snapml.solvers.row_space import RowSpace
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
@@ -89,16 +89,23 @@ def fit(
     """
     start = Start() if start is None else start
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
-        rule = replace(rule, floor=_INTERPOLATED * _squares(dataset))
+        rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
     if out_of_core.is_streamed(dataset):
         out_of_core.check_solvable(problem, settings)
+        if settings.device_ids or not problem.penalty.is_smooth:
+            return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         if dataset.labels.ndim == 2 and not device_choice.is_joint(problem, settings):
             return _fit_apart(problem, dataset, communicator, rule, settings, start)
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
+    if communicator.size > 1 and not problem.penalty.is_smooth:
+        raise NotImplementedError(
+            "an L1 penalty or positive coefficients on rows of several ranks: this version has the "
+            "L2 penalty, or none, there"
+        )
     if _is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
-    solver, reason, patience = _choose(problem, dataset, settings, start)
+    solver, reason, patience = _choose(problem, dataset, communicator, settings, start)
     if solver == "wsd":
         result = _working_sets(problem, dataset, communicator, rule, settings, start)
     elif solver == "pqn" and _is_wide(problem, dataset, communicator):
@@ -153,6 +160,8 @@ def fit_sequence(
         One per penalty.
     """
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
+    if out_of_core.is_streamed(dataset):
+        return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
     engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
@@ -195,35 +204,25 @@ def _fit_apart(
 ) -> FitResult:
     """Solve one output after the other, and put the models together."""
     results = []
-    for k in range(len(dataset.labels)):
-        weights = dataset.row_weights
-        if weights is not None and weights.ndim == 2:
-            weights = weights[k]
-        one = replace(dataset, labels=dataset.labels[k], row_weights=weights)
+    for k, one in enumerate(dataset.outputs()):
         begin = Start() if start.coef is None else Start(coef=start.coef[k : k + 1])
         results.append(fit(problem, one, communicator, rule, settings, begin))
-    return replace(
-        results[0],
-        coef=np.vstack([result.coef for result in results]),
-        intercept=np.array([result.intercept for result in results]),
-        duals=None,
-        n_iter=max(result.n_iter for result in results),
-        has_converged=all(result.has_converged for result in results),
-        gap=sum(result.gap for result in results),
-        objective=sum(result.objective for result in results),
-        history=max((result.history for result in results), key=len),
-        has_minimum=all(result.has_minimum for result in results),
-    )
+    return beside_each_other(results)
 
 
-def _squares(dataset: Dataset) -> float:
+def _squares(dataset: Dataset, communicator: Communicator) -> float:
     """Return the objective of least squares without coefficients."""
     weights = dataset.weight if dataset.row_weights is None else dataset.row_weights
-    return 0.5 * float(np.sum(weights * dataset.labels.astype(np.float64) ** 2))
+    own = np.array([np.sum(weights * dataset.labels.astype(np.float64) ** 2)])
+    return 0.5 * float(communicator.allreduce_sum(own)[0])
 
 
 def _choose(
-    problem: Problem, dataset: Dataset, settings: Settings, start: Start
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    settings: Settings,
+    start: Start,
 ) -> tuple[str, str, float]:
     """Return the solver, the reason, and how patient coordinate ascent should be."""
     never = math.inf
@@ -235,7 +234,7 @@ def _choose(
     if settings.solver != "auto":
         return settings.solver, "as asked for", never
     if not problem.loss.is_smooth:
-        return _choose_for_hinge(problem, dataset)
+        return _choose_for_hinge(problem, dataset, communicator)
     if isinstance(problem.loss, Softmax) or dataset.labels.ndim == 2:
         return "pqn", "all outputs share each read of the data", never
     if problem.penalty.l2 <= 0.0:
@@ -245,16 +244,16 @@ def _choose(
         return "pqn", f"{n_features} columns are few", never
     if start.coef is not None and start.duals is None:
         return "pqn", "it continues from coefficients", never
-    stiffness = _sampled_stiffness(problem, dataset)
+    stiffness = _sampled_stiffness(problem, dataset, communicator)
     if _is_sparse(dataset):
-        return _choose_for_sparse(problem, dataset, stiffness)
+        return _choose_for_sparse(problem, dataset, communicator, stiffness)
     if stiffness > _EASY_STIFFNESS:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", never
     return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
 
 
 def _choose_for_sparse(
-    problem: Problem, dataset: Dataset, stiffness: float
+    problem: Problem, dataset: Dataset, communicator: Communicator, stiffness: float
 ) -> tuple[str, str, float]:
     """Coordinate ascent, unless many epochs meet few columns.
 
@@ -264,10 +263,10 @@ def _choose_for_sparse(
     """
     if problem.loss.has_curvature_jumps:
         return "sdca", "sparse rows", math.inf
-    n_rows, n_features = dataset.matrix.shape
     # A product with the Hessian reads a store as an epoch does: it is no longer half the price.
     price = 2.0 if out_of_core.is_streamed(dataset) else 1.0
-    if n_features > _TALL * n_rows:
+    n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
+    if dataset.matrix.shape[1] > _TALL * n_rows:
         return "sdca", "sparse rows", price * _SPARSE_PATIENCE
     if stiffness > _STIFF:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
@@ -281,23 +280,26 @@ def _is_sparse(dataset: Dataset) -> bool:
     return not isinstance(matrix, DenseMatrix)
 
 
-def _choose_for_hinge(problem: Problem, dataset: Dataset) -> tuple[str, str, float]:
+def _choose_for_hinge(
+    problem: Problem, dataset: Dataset, communicator: Communicator
+) -> tuple[str, str, float]:
     """Coordinate ascent finds the rows at the kink by itself, unless they are long."""
     if dataset.matrix.shape[1] > _FEW_COLUMNS:
         return "sdca", "many columns", math.inf
-    if dataset.matrix.n_stored <= _SMALL:
+    n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
+    if n_stored <= _SMALL:
         return "pqn", "small data", math.inf
     if _is_sparse(dataset):
         return "sdca", "sparse rows", _SPARSE_PATIENCE
-    stiffness = _sampled_stiffness(problem, dataset)
+    stiffness = _sampled_stiffness(problem, dataset, communicator)
     if stiffness > _EASY_STIFFNESS:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
     reason = f"rows are short for this regularisation ({stiffness:.2g})"
     return "sdca", reason, _SPARSE_PATIENCE
 
 
-def _sampled_stiffness(problem: Problem, dataset: Dataset) -> float:
-    """Return the mean of c_i ||x_i||^2 max l'' over a few rows."""
+def _sampled_stiffness(problem: Problem, dataset: Dataset, communicator: Communicator) -> float:
+    """Return the mean of c_i ||x_i||^2 max l'' over a few rows of every shard."""
     n_rows = dataset.matrix.shape[0]
     if isinstance(dataset.matrix, ChunkedMatrix):
         rows = out_of_core.spread_rows(dataset.matrix, _STIFFNESS_ROWS, _STIFFNESS_CHUNKS)
@@ -308,7 +310,11 @@ def _sampled_stiffness(problem: Problem, dataset: Dataset) -> float:
     squares = np.asarray(values.power(2).sum(axis=1)).ravel()
     weights = sample.weight if sample.row_weights is None else sample.row_weights
     curvature = problem.loss.max_curvature if problem.loss.is_smooth else 1.0
-    return curvature * float(np.mean(weights * squares))
+    # Shards of many rows count as such, though all look at as many.
+    share = n_rows / max(1, len(rows))
+    own = np.array([share * float(np.sum(weights * squares)), float(n_rows)])
+    total, count = communicator.allreduce_sum(own).tolist()
+    return curvature * total / max(1.0, count)
 
 
 def _quasi_newton(

@@ -24,6 +24,9 @@ class Communicator(Protocol):
         Shards that hold arrays of devices lay down theirs; all others lay down arrays of the host.
         """
 
+    def exchange(self, value: Any) -> list[Any]:
+        """Return what all shards have laid down, in the order of ranks."""
+
 
 class SerialCommunicator:
     """The only shard there is."""
@@ -45,3 +48,18 @@ class SerialCommunicator:
             The same object.
         """
         return array
+
+    def exchange(self, value: Any) -> list[Any]:
+        """Return what the only shard has laid down.
+
+        Parameters
+        ----------
+        value : object
+            Any.
+
+        Returns
+        -------
+        list of object
+            One.
+        """
+        return [value]

@@ -10,12 +10,12 @@ from snapml import _native
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.cpu_rows import inspect, native_rows, without_duplicates
-from snapml.solvers.threads import resolve_n_threads
+from snapml.solvers.host_losses import HostLosses
 
 __all__ = ["CpuColumns"]
 
 
-class CpuColumns:
+class CpuColumns(HostLosses):
     """A shard of rows as primal methods see it: sums over rows, and columns to descend on.
 
     A penalised intercept is one more column, of constant value, behind the matrix's own.
@@ -38,27 +38,13 @@ class CpuColumns:
     """
 
     def __init__(self, problem: Problem, dataset: Dataset, *, n_threads: int | None = None) -> None:
-        self.problem = problem
-        self.xp: Any = np
-        self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
-        self.pool = _native.ThreadPool(self.n_threads)
+        super().__init__(problem, dataset, n_threads)
         self.matrix, self.rows = _checked_rows(dataset.matrix, self.pool)
         self.dtype = self.matrix.dtype
         self.n_rows, self.n_features = self.matrix.shape
-        is_penalised = problem.intercept is Intercept.PENALISED
-        self.tau = problem.intercept_scaling if is_penalised else 0.0
-        self.n_cols = self.n_features + int(is_penalised)
-        self._dataset = dataset
-        self._labels, self._weights = dataset.labels, dataset.row_weights
-        self._weight = dataset.weight
         self.n_stored = self.matrix.n_stored
         self._moments: tuple[np.ndarray, np.ndarray] | None = None
         self._hessian: tuple[np.ndarray, _native.Targets, np.ndarray] | None = None
-
-    @property
-    def description(self) -> str:
-        """How many threads work, for `FitResult.description`."""
-        return "1 thread" if self.n_threads == 1 else f"{self.n_threads} threads"
 
     @property
     def has_equal_weights(self) -> bool:
@@ -169,67 +155,6 @@ class CpuColumns:
                 squares = np.append(squares, self.tau**2 * total)
             self._moments = sums, squares
         return self._moments
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the row weights."""
-        return self._dataset.total_weight
-
-    def loss_sums(
-        self,
-        margins: np.ndarray,
-        shift: float,
-        gradients: np.ndarray | None = None,
-        curvatures: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Return the loss and its first two derivatives in the shift.
-
-        Parameters
-        ----------
-        margins : ndarray of shape (n_rows,), float64
-            The margins.
-        shift : float
-            Added to all of them.
-        gradients, curvatures : ndarray of shape (n_rows,), float64, or None
-            Filled with c_i l' and c_i l''.
-
-        Returns
-        -------
-        ndarray of shape (3,), float64
-            Sums over the rows of this shard.
-        """
-        return np.array(
-            _native.loss_derivatives(
-                self.pool,
-                self.problem.loss.core_name,
-                self._labels,
-                self._weights,
-                self._weight,
-                margins,
-                shift,
-                gradients,
-                curvatures,
-            )
-        )
-
-    def dual_terms(self, gradients: np.ndarray, scale: float) -> float:
-        """Return the dual's loss terms at beta_i = -scale * gradients_i.
-
-        Parameters
-        ----------
-        gradients : ndarray of shape (n_rows,), float64
-            c_i l'(z_i).
-        scale : float
-            At most 1.
-
-        Returns
-        -------
-        float
-            ``-sum_i c_i l*(-beta_i / c_i)``.
-        """
-        name = self.problem.loss.core_name
-        rows = (self._labels, self._weights, self._weight)
-        return float(_native.dual_terms(self.pool, name, *rows, gradients, scale))
 
     def row(self, i: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns that row i holds, and its entries in float64.

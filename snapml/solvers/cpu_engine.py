@@ -107,7 +107,7 @@ class CpuEngine(HostDuals):
         sums = communicator.allreduce_sum(np.array([stiffness, total, float(matrix.shape[0])]))
         check_range(float(sums[0]), matrix.dtype)
         mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
-        self.mean_stiffness = float(sums[0]) / float(sums[2])
+        self.mean_stiffness = float(sums[0]) / max(1.0, float(sums[2]))  # a shard may be empty
         column = intercept_column(self.problem, mean_norm_sq, float(sums[1]))
         # What the intercept's column of a penalised problem is belongs to the problem.
         is_free = self.problem.intercept is Intercept.FREE

@@ -48,8 +48,14 @@ class CpuMargins:
         return self._margins
 
     def pass_over(
-        self, rows: _native.Rows, coef: np.ndarray, *, wants_stiffness: bool
-    ) -> tuple[float, np.ndarray, float]:
+        self,
+        rows: _native.Rows,
+        coef: np.ndarray,
+        gradients: np.ndarray,
+        *,
+        wants_stiffness: bool,
+        is_part: bool = False,
+    ) -> tuple[float, float]:
         """Read the rows once: margins, loss and gradient; the margins are kept for `accept`.
 
         Parameters
@@ -58,15 +64,20 @@ class CpuMargins:
             The rows that the labels belong to.
         coef : ndarray of shape (n_outputs, n_features + 1), float64
             The point.
+        gradients : ndarray of shape (n_threads, n_outputs, n_features + 1), float64
+            The first becomes the gradient; the others are scratch. Of a part of the rows, each
+            thread adds to its own instead.
         wants_stiffness : bool
             Whether to add up ``c_i ||x_i||^2`` on the way.
+        is_part : bool, default=False
+            Whether `gradients` hold what other rows have left, to be summed over the threads by
+            the caller.
 
         Returns
         -------
-        loss, gradient, stiffness
+        loss, stiffness : float
             As `PrimalEngine.fused_pass` has them.
         """
-        gradients = np.empty((self._pool.size, *coef.shape))
         loss, stiffness = _native.fused_pass(
             self._pool,
             rows,
@@ -76,14 +87,22 @@ class CpuMargins:
             wants_stiffness,
             self._trial,
             gradients,
+            is_part,
         )
-        return float(loss), gradients[0].copy(), float(stiffness)  # without the threads' own
+        return float(loss), float(stiffness)
 
     def accept(self) -> None:
         """Make the margins of the last pass those of the present point."""
         self._margins, self._trial = self._trial, self._margins
 
-    def product_over(self, rows: _native.Rows, direction: np.ndarray) -> np.ndarray:
+    def product_over(
+        self,
+        rows: _native.Rows,
+        direction: np.ndarray,
+        products: np.ndarray,
+        *,
+        is_part: bool = False,
+    ) -> None:
         """Read the rows once: the loss's Hessian at the present point times a direction.
 
         Parameters
@@ -92,13 +111,11 @@ class CpuMargins:
             The rows that the labels belong to.
         direction : ndarray of shape (n_outputs, n_features + 1), float64
             In the coefficients.
-
-        Returns
-        -------
-        ndarray of shape (n_outputs, n_features + 1), float64
-            As `PrimalEngine.hessian_product` returns it.
+        products : ndarray of shape (n_threads, n_outputs, n_features + 1), float64
+            As the gradients of `pass_over`; the first becomes the product.
+        is_part : bool, default=False
+            As for `pass_over`.
         """
-        products = np.empty((self._pool.size, *direction.shape))
         _native.hessian_product(
             self._pool,
             rows,
@@ -107,8 +124,8 @@ class CpuMargins:
             self._margins,
             np.ascontiguousarray(direction, dtype=np.float64),
             products,
+            is_part,
         )
-        return products[0]
 
     def line_point(self, step: float) -> tuple[float, float]:
         """Return loss and slope between the present point and the last pass's.

@@ -95,7 +95,11 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         stiffness : float
             ``sum_i c_i ||x_i||^2``, or 0.
         """
-        return self.pass_over(self._rows, coef, wants_stiffness=wants_stiffness)
+        gradients = np.empty((self._pool.size, *coef.shape))
+        loss, stiffness = self.pass_over(
+            self._rows, coef, gradients, wants_stiffness=wants_stiffness
+        )
+        return loss, gradients[0].copy(), stiffness  # without the threads' own
 
     def hessian_product(self, direction: np.ndarray) -> np.ndarray:
         """Read the matrix once: the loss's Hessian at the present point times a direction.
@@ -110,7 +114,9 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         ndarray of shape (n_outputs, n_features + 1), float64
             ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
         """
-        return self.product_over(self._rows, direction)
+        products = np.empty((self._pool.size, *direction.shape))
+        self.product_over(self._rows, direction, products)
+        return products[0]
 
     def dense_rows(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return the rows of a slice or of an index array as a dense array."""

@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix
 
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.data.compressed import CheckedMatrix
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.threads import resolve_n_threads
 
@@ -53,6 +54,7 @@ def native_rows(matrix: Matrix, pool: _native.ThreadPool) -> _native.Rows:
         1.0,
         matrix.dtype == np.float64,
         matrix.n_features,
+        isinstance(matrix, CheckedMatrix),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,22 +12,31 @@ from functools import partial
 
 import numpy as np
 
-from snapml.data import Dataset
-from snapml.kernels import CudaDevice, Device
+from snapml.data import ChunkedMatrix, Dataset
+from snapml.kernels import CudaDevice, Device, ResidentMatrix
 from snapml.problems import Problem, Softmax
 from snapml.solvers import dual_coordinate_ascent, quasi_newton, working_set_descent
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.device_room import check_room, column_bytes, dual_bytes, primal_bytes
+from snapml.solvers.device_room import (
+    check_room,
+    column_bytes,
+    dual_bytes,
+    primal_bytes,
+    row_bytes,
+)
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.gpu_columns import GpuColumns
 from snapml.solvers.gpu_engine import GpuEngine
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.streamed_dataset import StreamedDataset, least_room
 from snapml.solvers.thread_shards import dealt_rows, row_shards, rows_of, solve_together
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["clean_errors", "fit", "fit_sequence", "forget_locals", "is_joint", "make_device"]
+
+_logger = logging.getLogger("snapml")
 
 
 @functools.cache
@@ -164,15 +174,19 @@ def _fit_on(
     start: Start,
 ) -> FitResult:
     count = len(devices)
+    room = None
     if not problem.penalty.is_smooth:
         needed = column_bytes(dataset)
     elif _is_dual(problem, settings):
         needed = dual_bytes(dataset, count)
     else:
         needed = primal_bytes(devices[0], problem, dataset, count)
+        room = _room_for_rows(devices, dataset, needed, settings)
+        if room is not None:
+            needed += least_room() - row_bytes(dataset, count)
     check_room(devices, [needed] * min(count, dataset.matrix.shape[0]))
     if count == 1:
-        return _solve(problem, dataset, devices[0], settings, rule, start, communicator)
+        return _solve(problem, dataset, devices[0], settings, rule, start, room, communicator)
     if communicator.size > 1:
         raise NotImplementedError(
             f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
@@ -183,10 +197,44 @@ def _fit_on(
     _check_alike(devices)
     shards = row_shards(dataset, len(devices))
     solves = [
-        partial(_solve, problem, shard, device, settings, rule, start)
+        partial(_solve, problem, shard, device, settings, rule, start, room)
         for shard, device in zip(shards, devices, strict=False)
     ]
     return _described(solve_together(solves, devices), devices)
+
+
+def _room_for_rows(
+    devices: list[Device], dataset: Dataset, needed: int, settings: Settings
+) -> int | None:
+    """Return what rows may take of each device where they stream, None where all are copied.
+
+    Parameters
+    ----------
+    devices : list of Device
+        One a shard; shards may share one.
+    dataset : Dataset
+        All rows, labels and weights.
+    needed : int
+        Bytes that each shard takes with all its rows on its device.
+    settings : Settings
+        Says how many bytes rows may take.
+    """
+    if isinstance(dataset.matrix, ResidentMatrix):
+        return None  # the rows are on the device
+    free = min(device.free_bytes() // devices.count(device) for device in devices)
+    of_rows = row_bytes(dataset, len(devices))
+    limit = of_rows if settings.memory_limit is None else settings.memory_limit
+    is_stored = isinstance(dataset.matrix, ChunkedMatrix)
+    if not is_stored and of_rows <= limit and needed <= free:
+        return None
+    room = max(0, min(limit, free - (needed - of_rows)))
+    _logger.info(
+        "rows of %.3g GB have %.3g GB on %s: the rest is sent there in each pass",
+        of_rows / 1e9,
+        room / 1e9,
+        devices[0].description,
+    )
+    return room
 
 
 def _ascend_together(
@@ -204,7 +252,7 @@ def _ascend_together(
         rows = shards[rank]
         begin = start if start.duals is None else replace(start, duals=start.duals[rows])
         shard = rows_of(dataset, rows)
-        return _solve(problem, shard, devices[rank], settings, rule, begin, communicator)
+        return _solve(problem, shard, devices[rank], settings, rule, begin, None, communicator)
 
     results = solve_together([partial(solve, rank) for rank in range(len(shards))])
     duals = np.empty(dataset.matrix.shape[0], dataset.labels.dtype)
@@ -227,11 +275,15 @@ def _solve(
     settings: Settings,
     rule: StoppingRule,
     start: Start,
+    room: int | None,
     communicator: Communicator,
 ) -> FitResult:
-    """Solve on one device, whose errors say what to do about them."""
+    """Solve on one device, whose errors say what to do about them.
+
+    Rows stream there where `room` is what they may take of it.
+    """
     with _explained(device):
-        return _solve_there(problem, dataset, device, settings, rule, start, communicator)
+        return _solve_there(problem, dataset, device, settings, rule, start, room, communicator)
 
 
 def _solve_there(
@@ -241,6 +293,7 @@ def _solve_there(
     settings: Settings,
     rule: StoppingRule,
     start: Start,
+    room: int | None,
     communicator: Communicator,
 ) -> FitResult:
     if not problem.penalty.is_smooth:
@@ -261,7 +314,7 @@ def _solve_there(
     with device.use():
         engine = GpuPrimalEngine(
             problem,
-            dataset,
+            dataset if room is None else StreamedDataset(device, problem, dataset, room),
             device,
             n_threads=resolve_n_threads(settings.n_threads, dataset.matrix.n_stored),
             seed=settings.seed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +16,59 @@ from snapml.kernels.row_selection import entries_of, host_copy, take_compressed
 from snapml.problems import Problem, Softmax
 from snapml.solvers.gpu_matrix import upload_rows
 
-__all__ = ["BLOCK_ENTRIES", "DeviceDataset"]
+__all__ = ["BLOCK_ENTRIES", "DeviceDataset", "DeviceTargets", "Visit", "upload_targets"]
+
+Visit = Callable[[slice, "DeviceDataset"], Any]
 
 BLOCK_ENTRIES = 2**24
 """Entries of a dense copy of some rows: 128 MB in float64, large products and little memory."""
 
 
+class DeviceTargets:
+    """Labels and weights of all rows on a device, wherever the rows are."""
+
+    device: Device
+    targets: Targets
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        raise NotImplementedError
+
+    def weights(self) -> Any:
+        """Return c_i, float64, broadcastable to (n_outputs, n_rows)."""
+        given = self.targets.row_weights
+        if given is not None:
+            return given.astype(np.float64)
+        return self.device.xp.zeros(self.shape[0], np.float64) + self.targets.weight
+
+    def targets_of(self, rows: Any, factor: float = 1.0) -> Targets:
+        """Return labels and weights of some rows.
+
+        Parameters
+        ----------
+        rows : slice or array of shape (n_taken,), int64
+            Row numbers; an array is one of the device.
+        factor : float, default=1.0
+            For the weights.
+
+        Returns
+        -------
+        Targets
+            In the order asked for; views where they are contiguous and the factor is 1.
+        """
+        xp, targets = self.device.xp, self.targets
+        weights = targets.row_weights
+        if weights is not None:
+            weights = xp.ascontiguousarray(weights[..., rows])
+            if factor != 1.0:
+                weights = weights * weights.dtype.type(factor)
+        labels = xp.ascontiguousarray(targets.labels[..., rows])
+        return Targets(labels, weights, targets.weight * factor, targets.n_outputs)
+
+
 @dataclass(frozen=True)
-class DeviceDataset:
+class DeviceDataset(DeviceTargets):
     """One shard of training data on a device.
 
     Attributes
@@ -70,19 +116,7 @@ class DeviceDataset:
         MemoryError
             If the device's memory is full.
         """
-        n_outputs = problem.n_outputs(dataset.labels.shape)
-        labels = dataset.labels
-        if isinstance(problem.loss, Softmax):
-            _check_classes(labels, n_outputs)
-        else:
-            labels = labels.reshape(n_outputs, -1)
-        weights = dataset.row_weights
-        targets = Targets(
-            device.to_device(labels),
-            None if weights is None else device.to_device(weights),
-            dataset.weight,
-            n_outputs,
-        )
+        targets = upload_targets(device, problem, dataset)
         rows = upload_rows(device, dataset.matrix)
         matrix: DenseRows | RankedRows
         if isinstance(rows, DenseRows):
@@ -90,7 +124,7 @@ class DeviceDataset:
         else:
             is_ours = not isinstance(dataset.matrix, ResidentMatrix)
             matrix = RankedRows.make(device, rows, may_overwrite=is_ours)
-        is_single = n_outputs == 1 and dataset.labels.ndim == 1
+        is_single = targets.n_outputs == 1 and dataset.labels.ndim == 1
         return cls(device, matrix, targets, dataset.matrix.n_stored, is_single)
 
     @property
@@ -98,35 +132,37 @@ class DeviceDataset:
         """Whether the rows are compressed."""
         return isinstance(self.matrix, RankedRows)
 
-    def weights(self) -> Any:
-        """Return c_i, float64, broadcastable to (n_outputs, n_rows)."""
-        given = self.targets.row_weights
-        if given is not None:
-            return given.astype(np.float64)
-        return self.device.xp.zeros(self.matrix.shape[0], np.float64) + self.targets.weight
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.matrix.shape
 
-    def targets_of(self, rows: Any, factor: float = 1.0) -> Targets:
-        """Return labels and weights of the rows with these numbers.
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the entries."""
+        return self.matrix.dtype
+
+    @property
+    def description(self) -> str:
+        """What is to be said of where the rows are: nothing."""
+        return ""
+
+    def summed(self, visit: Visit) -> Any:
+        """Return the sum over all parts of the rows of what a function returns: over one part.
 
         Parameters
         ----------
-        rows : array of shape (n_taken,), int64
-            On the device.
-        factor : float, default=1.0
-            For the weights.
+        visit : callable
+            Takes which rows these are, a slice, and the rows as a `DeviceDataset`; returns an array
+            of the device, which becomes the sum's. Called again for rows that it has seen where
+            memory runs out.
 
         Returns
         -------
-        Targets
-            In the order asked for.
+        array
+            The sum.
         """
-        xp, targets = self.device.xp, self.targets
-        weights = targets.row_weights
-        if weights is not None:
-            weights = xp.ascontiguousarray(weights[..., rows])
-            weights *= weights.dtype.type(factor)
-        labels = xp.ascontiguousarray(targets.labels[..., rows])
-        return Targets(labels, weights, targets.weight * factor, targets.n_outputs)
+        return visit(slice(None), self)
 
     def take(self, rows: np.ndarray, factor: float) -> DeviceDataset:
         """Return a copy of some rows, their weights multiplied; it does not leave the device.
@@ -238,6 +274,43 @@ class DeviceDataset:
         if isinstance(matrix, DenseRows):
             return DenseRows(self.device.xp.ascontiguousarray(matrix.values[rows]))
         return matrix.with_rows(self.device, take_compressed(self.device, matrix.rows, rows))
+
+
+def upload_targets(device: Device, problem: Problem, dataset: Dataset) -> Targets:
+    """Copy labels and weights to a device.
+
+    Parameters
+    ----------
+    device : Device
+        Where to.
+    problem : Problem
+        Says how many outputs the labels belong to.
+    dataset : Dataset
+        Of the host.
+
+    Returns
+    -------
+    Targets
+        The copy.
+
+    Raises
+    ------
+    ValueError
+        If class numbers lie outside the classes.
+    """
+    n_outputs = problem.n_outputs(dataset.labels.shape)
+    labels = dataset.labels
+    if isinstance(problem.loss, Softmax):
+        _check_classes(labels, n_outputs)
+    else:
+        labels = labels.reshape(n_outputs, -1)
+    weights = dataset.row_weights
+    return Targets(
+        device.to_device(labels),
+        None if weights is None else device.to_device(weights),
+        dataset.weight,
+        n_outputs,
+    )
 
 
 def _check_classes(labels: np.ndarray, n_classes: int) -> None:

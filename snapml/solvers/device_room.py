@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from snapml.data import Dataset, DenseMatrix
+from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
 from snapml.kernels import DenseRows, Device, ResidentMatrix
 from snapml.kernels.fused_pass import DensePassShape
 from snapml.problems import Problem, Softmax
@@ -19,7 +19,7 @@ from snapml.solvers.quasi_newton import suits_products
 from snapml.solvers.sampled_curvature import sample_rows
 from snapml.solvers.scaled_rows import MOST_WIDE_COLUMNS
 
-__all__ = ["check_room", "column_bytes", "dual_bytes", "primal_bytes"]
+__all__ = ["check_room", "column_bytes", "dual_bytes", "primal_bytes", "row_bytes"]
 
 # Parts that the blocks of a launch leave behind, and vectors of the columns.
 _PARTS_BYTES = 2**19
@@ -97,6 +97,25 @@ def dual_bytes(dataset: Dataset, n_shards: int = 1) -> int:
     return shard.rows + shard.targets + of_rows + _fixed_bytes(shard, 1)
 
 
+def row_bytes(dataset: Dataset, n_shards: int = 1) -> int:
+    """Return what of `primal_bytes` goes where rows stream to the device.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        All rows, labels and weights.
+    n_shards : int, default=1
+        Into how many the rows go.
+
+    Returns
+    -------
+    int
+        Bytes.
+    """
+    shard = _Shard.of(dataset, n_shards)
+    return shard.rows + (4 * shard.n_stored if shard.index_size == 8 else 0)
+
+
 def primal_bytes(device: Device, problem: Problem, dataset: Dataset, n_shards: int = 1) -> int:
     """Return what the quasi-Newton method takes of one of several equal shards.
 
@@ -172,6 +191,8 @@ class _Shard:
     def of(cls, dataset: Dataset, n_shards: int) -> _Shard:
         """Return the largest of equal shards."""
         matrix: Any = dataset.matrix
+        if isinstance(matrix, ChunkedMatrix):
+            return cls._of_store(dataset, matrix).part(1.0 / max(1, n_shards))
         is_there = isinstance(matrix, ResidentMatrix)
         rows = matrix.rows if is_there else matrix
         is_sparse = not isinstance(rows, DenseMatrix | DenseRows)
@@ -188,9 +209,24 @@ class _Shard:
             matrix.dtype.itemsize,
             rows.indices.dtype.itemsize if is_sparse else 0,
             sum(array.nbytes for array in arrays if array is not None),
-            sum(a.nbytes for a in (dataset.labels, dataset.row_weights) if a is not None),
+            _target_bytes(dataset),
         )
         return whole.part(1.0 / max(1, min(n_shards, whole.n_rows)))
+
+    @classmethod
+    def _of_store(cls, dataset: Dataset, matrix: ChunkedMatrix) -> _Shard:
+        index_size = matrix.index_dtype.itemsize if matrix.index_dtype is not None else 0
+        of_entry = index_size + (matrix.dtype.itemsize if matrix.has_values else 0)
+        return cls(
+            matrix.shape[0],
+            matrix.shape[1],
+            matrix.n_stored,
+            matrix.is_sparse,
+            matrix.dtype.itemsize,
+            index_size,
+            of_entry * matrix.n_stored + index_size * (matrix.shape[0] + 1),
+            _target_bytes(dataset),
+        )
 
     def part(self, share: float) -> _Shard:
         """Return the sizes of a share of the rows."""
@@ -198,6 +234,11 @@ class _Shard:
         n_rows, n_stored, rows, targets = (int(np.ceil(count * share)) for count in counts)
         kinds = (self.is_sparse, self.itemsize, self.index_size)
         return _Shard(n_rows, self.n_features, n_stored, *kinds, rows, targets)
+
+
+def _target_bytes(dataset: Dataset) -> int:
+    given = (dataset.labels, dataset.row_weights)
+    return sum(array.nbytes for array in given if array is not None)
 
 
 def _fixed_bytes(shard: _Shard, n_outputs: int) -> int:

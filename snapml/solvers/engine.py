@@ -11,7 +11,7 @@ from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.quadratic_model import Model
 
-__all__ = ["ColumnEngine", "Engine", "PrimalEngine", "WorkingSet"]
+__all__ = ["ColumnEngine", "Engine", "Movable", "PrimalEngine", "WorkingSet"]
 
 
 class Engine(Protocol):
@@ -186,8 +186,8 @@ class PrimalEngine(Protocol):
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
 
 
-class WorkingSet(Protocol):
-    """Some columns, and how to minimise the penalised quadratic model on them.
+class Movable(Protocol):
+    """Some columns whose coefficients move.
 
     Coefficients are on the host, vectors over the rows where the rows are.
     """
@@ -195,12 +195,16 @@ class WorkingSet(Protocol):
     columns: np.ndarray
     """Which ones, in the order of the coefficients."""
 
+    def product(self, coef: np.ndarray) -> Any:
+        """Return the columns' sum weighted by `coef`, one number per row."""
+
+
+class WorkingSet(Movable, Protocol):
+    """Some columns, and how to minimise the penalised quadratic model on them."""
+
     @property
     def is_most_of_data(self) -> bool:
         """Whether a read of all columns costs little more than one of these."""
-
-    def product(self, coef: np.ndarray) -> Any:
-        """Return the columns' sum weighted by `coef`, one number per row."""
 
     def adjoint(self, vector: Any) -> np.ndarray:
         """Return the columns' products with a vector of one number per row."""

@@ -1,8 +1,9 @@
-"""The GPU's engine of the primal methods: rows and margins stay on the device."""
+"""The GPU's engine of the primal methods: margins stay on the device, and rows if they fit."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from snapml.solvers.cpu_formulas import loss_quantity
 from snapml.solvers.device_dataset import BLOCK_ENTRIES, DeviceDataset
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.row_sample import sampled_rows
+from snapml.solvers.streamed_dataset import StreamedDataset
 
 __all__ = ["GpuPrimalEngine"]
 
@@ -37,8 +39,8 @@ class GpuPrimalEngine:
     ----------
     problem : Problem
         Loss, intercept and penalty.
-    dataset : Dataset or DeviceDataset
-        Rows, labels and row weights; those of the host are copied to the device.
+    dataset : Dataset, DeviceDataset or StreamedDataset
+        Rows, labels and row weights; those of a `Dataset` are copied to the device.
     device : Device
         Where to work.
     n_threads : int, default=1
@@ -63,7 +65,7 @@ class GpuPrimalEngine:
     def __init__(
         self,
         problem: Problem,
-        dataset: Dataset | DeviceDataset,
+        dataset: Dataset | DeviceDataset | StreamedDataset,
         device: Device,
         *,
         n_threads: int = 1,
@@ -79,9 +81,9 @@ class GpuPrimalEngine:
         if isinstance(dataset, Dataset):
             dataset = DeviceDataset.upload(device, problem, dataset)
         self._data = dataset
-        self.dtype, self.n_stored = dataset.matrix.dtype, dataset.n_stored
+        self.dtype, self.n_stored = dataset.dtype, dataset.n_stored
         self._wide = np.dtype(np.float64 if wide is None else wide)
-        self.n_rows, self.n_features = dataset.matrix.shape
+        self.n_rows, self.n_features = dataset.shape
         self.n_outputs, self.is_single = dataset.targets.n_outputs, dataset.is_single
         self.bias_column = problem.bias_column
         is_long = self.n_outputs * (self.n_features + 1) >= _LEAST_DEVICE_VECTOR
@@ -93,8 +95,8 @@ class GpuPrimalEngine:
 
     @property
     def description(self) -> str:
-        """Name of the device."""
-        return self.device.description
+        """Name of the device, and how many of the rows' chunks are sent there each pass."""
+        return f"{self.device.description}{self._data.description}"
 
     @property
     def is_sparse(self) -> bool:
@@ -123,18 +125,11 @@ class GpuPrimalEngine:
         stiffness : float
             ``sum_i c_i ||x_i||^2``, or 0.
         """
-        point = self._on_device(coef)
-        matrix, targets = self._data.matrix, self._data.targets
-        args = (self._loss_name, targets, point, self.bias_column, self._trial)
-        sizes = self.n_features, self.n_outputs, self.dtype.itemsize
-        fits = fused_pass.DensePassShape.fits(self.device, *sizes)
-        if fits and isinstance(matrix, DenseRows):
-            sums = fused_pass.dense_pass(self.device, matrix, *args)
-        else:
-            sums = self._two_reads(point)
-        found = self.to_vectors(sums)
-        gradient = found[:-1].reshape(self.n_outputs, self.n_features + 1)
-        return float(found[-1]), gradient, self._stiffness() if wants_stiffness else 0.0
+        visit = partial(self._pass_over, self._on_device(coef), wants_stiffness)
+        found = self.to_vectors(self._data.summed(visit))
+        size = self.n_outputs * (self.n_features + 1)
+        gradient = found[:size].reshape(self.n_outputs, self.n_features + 1)
+        return float(found[size]), gradient, float(found[size + 1]) if wants_stiffness else 0.0
 
     def accept(self) -> None:
         """Make the margins of the last pass those of the present point."""
@@ -169,10 +164,8 @@ class GpuPrimalEngine:
         array of shape (n_outputs, n_features + 1), float64
             ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
         """
-        matrix = self._data.matrix
-        products = margins(self.device, matrix, self._on_device(direction), self.bias_column)
-        self._losses.multiply_by_curvature(self._margins, products)
-        return self.to_vectors(self._transposed(products))
+        visit = partial(self._hessian_product, self._on_device(direction))
+        return self.to_vectors(self._data.summed(visit))
 
     def curvatures(self, rows: np.ndarray | None = None) -> Any:
         """Return c_i l''(z_i) at the present point, or the probabilities of the softmax.
@@ -273,7 +266,7 @@ class GpuPrimalEngine:
 
     def weighted_squares(self, weights: Any) -> Any:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64, as `vectors`."""
-        return self.to_vectors(self._data.weighted_squares(weights))
+        return self.to_vectors(self._data.summed(partial(self._weighted_squares, weights)))
 
     def column_grams(self, columns: Any, weights: Any) -> Any:
         """Return weighted Gram matrices of some columns and the intercept's, one an output.
@@ -290,19 +283,7 @@ class GpuPrimalEngine:
         array of shape (n_outputs, n_taken + 1, n_taken + 1), float64
             On the device; the intercept's column is the last.
         """
-        xp, size = self.xp, len(columns) + 1
-        grams = xp.zeros((len(weights), size, size), np.float64)
-        step = max(1, self.block_entries // size)
-        for first in range(0, self.n_rows, step):
-            part = slice(first, first + step)
-            roots = xp.sqrt(weights[:, part])
-            rows = xp.empty((roots.shape[1], size), np.float64)
-            rows[:, :-1] = self._data.dense_rows(part, columns)
-            rows[:, -1] = self.bias_column
-            for k in range(len(weights)):
-                scaled = rows * roots[k][:, None]
-                grams[k] += scaled.T @ scaled
-        return grams
+        return self._data.summed(partial(self._column_grams, columns, weights))
 
     def fast_products(self) -> AbstractContextManager[Any]:
         """Let float32 matrix products of this thread round their factors, inside ``with``."""
@@ -336,9 +317,7 @@ class GpuPrimalEngine:
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
-        matrix = self._data.matrix
-        values = matrix.values if isinstance(matrix, DenseRows) else matrix.rows.values
-        if values is not None and not bool(self.xp.isfinite(values).all()):
+        if bool(self._data.summed(self._n_not_finite).any()):
             raise NonFiniteError("expected finite entries, got NaN or infinity")
 
     @property
@@ -349,21 +328,71 @@ class GpuPrimalEngine:
         """Return coefficients for a kernel to read."""
         return self.xp.ascontiguousarray(self.to_rows(coef).astype(self._wide, copy=False))
 
-    def _two_reads(self, point: Any) -> Any:
-        """Return what `dense_pass` does, for rows of any length and layout."""
-        self._trial = margins(self.device, self._data.matrix, point, self.bias_column)
-        slopes, loss = self._losses.slopes(self._trial)
-        return self.xp.concatenate((self._transposed(slopes).ravel(), loss))
+    def _pass_over(
+        self, point: Any, wants_stiffness: bool, rows: slice, part: DeviceDataset
+    ) -> Any:
+        """Return gradient, loss and, if wanted, stiffness of a part in one vector."""
+        trial = self._trial[:, rows]
+        is_whole = trial.flags.c_contiguous
+        own = trial if is_whole else self.xp.empty(trial.shape, np.float64)
+        matrix, targets = part.matrix, part.targets
+        sizes = self.n_features, self.n_outputs, self.dtype.itemsize
+        fits = fused_pass.DensePassShape.fits(self.device, *sizes)
+        if fits and isinstance(matrix, DenseRows):
+            args = (self._loss_name, targets, point, self.bias_column, own)
+            sums = fused_pass.dense_pass(self.device, matrix, *args)
+        else:
+            margins(self.device, matrix, point, self.bias_column, own)
+            slopes, loss = self._losses_of(part).slopes(own)
+            sums = self.xp.concatenate((self._transposed(part, slopes).ravel(), loss))
+        if not is_whole:
+            self._trial[:, rows] = own
+        return self.xp.concatenate((sums, self._stiffness(part))) if wants_stiffness else sums
 
-    def _transposed(self, vectors: Any) -> Any:
-        return transposed_products(self.device, self._data.matrix, vectors, self.bias_column)
+    def _hessian_product(self, direction: Any, rows: slice, part: DeviceDataset) -> Any:
+        products = margins(self.device, part.matrix, direction, self.bias_column)
+        own = self.xp.ascontiguousarray(self._margins[:, rows])
+        self._losses_of(part).multiply_by_curvature(own, products)
+        return self._transposed(part, products)
 
-    def _stiffness(self) -> float:
-        matrix, weights = self._data.matrix, self._data.weights()
+    def _weighted_squares(self, weights: Any, rows: slice, part: DeviceDataset) -> Any:
+        return part.weighted_squares(self.xp.ascontiguousarray(weights[:, rows]))
+
+    def _column_grams(self, columns: Any, weights: Any, rows: slice, part: DeviceDataset) -> Any:
+        xp, size, weights = self.xp, len(columns) + 1, weights[:, rows]
+        grams = xp.zeros((len(weights), size, size), np.float64)
+        step = max(1, self.block_entries // size)
+        for first in range(0, part.shape[0], step):
+            block = slice(first, first + step)
+            roots = xp.sqrt(weights[:, block])
+            wide = xp.empty((roots.shape[1], size), np.float64)
+            wide[:, :-1] = part.dense_rows(block, columns)
+            wide[:, -1] = self.bias_column
+            for k in range(len(weights)):
+                scaled = wide * roots[k][:, None]
+                grams[k] += scaled.T @ scaled
+        return grams
+
+    def _n_not_finite(self, rows: slice, part: DeviceDataset) -> Any:
+        matrix = part.matrix
+        values = matrix.values if isinstance(matrix, DenseRows) else matrix.rows.values
+        if values is None:
+            return self.xp.zeros(1, np.int64)
+        return (~self.xp.isfinite(values)).sum().reshape(1)
+
+    def _losses_of(self, part: DeviceDataset) -> MarginLosses:
+        return MarginLosses(self.device, self._loss_name, part.targets, part.shape[0])
+
+    def _transposed(self, part: DeviceDataset, vectors: Any) -> Any:
+        return transposed_products(self.device, part.matrix, vectors, self.bias_column)
+
+    def _stiffness(self, part: DeviceDataset) -> Any:
+        """Return sum_i c_i ||x_i||^2 as an array of one element."""
+        matrix, weights = part.matrix, part.weights()
         if not isinstance(matrix, DenseRows):
-            squares = self._data.weighted_squares(weights.reshape(-1, self.n_rows))
-            return float(squares.sum()) * self.n_outputs / len(squares)
+            squares = part.weighted_squares(weights.reshape(-1, part.shape[0]))
+            return (squares.sum() * (self.n_outputs / len(squares))).reshape(1)
         norms_sq = row_norms_sq(self.device, matrix)
         if weights.ndim == 2:
-            return float((weights @ norms_sq).sum())
-        return self.n_outputs * float(self.xp.dot(weights, norms_sq))
+            return (weights @ norms_sq).sum().reshape(1)
+        return (self.n_outputs * self.xp.dot(weights, norms_sq)).reshape(1)

@@ -179,6 +179,6 @@ def block_rows(matrix: Matrix, *, is_sparse: bool) -> int:
     int
         From 1 to `MOST_BLOCK_ROWS`.
     """
-    row_bytes = matrix.n_stored * matrix.dtype.itemsize / matrix.shape[0]
+    row_bytes = matrix.n_stored * matrix.dtype.itemsize / max(1, matrix.shape[0])
     enough = _SPARSE_BLOCK_BYTES if is_sparse else _DENSE_BLOCK_BYTES
     return max(1, min(MOST_BLOCK_ROWS, math.ceil(enough / max(row_bytes, 1.0))))

@@ -19,7 +19,7 @@ from snapml.solvers.curvature import own_curvatures
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.inner_products import inner, inner_products
 
-__all__ = ["constrained_lower_bound", "lower_bound"]
+__all__ = ["constrained_lower_bound", "lower_bound", "rows_looked_at"]
 
 # Rows that are looked at, and those among them whose dual variables move.
 _MOST_LOOKED_AT = 1024
@@ -103,6 +103,17 @@ def constrained_lower_bound(
     return bound if math.isfinite(bound) else -math.inf
 
 
+def rows_looked_at(n_rows: int) -> np.ndarray:
+    """Return the numbers of the only rows that certificates ever look at, int64.
+
+    Parameters
+    ----------
+    n_rows : int
+        How many there are.
+    """
+    return np.arange(0, n_rows, max(1, n_rows // _MOST_LOOKED_AT))
+
+
 def _dual_point(
     engine: PrimalEngine,
     communicator: Communicator,
@@ -135,8 +146,7 @@ def _balance(
     Returns the change of the dual's loss terms, and that of X^T beta. What is missing is shared
     among a few rows in proportion to their room.
     """
-    step = max(1, engine.n_rows // _MOST_LOOKED_AT)
-    rows = np.arange(0, engine.n_rows, step)
+    rows = rows_looked_at(engine.n_rows)
     # c l'' is at most the distance to the bounds for all losses here.
     room = own_curvatures(engine, rows)
     total = communicator.allreduce_sum(room.sum(axis=1))

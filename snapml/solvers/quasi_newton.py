@@ -251,7 +251,7 @@ def _result(descent: Descent, best: _Best, history: list[dict[str, float]]) -> F
     coef = best.coef.astype(engine.dtype)
     rounding = coef.astype(np.float64) - best.coef
     stiffness = descent.stiffness + engine.bias_column * engine.bias_column * descent.total_weight
-    largest = _max_curvature(engine) * stiffness + engine.problem.penalty.l2
+    largest = _max_curvature(descent) * stiffness + engine.problem.penalty.l2
     pairs = (best.gradient, rounding), (rounding, rounding)
     slope, square = inner_products(engine, *pairs)
     loss_of_rounding = max(0.0, slope) + 0.5 * largest * square
@@ -276,7 +276,10 @@ def _result(descent: Descent, best: _Best, history: list[dict[str, float]]) -> F
     )
 
 
-def _max_curvature(engine: PrimalEngine) -> float:
-    if isinstance(engine.problem.loss, SmoothedHinge):  # all labels carry the width
-        return 1.0 / float(np.abs(engine.labels(np.arange(1))).min())
-    return engine.problem.loss.max_curvature
+def _max_curvature(descent: Descent) -> float:
+    engine = descent.engine
+    if not isinstance(engine.problem.loss, SmoothedHinge):
+        return engine.problem.loss.max_curvature
+    # All labels carry the width, of which a shard without rows knows nothing.
+    own = float(np.abs(engine.labels(np.arange(1))).min()) if engine.n_rows else 0.0
+    return 1.0 / max(descent.communicator.exchange(own))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["FitResult", "StartModel", "overflow_error"]
+__all__ = ["FitResult", "StartModel", "beside_each_other", "overflow_error"]
 
 
 class StartModel(NamedTuple):
@@ -85,6 +85,33 @@ class FitResult:
         """
         bias = np.atleast_1d(self.intercept) / (bias_column or 1.0)
         return np.column_stack([np.atleast_2d(self.coef), bias]).astype(np.float64)
+
+
+def beside_each_other(results: list[FitResult]) -> FitResult:
+    """Return the models of several outputs as one.
+
+    Parameters
+    ----------
+    results : list of FitResult
+        Of one output each.
+
+    Returns
+    -------
+    FitResult
+        With the longest of the histories.
+    """
+    return replace(
+        results[0],
+        coef=np.vstack([result.coef for result in results]),
+        intercept=np.array([result.intercept for result in results]),
+        duals=None,
+        n_iter=max(result.n_iter for result in results),
+        has_converged=all(result.has_converged for result in results),
+        gap=sum(result.gap for result in results),
+        objective=sum(result.objective for result in results),
+        history=max((result.history for result in results), key=len),
+        has_minimum=all(result.has_minimum for result in results),
+    )
 
 
 def overflow_error(dtype: np.dtype) -> ValueError:

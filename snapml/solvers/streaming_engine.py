@@ -108,15 +108,14 @@ class StreamingEngine(HostArrays):
             ``sum_i c_i ||x_i||^2``, or 0.
         """
         loss = stiffness = 0.0
-        gradient = np.zeros((self.n_outputs, self.n_features + 1))
+        gradients = np.zeros((self.n_threads, *coef.shape))
         for part, rows in self._native_chunks():
-            own_loss, own, own_stiffness = part.pass_over(
-                rows, coef, wants_stiffness=wants_stiffness
+            own_loss, own_stiffness = part.pass_over(
+                rows, coef, gradients, wants_stiffness=wants_stiffness, is_part=True
             )
             loss += own_loss
-            gradient += own
             stiffness += own_stiffness
-        return loss, gradient, stiffness
+        return loss, gradients.sum(axis=0), stiffness
 
     def accept(self) -> None:
         """Make the margins of the last pass those of the present point."""
@@ -136,10 +135,10 @@ class StreamingEngine(HostArrays):
         ndarray of shape (n_outputs, n_features + 1), float64
             Without the penalty.
         """
-        product = np.zeros((self.n_outputs, self.n_features + 1))
+        products = np.zeros((self.n_threads, *direction.shape))
         for part, rows in self._native_chunks():
-            product += part.product_over(rows, direction)
-        return product
+            part.product_over(rows, direction, products, is_part=True)
+        return products.sum(axis=0)
 
     def line_point(self, step: float) -> tuple[float, float]:
         """Return loss and slope between the present point and the last pass's.
@@ -180,13 +179,12 @@ class StreamingEngine(HostArrays):
 
     def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
-        sums = np.zeros((len(weights), self.n_features))
+        sums = np.zeros((self.n_threads, len(weights), self.n_features))
         for number, matrix in self._matrix.chunks():
-            rows = self._matrix.rows_of(number)
-            squares: Any = array_of(matrix).astype(np.float64)
-            squares = squares.multiply(squares) if self.is_sparse else squares * squares
-            sums += np.asarray((squares.T @ weights[:, rows].T).T)
-        return sums
+            own = np.ascontiguousarray(weights[:, self._matrix.rows_of(number)])
+            rows = native_rows(matrix, self._pool)
+            _native.weighted_squares(self._pool, rows, own, len(weights), sums)
+        return sums.sum(axis=0)
 
     def column_grams(self, columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return weighted Gram matrices of some columns, as `host_arrays.column_grams`."""

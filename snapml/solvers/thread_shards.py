@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.kernels import Device
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.range_checks import NonFiniteError
@@ -26,6 +26,8 @@ _MOST_DEALT, _LEAST_BLOCKS = 1024, 64
 def row_shards(dataset: Dataset, n_shards: int) -> list[Dataset]:
     """Return neighbouring rows in shards of about equal size, without copying them.
 
+    Those of a store are whole chunks.
+
     Parameters
     ----------
     dataset : Dataset
@@ -38,14 +40,19 @@ def row_shards(dataset: Dataset, n_shards: int) -> list[Dataset]:
     list of Dataset
         In the order of the rows.
     """
-    n_rows = dataset.matrix.shape[0]
-    n_shards = max(1, min(n_shards, n_rows))
-    bounds = [n_rows * k // n_shards for k in range(n_shards + 1)]
-    shards = []
-    for first, last in pairwise(bounds):
+    matrix = dataset.matrix
+    if isinstance(matrix, ChunkedMatrix):
+        parts: list[Matrix] = list(matrix.split(n_shards))
+    else:
+        n_rows = matrix.shape[0]
+        n_shards = max(1, min(n_shards, n_rows))
+        bounds = [n_rows * k // n_shards for k in range(n_shards + 1)]
+        parts = [_rows_of(matrix, first, last) for first, last in pairwise(bounds)]
+    shards, last = [], 0
+    for matrix in parts:
+        first, last = last, last + matrix.shape[0]
         rows = slice(first, last)
         weights = None if dataset.row_weights is None else dataset.row_weights[..., rows]
-        matrix = _rows_of(dataset.matrix, first, last)
         shards.append(Dataset(matrix, dataset.labels[..., rows], weights, dataset.weight))
     return shards
 
@@ -230,6 +237,11 @@ class _ThreadCommunicator:
         if self._device is None:
             raise TypeError(f"expected an array of the host, got {type(array)}")
         return self._sum_on(self._device, array)
+
+    def exchange(self, value: Any) -> list[Any]:
+        """Return what all shards have laid down, in the order of ranks."""
+        found: list[Any] = self._meeting.meet(self.rank, value, list)
+        return found
 
     def _sum_on(self, device: Device, array: Any) -> Any:
         """Return the sum on this shard's device, which fetches the others' addends itself.

@@ -10,6 +10,7 @@ Gramfort, Salmon 2018) and skglm (Bertrand et al. 2022); the model as in newGLMN
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,13 +20,24 @@ from snapml.problems import Intercept, Problem
 from snapml.solvers.certificate import certified_gap, minimise_shift
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_formulas import penalty_conjugate, penalty_value
-from snapml.solvers.engine import ColumnEngine, WorkingSet
+from snapml.solvers.engine import ColumnEngine, Movable, WorkingSet
 from snapml.solvers.quadratic_model import Model, feasible_scale
 from snapml.solvers.result import FitResult, StartModel, overflow_error
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
-__all__ = ["State", "check_solver", "descend", "solve", "solve_sequence"]
+__all__ = [
+    "State",
+    "check_solver",
+    "descend",
+    "improve",
+    "improve_in_memory",
+    "result_of",
+    "run",
+    "search_line",
+    "solve",
+    "solve_sequence",
+]
 
 _FIRST_COLUMNS = 100
 _GROWTH = 2.0
@@ -148,6 +160,46 @@ def _solve(
 ) -> FitResult:
     state = State(engine, communicator, start)
     progress = Progress(rule, first_epoch=0)
+    has_converged = run(state, progress, improve_in_memory)
+    state.round_off()
+    return result_of(state, progress, has_converged, f"working-set descent, {engine.description}")
+
+
+def improve_in_memory(state: State, target: float) -> bool:
+    """Take steps on the columns that promise most; return whether any lowered the objective."""
+    return improve(state, state.engine.working_set(_choose(state)), target)
+
+
+def run(
+    state: State,
+    progress: Progress,
+    step: Callable[[State, float], bool],
+    *,
+    reads_each: int = 1,
+    free_visits: float = _FREE_VISITS,
+) -> bool:
+    """Alternate reads of the data with steps until the rule is met or its reads are used up.
+
+    Parameters
+    ----------
+    state : State
+        Where to begin.
+    progress : Progress
+        Gets one entry a read.
+    step : callable
+        Improves the state until its gap on columns of its choice is about the target that it
+        gets; returns whether the objective fell.
+    reads_each : int, default=1
+        Reads that a step and the certificate after it take at most.
+    free_visits : float
+        Entries that may be read before reads count as work.
+
+    Returns
+    -------
+    bool
+        Whether the certified gap meets the rule.
+    """
+    rule = progress.rule
     share, stalled, least = _INNER_SHARE, 0, math.inf
     has_converged = False
     while True:
@@ -156,9 +208,9 @@ def _solve(
         progress.see_epoch(state.gap)
         progress.see_certificate(state.gap, state.objective)
         has_converged |= progress.is_met or state.gap <= state.resolution
-        if has_converged and not _is_worth_polishing(state, gap_before, progress):
+        if has_converged and not _is_worth_polishing(state, gap_before, progress, free_visits):
             break
-        if len(progress.history) > rule.max_iter:
+        if len(progress.history) + reads_each - 1 > rule.max_iter:
             break
         if state.gap < 0.9 * least:
             stalled, least = 0, state.gap
@@ -171,13 +223,33 @@ def _solve(
         state.n_slow = state.n_slow + 1 if is_slow else 0
         if state.n_slow >= _MANY_SLOW:  # the models know more than they were asked for
             share = max(1e-6, 0.1 * share)
-        columns = engine.working_set(_choose(state))
         target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
         target = 0.1 * state.gap if has_converged else target
-        if not _improve(state, columns, target):
+        if not step(state, target):
             stalled += _PATIENCE // 4
             share = max(1e-6, 0.1 * share)
-    state.round_off()
+    return has_converged
+
+
+def result_of(state: State, progress: Progress, has_converged: bool, description: str) -> FitResult:
+    """Return the state's model.
+
+    Parameters
+    ----------
+    state : State
+        Whose gap is certified.
+    progress : Progress
+        With one entry a read.
+    has_converged : bool
+        Whether the rule was met.
+    description : str
+        What was run.
+
+    Returns
+    -------
+    FitResult
+        The model with its certificate.
+    """
     return FitResult(
         coef=state.model_coef(),
         intercept=state.intercept,
@@ -189,14 +261,16 @@ def _solve(
         objective=state.objective,
         history=progress.history,
         mean_stiffness=0.0,
-        description=f"working-set descent, {engine.description}",
+        description=description,
     )
 
 
-def _is_worth_polishing(state: State, gap_before: float, progress: Progress) -> bool:
+def _is_worth_polishing(
+    state: State, gap_before: float, progress: Progress, free_visits: float
+) -> bool:
     """Return whether a small problem that has met its tolerance still gains much, for nothing."""
     n_read = float(state.total(np.array([float(state.engine.n_stored)]))[0])
-    is_free = n_read * (len(progress.history) + 1) <= _FREE_VISITS
+    is_free = n_read * (len(progress.history) + 1) <= free_visits
     can_gain = state.gap > max(state.resolution, _FINEST * abs(state.objective))
     return is_free and can_gain and state.gap < 0.5 * gap_before
 
@@ -446,12 +520,27 @@ def descend(state: State, target: float) -> None:
         if state.gap <= target:
             return
         columns = engine.working_set(_choose(state))
-        if not _improve(state, columns, max(target, _INNER_SHARE * state.gap)):
+        if not improve(state, columns, max(target, _INNER_SHARE * state.gap)):
             return
 
 
-def _improve(state: State, columns: WorkingSet, target: float) -> bool:
-    """Take Newton steps on the working set; return whether any lowered the objective."""
+def improve(state: State, columns: WorkingSet, target: float) -> bool:
+    """Take Newton steps on a working set.
+
+    Parameters
+    ----------
+    state : State
+        What to improve, after a read of the data.
+    columns : WorkingSet
+        The columns that may move.
+    target : float
+        Gap on them that is small enough.
+
+    Returns
+    -------
+    bool
+        Whether any step lowered the objective.
+    """
     chosen, penalty = columns.columns, state.problem.penalty
     is_quadratic = not state.problem.loss.is_classification
     slopes, has_moved = state.slopes[chosen], False
@@ -462,7 +551,7 @@ def _improve(state: State, columns: WorkingSet, target: float) -> bool:
             slopes, state.gradients, curvatures, penalty, state.was_slow, state.is_trusted
         )
         found = columns.minimise(model, coef, 0.5 * target)
-        if not _search_line(state, columns, model, found):
+        if not search_line(state, columns, model, found):
             break
         has_moved = True
         if is_quadratic or columns.is_most_of_data or step + 1 == _MOST_STEPS:
@@ -474,8 +563,25 @@ def _improve(state: State, columns: WorkingSet, target: float) -> bool:
     return has_moved
 
 
-def _search_line(state: State, columns: WorkingSet, model: Model, found: np.ndarray) -> bool:
-    """Move towards `found` as far as lowers the objective enough; return whether it moved."""
+def search_line(state: State, columns: Movable, model: Model, found: np.ndarray) -> bool:
+    """Move towards the minimum of a model as far as lowers the objective enough.
+
+    Parameters
+    ----------
+    state : State
+        What to move.
+    columns : Movable
+        The columns of the model; read once.
+    model : Model
+        The loss at the state.
+    found : ndarray
+        The model's minimum, one coefficient a column.
+
+    Returns
+    -------
+    bool
+        Whether it moved.
+    """
     chosen, penalty, slopes = columns.columns, state.problem.penalty, model.slopes
     coef = state.coef[chosen]
     rest = penalty_value(penalty, state.coef) - penalty_value(penalty, coef)
@@ -487,8 +593,7 @@ def _search_line(state: State, columns: WorkingSet, model: Model, found: np.ndar
             return False
         if length == 1.0:
             change = columns.product(step)
-            full = step
-        margins = state.margins + (change if step is full else columns.product(step))
+        margins = state.margins + length * change
         shift = state.best_shift(margins, state.shift)
         penalised = penalty_value(penalty, trial) + rest
         objective = state.loss_at(margins, shift) + penalised

@@ -30,6 +30,9 @@ MAY_IMPORT_NATIVE = {
     "solvers/host_duals.py",
     "solvers/streamed_dual_engine.py",
     "solvers/cpu_quadratic.py",
+    "solvers/host_losses.py",
+    "solvers/streamed_columns.py",
+    "solvers/streamed_gram.py",
     "solvers/streaming_engine.py",
     "solvers/threads.py",
 }

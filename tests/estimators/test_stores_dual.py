@@ -91,13 +91,21 @@ def test_reads_that_choose_the_solver_are_few_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(choice, "_STIFFNESS_CHUNKS", 2)
     X, y = example(n_rows=300, n_features=600, is_sparse=True)
     store = stored(tmp_path / "wide", X / 10, y, memory_limit=0)
-    read, plain = [], ChunkedDataset.matrix
-    monkeypatch.setattr(
-        ChunkedDataset, "matrix", lambda *args: (read.append(args[1]), plain(*args))[1]
-    )
+    read = {"matrix": 0, "rows": 0}
+    plain = {name: getattr(ChunkedDataset, name) for name in read}
+
+    def counting(name):
+        def call(*args):
+            read[name] += 1
+            return plain[name](*args)
+
+        return call
+
+    for name in read:
+        monkeypatch.setattr(ChunkedDataset, name, counting(name))
     LogisticRegression(max_iter=0, tol=1e9).fit(store)
-    # The choice, the survey before the first epoch, and the certificate.
-    assert len(read) == 2 + 2 * store.n_chunks
+    # The choice reads rows of two chunks; the survey and the certificate read all.
+    assert read == {"matrix": 2 * store.n_chunks, "rows": 2}
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

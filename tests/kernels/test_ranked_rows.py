@@ -83,7 +83,7 @@ def test_margins_are_added_in_the_type_of_the_coefficients(device):
 @pytest.mark.parametrize("most_hot", HOT)
 @pytest.mark.parametrize("team_entries", [0, 5, 1024])
 def test_rows_that_blocks_take_are_counted_once(device, monkeypatch, team_entries, most_hot):
-    monkeypatch.setattr(ranked_rows, "_TEAM_ENTRIES", team_entries)
+    monkeypatch.setattr(ranked_rows, "TEAM_ENTRIES", team_entries)
     X = make_csr()
     matrix = make_ranked(X, "int32")
     assert len(matrix.long_rows) == np.sum(np.diff(X.indptr) > team_entries)

@@ -39,6 +39,14 @@ class SimulatedCommunicator:
         self._meeting.barrier.wait()  # nobody lays down the next addend before all have read
         return total
 
+    def exchange(self, value: Any) -> list[Any]:
+        """Return what all shards have laid down, in the order of ranks."""
+        self._meeting.addends[self.rank] = value
+        self._meeting.barrier.wait()
+        found = list(self._meeting.addends)
+        self._meeting.barrier.wait()
+        return found
+
 
 def solve_shards(
     make_engines: list[Callable[[], Any]],

@@ -211,7 +211,7 @@ def test_only_rows_of_a_store_are_taken():
 def test_error_in_a_read_ends_the_fit_and_its_thread(error, monkeypatch):
     case = Case(Hinge(), n_rows=300)
     engine = StreamedDualEngine(case.problem, streamed(case.dataset()), n_threads=1)
-    plain, reads = ChunkedDataset.row_arrays, []
+    plain, reads = ChunkedDataset.run, []
 
     def rows(self, *args):
         reads.append(args)
@@ -219,7 +219,7 @@ def test_error_in_a_read_ends_the_fit_and_its_thread(error, monkeypatch):
             raise error
         return plain(self, *args)
 
-    monkeypatch.setattr(ChunkedDataset, "row_arrays", rows)
+    monkeypatch.setattr(ChunkedDataset, "run", rows)
     with pytest.raises(error if isinstance(error, type) else type(error)):
         fit(engine, 1e-4)
     assert not [thread for thread in threading.enumerate() if "snapml" in thread.name]
@@ -237,7 +237,7 @@ def test_file_that_changed_is_noticed(tmp_path):
     with pytest.raises(ValueError, match="the chunk has been cut short"):
         fit(engine)
     path.write_bytes(b"\xff" * len(content))
-    with pytest.raises(ValueError, match="expected offsets that rise from 0"):
+    with pytest.raises(ValueError, match="the checksum of indptr is wrong"):
         fit(engine)
 
 
@@ -250,6 +250,6 @@ def test_damaged_chunk_is_refused_before_its_pieces_are_used():
     content[9] ^= 1
     path.write_bytes(content)
     with pytest.raises(ValueError, match="the checksum of values is wrong"):
-        store.row_arrays(1, 0, 2)
+        store.run(1, 0, 2)
     with pytest.raises(ValueError, match="the checksum of values is wrong"):
         StreamedDualEngine(case.problem, data)

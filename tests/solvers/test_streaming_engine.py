@@ -107,5 +107,5 @@ def test_store_that_changes_between_fits_is_noticed(tmp_path):
     content = bytearray(chunk.read_bytes())
     content[4096 + 3] = 0x7F  # an index far outside
     chunk.write_bytes(content)
-    with pytest.raises(ValueError, match="column indices must lie in"):
+    with pytest.raises(ValueError, match="chunk-00000000: the checksum of indices is wrong"):
         engine.fused_pass(np.zeros((1, 5)))

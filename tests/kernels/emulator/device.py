@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import re
+import weakref
 
 import numpy as np
 import scipy.special
@@ -12,6 +13,7 @@ from snapml.kernels.failures import out_of_memory
 
 from .build import build, sanitizer_of_process
 from .memory import OutOfMemory
+from .streams import CopyTargets, LateCopyStream, WorkMark, root
 
 
 class EmulationError(RuntimeError):
@@ -65,6 +67,8 @@ class EmulatedDevice:
         self.blocks_each = blocks_each
         self.shared_bytes_per_block = shared_bytes_per_block
         self.seed = seed
+        self.copy_targets = CopyTargets()
+        self._pinned = {}
         self.n_workers = 1 if sanitizer_of_process() == "address" else n_workers
 
     description = model = "emulated device"
@@ -110,7 +114,24 @@ class EmulatedDevice:
         return over_the_same_memory(array)
 
     def pinned_empty(self, shape, dtype):
-        return np.empty(shape, dtype)
+        memory = np.empty(shape, dtype)
+        self._pinned[id(memory)] = weakref.ref(memory)
+        return memory
+
+    def is_pinned(self, array):
+        """Return whether an array lies in memory of `pinned_empty`."""
+        owner = root(array)
+        known = self._pinned.get(id(owner))
+        return known is not None and known() is owner
+
+    def copy_stream(self):
+        return _CheckedCopies(self)
+
+    def mark(self):
+        return WorkMark(self.copy_targets.n_uses)
+
+    def wait(self, mark):
+        mark.synchronize()
 
     def copy_of(self, array):
         return np.array(array)
@@ -134,6 +155,18 @@ class EmulatedDevice:
         if isinstance(error, OutOfMemory):
             return out_of_memory(self.description, self.free_bytes(), error)
         return None
+
+
+class _CheckedCopies(LateCopyStream):
+    """Copies from pinned memory to arrays of a device."""
+
+    def __init__(self, device):
+        super().__init__(device.copy_targets)
+        self._device = device
+
+    def copy(self, source, target):
+        assert self._device.is_pinned(source), "a copy from pageable memory would not run beside"
+        super().copy(source, getattr(target, "memory", target))
 
 
 def over_the_same_memory(array):

@@ -42,6 +42,13 @@ class DeviceArray:
     @property
     def _data(self):
         """The memory, for work on the device in use."""
+        if self.device is not None:
+            self.device.copy_targets.use(self.memory)
+        return self._here
+
+    @property
+    def _here(self):
+        """The memory, for what is known without looking into it."""
         here = device_in_use()
         if here is not None and self.device is not None and here is not self.device:
             raise ValueError("Array device must be same as the current device")
@@ -53,14 +60,14 @@ class DeviceArray:
     def __array_function__(self, function, *_):
         raise TypeError(f"numpy.{function.__name__} of an array of the device")
 
-    shape = property(lambda self: self._data.shape)
-    dtype = property(lambda self: self._data.dtype)
-    ndim = property(lambda self: self._data.ndim)
-    size = property(lambda self: self._data.size)
-    nbytes = property(lambda self: self._data.nbytes)
-    flags = property(lambda self: self._data.flags)
-    strides = property(lambda self: self._data.strides)
-    T = property(lambda self: DeviceArray(self._data.T))
+    shape = property(lambda self: self._here.shape)
+    dtype = property(lambda self: self._here.dtype)
+    ndim = property(lambda self: self._here.ndim)
+    size = property(lambda self: self._here.size)
+    nbytes = property(lambda self: self._here.nbytes)
+    flags = property(lambda self: self._here.flags)
+    strides = property(lambda self: self._here.strides)
+    T = property(lambda self: DeviceArray(self._here.T))
 
     def __dlpack_device__(self):
         return (2, 0)
@@ -69,7 +76,7 @@ class DeviceArray:
         return self._data.__dlpack__(max_version=max_version)
 
     def __len__(self):
-        return len(self._data)
+        return len(self._here)
 
     def __iter__(self):
         return (DeviceArray(row) for row in self._data)
@@ -87,7 +94,9 @@ class DeviceArray:
         return operator.index(self._data.item())
 
     def __getitem__(self, key):
-        return DeviceArray(self._data[_unwrapped_key(key)])
+        keys = key if isinstance(key, tuple) else (key,)
+        is_view = not any(isinstance(item, DeviceArray) for item in keys)
+        return DeviceArray((self._here if is_view else self._data)[_unwrapped_key(key)])
 
     def __setitem__(self, key, value):
         self._data[_unwrapped_key(key)] = _unwrapped(value)
@@ -99,7 +108,7 @@ class DeviceArray:
         return DeviceArray(self._data.astype(dtype, copy=copy))
 
     def reshape(self, *shape):
-        return DeviceArray(self._data.reshape(*shape))
+        return DeviceArray(self._here.reshape(*shape))
 
     def ravel(self):
         return DeviceArray(self._data.ravel())

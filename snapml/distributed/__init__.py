@@ -1,0 +1,1 @@
+"""Training on the machines of a cluster: the same solvers, sums across ranks."""

@@ -1,0 +1,137 @@
+"""The linear estimators on the ranks of an MPI job: every rank has some rows and gets the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import snapml
+from snapml.data import DenseMatrix, Matrix
+from snapml.distributed.mpi.communicator import MpiCommunicator
+from snapml.estimators.base import all_or_nothing
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.range_checks import NonFiniteError
+
+__all__ = ["LinearSVC", "LogisticRegression", "Ridge"]
+
+
+class MpiEstimator:
+    """What the estimators here have beyond those of one machine.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Intracomm
+        The ranks that train together; all of them call `fit`, each with its own rows.
+    **parameters : object
+        Those of the estimator of the same name in `snapml`; the same on all ranks.
+    """
+
+    least_rows = 0
+
+    def __init__(self, comm: Any = None, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.comm = comm
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """Return the names of the parameters, for scikit-learn."""
+        local: Any = cls.__mro__[2]
+        return sorted([*local._get_param_names(), "comm"])
+
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted copy on the same ranks; communicators cannot be copied."""
+        from sklearn.base import clone
+
+        parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        comm = parameters.pop("comm")
+        copies = {name: clone(value, safe=False) for name, value in parameters.items()}
+        return type(self)(comm=comm, **copies)
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit one model to the rows of all ranks.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_own_samples, n_features)
+            This rank's rows; there may be none. All ranks have the same columns, in the same dtype.
+        y : array-like of shape (n_own_samples,)
+            Their targets; a rank need not have all classes.
+        sample_weight : array-like of shape (n_own_samples,), default=None
+            Their weights; ones where only other ranks have some.
+
+        Returns
+        -------
+        self
+            The fitted estimator, with the same model on every rank.
+
+        Raises
+        ------
+        RankError
+            If another rank has failed; it says which, and of what.
+        ValueError
+            If parameters or data are not as described, or the ranks' do not fit each other.
+        """
+        communicator = MpiCommunicator(self.comm)
+        self._shards = communicator
+        try:
+            _check_alike("parameters", communicator.exchange(self._terms()))
+            super().fit(X, y, sample_weight)  # type: ignore[misc]
+            communicator.exchange(None)  # all have come to the end
+        except BaseException as error:
+            # NaN in one rank's rows is an overflow in the sums of all.
+            is_cause = isinstance(error.__context__, NonFiniteError)
+            cause = communicator.fail(error, is_cause=is_cause)
+            if cause is not None:
+                raise cause from error
+            raise
+        finally:
+            del self._shards
+            communicator.close()
+        return self
+
+    def _communicator(self) -> Communicator:
+        return self._shards
+
+    def _terms(self) -> dict[str, str]:
+        """Return what all ranks must have in common before the first look at the rows."""
+        parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        own = ("comm", "random_state", "device_ids", "n_threads", "memory_limit", "verbose")
+        common = {name: repr(value) for name, value in parameters.items() if name not in own}
+        return {"snapml": snapml.__version__, "estimator": type(self).__name__, **common}
+
+    def _agree_on_rows(self, matrix: Matrix) -> None:
+        """Refuse shards that do not fit each other."""
+        names = getattr(self, "feature_names_in_", None)
+        terms = {
+            "n_features": str(matrix.shape[1]),
+            "dtype": str(matrix.dtype),
+            "layout": "dense" if isinstance(matrix, DenseMatrix) else "sparse",
+            "feature_names": "none" if names is None else str(list(names)),
+        }
+        _check_alike("X", self._shards.exchange(terms))
+
+
+def _check_alike(subject: str, terms: list[dict[str, str]]) -> None:
+    """Raise the same error on every rank where the ranks' terms differ."""
+    for name in sorted({name for own in terms for name in own}):
+        found = [own.get(name, "nothing") for own in terms]
+        if len(set(found)) > 1:
+            first_other = int(np.argmax([value != found[0] for value in found]))
+            raise ValueError(
+                f"{subject}: expected the same {name} on all ranks, got {found[0]} on rank 0 and "
+                f"{found[first_other]} on rank {first_other}"
+            )
+
+
+class LogisticRegression(MpiEstimator, snapml.LogisticRegression):
+    """`snapml.LogisticRegression` on the rows of all ranks."""
+
+
+class LinearSVC(MpiEstimator, snapml.LinearSVC):
+    """`snapml.LinearSVC` on the rows of all ranks."""
+
+
+class Ridge(MpiEstimator, snapml.Ridge):
+    """`snapml.Ridge` on the rows of all ranks."""

@@ -1,0 +1,415 @@
+"""Whatever rows come from as a stream of batches, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from snapml.data import ChunkedDataset, CompressedMatrix, DenseMatrix
+from snapml.data.chunk_format import MANIFEST
+from snapml.io import columnar
+from snapml.io.array_batches import iterator_batches, npy_batches
+from snapml.io.arrow_columns import roles_of
+from snapml.io.batch import Batch
+from snapml.io.click_log import ClickLogEncoder
+from snapml.io.snap_format import snap_batches
+from snapml.io.svmlight import svmlight_batches
+
+__all__ = ["FORMATS", "Source", "is_source", "open_source", "read_batches"]
+
+FORMATS = ("svmlight", "snap", "parquet", "arrow", "csv", "npy", "clicklog", "store")
+"""Formats of files and folders."""
+
+_SUFFIXES = {
+    ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".txt": "svmlight",
+    ".snap": "snap", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
+    ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv", ".npy": "npy",
+}  # fmt: skip
+_COMPRESSED = (".gz", ".xz", ".bz2")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows that can be read once.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    batches : iterator of Batch
+        The rows; memory is bounded as far as the source's own batches are.
+    n_bytes : int or None
+        What reading them all will report to `on_read`, about; None where nobody knows.
+    n_rows : int or None
+        Number of rows where the source says it beforehand.
+    row_bytes : int or None
+        What a row takes in a store, where all take the same.
+    feature_names : tuple of str or None
+        Names of the columns, where each has its own.
+    """
+
+    name: str
+    batches: Iterator[Batch]
+    n_bytes: int | None = None
+    n_rows: int | None = None
+    row_bytes: int | None = None
+    feature_names: tuple[str, ...] | None = None
+
+
+def is_source(X: Any) -> bool:
+    """Return whether this is no matrix or frame in memory, but what `open_source` reads.
+
+    Parameters
+    ----------
+    X : object
+        What a user passes as rows.
+
+    Returns
+    -------
+    bool
+        True for paths, Arrow streams and iterators.
+    """
+    if isinstance(X, str | os.PathLike):
+        return True
+    if hasattr(X, "__arrow_c_stream__"):
+        is_frame = nw.dependencies.is_into_dataframe(X) or nw.dependencies.is_into_series(X)
+        return not is_frame
+    return isinstance(X, Iterator) and not hasattr(X, "readinto")
+
+
+def open_source(
+    source: Any,
+    *,
+    format: str = "auto",
+    label: Any = None,
+    weight: Any = None,
+    n_features: int | None = None,
+    dtype: Any = None,
+    known_features: Sequence[str] | None = None,
+    on_read: Callable[[int], Any] | None = None,
+    **options: Any,
+) -> Source:
+    """Open what rows come from; only headers are read.
+
+    Parameters
+    ----------
+    source : str, path-like, ChunkedDataset, Arrow stream or iterator
+        As for `snapml.io.convert`.
+    format : str, default='auto'
+        One of `FORMATS`; 'auto' goes by the name.
+    label, weight : str, int or None, default=None
+        Columns of columnar sources and of npy.
+    n_features : int or None, default=None
+        Columns of sparse rows; None leaves it to the batches.
+    dtype : numpy dtype or None, default=None
+        float32 or float64; None takes the source's.
+    known_features : sequence of str or None, default=None
+        Names of the features in a fit: a source whose columns have names gives those, in this
+        order; others have none to compare.
+    on_read : callable or None, default=None
+        Called with the number of bytes that were read since the last call, maybe in another thread.
+    **options : object
+        Of the format, as for `snapml.io.convert`.
+
+    Returns
+    -------
+    Source
+        To be read once.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError, TypeError
+        If the format is unknown, or parameters or columns do not fit it.
+    """
+    if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
+        raise ValueError(f"dtype: expected float32 or float64, got {dtype!r}")
+    wanted = None if dtype is None else np.dtype(dtype)
+    kind, path = _format_of(source, format)
+    request = _Request(
+        kind,
+        source,
+        path,
+        label,
+        weight,
+        n_features,
+        wanted,
+        known_features,
+        on_read or _ignore,
+        options,
+    )
+    if kind in ("parquet", "arrow", "csv", "stream"):
+        return _columnar(request)
+    opened = _READERS[kind](request)
+    request.finish()
+    return opened
+
+
+def read_batches(source: Any, **parameters: Any) -> Iterator[Batch]:
+    """Read rows batch by batch, in bounded memory.
+
+    Parameters
+    ----------
+    source : str, path-like, ChunkedDataset, Arrow stream or iterator
+        As for `snapml.io.convert`.
+    **parameters : object
+        As for `open_source`: ``format``, ``label``, ``weight``, ``n_features``, ``dtype`` and those
+        of the format. Unlike in `convert`, entries keep the source's type by default.
+
+    Yields
+    ------
+    Batch
+        ``(X, y, sample_weight)``; of a store, rows that are valid until the next step.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError, TypeError, ImportError
+        As `convert` does.
+    """
+    yield from open_source(source, **parameters).batches
+
+
+@dataclass
+class _Request:
+    """What the caller of `open_source` asked for."""
+
+    kind: str
+    source: Any
+    path: Path
+    label: Any
+    weight: Any
+    n_features: int | None
+    dtype: np.dtype | None
+    known_features: Sequence[str] | None
+    on_read: Callable[[int], Any]
+    options: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What messages call the source."""
+        if isinstance(self.source, str | os.PathLike):
+            return str(self.path)
+        return f"<{type(self.source).__name__}>"
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the file."""
+        return self.path.stat().st_size
+
+    def take(self, *names: str) -> dict[str, Any]:
+        """Return some options, which then count as used."""
+        return {name: self.options.pop(name) for name in names if name in self.options}
+
+    def refuse_columns(self) -> None:
+        """Refuse `label` and `weight` where the source has its own."""
+        for role in ("label", "weight"):
+            if getattr(self, role) is not None:
+                raise ValueError(
+                    f"{self.name}: {role}={getattr(self, role)!r}: expected None, since "
+                    f"{self.kind} says itself what its labels and weights are"
+                )
+
+    def finish(self) -> None:
+        """Refuse options that nobody used."""
+        if self.options:
+            raise TypeError(
+                f"{self.name}: unexpected options for format {self.kind}: {sorted(self.options)}"
+            )
+
+
+def _format_of(source: Any, format: str) -> tuple[str, Path]:
+    """Return how to read a source, and its path."""
+    if format not in ("auto", *FORMATS):
+        raise ValueError(f"format: expected 'auto' or one of {FORMATS}, got {format!r}")
+    if isinstance(source, ChunkedDataset):
+        return "store", Path()
+    if not isinstance(source, str | os.PathLike):
+        if format != "auto":
+            raise TypeError(
+                f"format={format!r}: expected a path, got {type(source).__name__}: use 'auto'"
+            )
+        if hasattr(source, "__arrow_c_stream__"):
+            return "stream", Path()
+        if isinstance(source, Iterator) and not hasattr(source, "readinto"):
+            return "iterator", Path()
+        raise TypeError(
+            "expected a path, a store, an Arrow stream or an iterator of batches, got "
+            f"{type(source).__name__}"
+        )
+    path = Path(os.fspath(source))
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: expected a file or folder with rows, found none")
+    if format != "auto":
+        return format, path
+    if path.is_dir():
+        return ("store" if (path / MANIFEST).exists() else _format_of_folder(path)), path
+    name = path.name.lower()
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    found = _SUFFIXES.get(Path(name).suffix)
+    if found is None:
+        raise ValueError(
+            f"{path}: expected a name that ends in {', '.join(_SUFFIXES)}, or format=... (one of "
+            f"{', '.join(FORMATS)})"
+        )
+    return found, path
+
+
+def _format_of_folder(path: Path) -> str:
+    if next(path.rglob("*.parquet"), None) is not None:
+        return "parquet"
+    raise ValueError(
+        f"{path}: expected the folder of a store, with its {MANIFEST}, or one of Parquet files; a "
+        "store without a manifest was never finished"
+    )
+
+
+def _columnar(request: _Request) -> Source:
+    """Open what has columns with names."""
+    path, is_file = request.path, request.kind != "stream"
+    encoder = request.take("encoder").get("encoder")
+    if request.kind == "csv":
+        how = request.take("delimiter", "has_header")
+        reader = columnar.open_csv(path, request.on_read, is_text=encoder is not None, **how)
+    elif request.kind == "parquet":
+        reader = columnar.open_parquet(path, request.on_read)
+    elif is_file:
+        reader = columnar.open_arrow(path, request.on_read)
+    else:
+        reader = columnar.open_stream(request.source, request.name)
+    roles = roles_of(
+        request.name,
+        reader.schema,
+        label=request.label,
+        weight=request.weight,
+        dtype=request.dtype,
+        is_checked=encoder is None,
+        columns=request.take("columns").get("columns", request.known_features),
+    )
+    request.finish()
+    is_plain = encoder is None and all(
+        not hasattr(reader.schema.field(name).type, "value_type") for name in roles.features
+    )
+    n_special = 8 * (roles.label is not None) + roles.dtype.itemsize * (roles.weight is not None)
+    return Source(
+        request.name,
+        reader.batches(roles, encoder),
+        reader.n_bytes,
+        reader.n_rows,
+        len(roles.features) * roles.dtype.itemsize + n_special if is_plain else None,
+        roles.features if is_plain else None,
+    )
+
+
+def _svmlight(request: _Request) -> Source:
+    request.refuse_columns()
+    options = request.take("n_threads", "zero_based", "offset", "length")
+    is_range = options.get("offset", 0) > 0 or options.get("length", -1) >= 0
+    n_reads = 2 if options.get("zero_based", "auto") == "auto" and not is_range else 1
+    found = svmlight_batches(
+        request.path,
+        n_features=request.n_features,
+        dtype=request.dtype or np.float64,
+        on_read=request.on_read,
+        **options,
+    )
+    return Source(request.name, (Batch(*rows) for rows in found), n_reads * request.n_bytes)
+
+
+def _snap(request: _Request) -> Source:
+    request.refuse_columns()
+
+    def batches() -> Iterator[Batch]:
+        for X, y in snap_batches(request.path):
+            request.on_read(4 * len(y) + (X.nbytes if isinstance(X, np.ndarray) else 8 * X.nnz))
+            yield Batch(X if request.dtype is None else X.astype(request.dtype, copy=False), y)
+
+    return Source(request.name, batches(), request.n_bytes)
+
+
+def _npy(request: _Request) -> Source:
+    shape, dtype, batches = npy_batches(
+        request.path, request.label, request.weight, request.dtype, request.on_read
+    )
+    n_special = 8 * (request.label is not None) + dtype.itemsize * (request.weight is not None)
+    row_bytes = shape[1] * dtype.itemsize + n_special
+    return Source(request.name, batches, request.n_bytes, shape[0], row_bytes)
+
+
+def _clicklog(request: _Request) -> Source:
+    request.refuse_columns()
+    encoder = request.take("encoder").get("encoder")
+    if encoder is None:
+        sizes = {} if request.n_features is None else {"n_features": request.n_features}
+        sizes |= request.take("n_numbers", "n_categories", "seed")
+        encoder = ClickLogEncoder(**sizes)
+    options = request.take("has_labels", "n_threads", "offset", "length")
+    found = encoder.batches(request.path, on_read=request.on_read, **options)
+    batches = (Batch(_typed(X, request.dtype), y) for X, y in found)
+    return Source(request.name, batches, request.n_bytes)
+
+
+def _store(request: _Request) -> Source:
+    request.refuse_columns()
+    store = request.source
+    if not isinstance(store, ChunkedDataset):
+        store = ChunkedDataset.open(request.path)
+
+    def batches() -> Iterator[Batch]:
+        y, weights, begins = store.labels(), store.weights(), store.chunk_rows
+        for number, rows in store.matrices():
+            here = slice(int(begins[number]), int(begins[number + 1]))
+            request.on_read(store.manifest.chunks[number].n_bytes)
+            yield Batch(
+                _typed(rows.values if isinstance(rows, DenseMatrix) else rows, request.dtype),
+                None if y is None else y[here],
+                None if weights is None else weights[here],
+            )
+
+    n_bytes = store.manifest.n_bytes
+    return Source(
+        request.name, batches(), n_bytes, store.shape[0], n_bytes // max(1, store.shape[0])
+    )
+
+
+def _iterator(request: _Request) -> Source:
+    batches = iterator_batches(
+        request.source,
+        request.name,
+        request.label,
+        request.weight,
+        request.dtype,
+        request.take("columns").get("columns", request.known_features),
+    )
+    return Source(request.name, batches)
+
+
+def _typed(X: Any, dtype: np.dtype | None) -> Any:
+    """Return rows in another type."""
+    if dtype is None or X.dtype == dtype:
+        return X
+    if isinstance(X, CompressedMatrix):
+        values = None if X.values is None else X.values.astype(dtype)
+        return CompressedMatrix(X.indptr, X.indices, X.n_features, values, dtype)
+    return X.astype(dtype)
+
+
+def _ignore(_n_bytes: int) -> None:
+    pass
+
+
+_READERS: dict[str, Callable[[_Request], Source]] = {
+    "svmlight": _svmlight,
+    "snap": _snap,
+    "npy": _npy,
+    "clicklog": _clicklog,
+    "store": _store,
+    "iterator": _iterator,
+}

@@ -1,0 +1,96 @@
+"""Fits models on the rows of all ranks, and beside them, on rank 0, on all rows at once."""
+
+import json
+import warnings
+
+import numpy as np
+from mpi4py import MPI  # noqa: TID253 - a job of MPI
+from scipy.sparse import csr_matrix
+from sklearn.exceptions import ConvergenceWarning
+
+import snapml
+from snapml.distributed import mpi
+
+CASES = {
+    "logistic": ("LogisticRegression", {}),
+    "balanced": ("LogisticRegression", {"class_weight": "balanced", "C": 0.1}),
+    "coordinate ascent": ("LogisticRegression", {"solver": "sdca", "C": 0.01}),
+    "unpenalised": ("LogisticRegression", {"C": np.inf}),
+    "multinomial": ("LogisticRegression", {}),
+    "one against the rest": ("LogisticRegression", {"multi_class": "ovr"}),
+    "squared hinge": ("LinearSVC", {}),
+    "hinge": ("LinearSVC", {"loss": "hinge", "C": 0.01}),
+    "ridge": ("Ridge", {}),
+    "weighted": ("LogisticRegression", {}),
+}
+
+
+def data(name, is_sparse, dtype):
+    """Return rows sorted by their labels, so that most ranks see one class, and weights."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 8)) * (rng.random((600, 8)) < (0.4 if is_sparse else 1.0))
+    n_classes = 3 if name in ("multinomial", "one against the rest") else 2
+    margins = X[:, :n_classes] + 0.5 * rng.normal(size=(600, n_classes))
+    y = margins[:, 0] * 3.0 + 1.0 if name == "ridge" else margins.argmax(axis=1)
+    order = np.argsort(y, kind="stable")
+    X, y = X[order].astype(dtype), y[order]
+    weights = rng.random(600) if name == "weighted" else None
+    return (csr_matrix(X) if is_sparse else X), y, weights
+
+
+def own_rows(comm, n_rows):
+    """Return this rank's rows: uneven parts, and none for the last of three ranks or more."""
+    n_working = comm.size - (comm.size > 2)
+    bounds = [n_rows * k * (k + 1) // (n_working * (n_working + 1)) for k in range(n_working + 1)]
+    bounds += [n_rows] * (comm.size - n_working)
+    return slice(bounds[comm.rank], bounds[comm.rank + 1])
+
+
+def main():
+    comm = MPI.COMM_WORLD
+    warnings.simplefilter("error", ConvergenceWarning)
+    for name, (estimator, parameters) in CASES.items():
+        for is_sparse in (False, True):
+            for dtype in ("float32", "float64"):
+                X, y, weights = data(name, is_sparse, dtype)
+                rows = own_rows(comm, len(y))
+                own = None if weights is None or comm.rank == 1 else weights[rows]
+                if weights is not None and comm.size > 1:
+                    weights[_rows_of_rank_1(comm, len(y))] = 1.0
+                settings = {"tol": 1e-6, "n_threads": 1, "max_iter": 1000, **parameters}
+                model = getattr(mpi, estimator)(comm=comm, **settings).fit(X[rows], y[rows], own)
+                models = comm.gather((model.coef_.tobytes(), model.intercept_, model.gap_))
+                if comm.rank == 0:
+                    whole = getattr(snapml, estimator)(**settings).fit(X, y, weights)
+                    report(name, is_sparse, dtype, models, model, whole)
+
+
+def _rows_of_rank_1(comm, n_rows):
+    class Other:
+        rank, size = 1, comm.size
+
+    return own_rows(Other, n_rows)
+
+
+def report(name, is_sparse, dtype, models, model, whole):
+    """Print how the models of the ranks compare, and with that of all rows."""
+    found = {
+        "case": name,
+        "is_sparse": is_sparse,
+        "dtype": dtype,
+        "is_same_on_all": all(
+            coef == models[0][0] and np.array_equal(intercept, models[0][1]) and gap == models[0][2]
+            for coef, intercept, gap in models
+        ),
+        "objective": model.objective_,
+        "gap": model.gap_,
+        "whole_objective": whole.objective_,
+        "whole_gap": whole.gap_,
+        "n_iter": int(np.max(model.n_iter_)),
+        "whole_n_iter": int(np.max(whole.n_iter_)),
+    }
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

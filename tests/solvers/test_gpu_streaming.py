@@ -1,0 +1,188 @@
+"""Fits on rows that stream to an emulated device: the model of the same rows in its memory."""
+
+import re
+
+import numpy as np
+import pytest
+from kernels.emulator.memory import OutOfMemory, watched
+from kernels.emulator.strict_arrays import StrictDevice
+
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared, SquaredHinge
+from snapml.solvers import newton_steps, quasi_newton
+from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.streamed_dataset import StreamedDataset
+
+from .cases import Case
+from .primal_engines import least_pieces, on_cpu, on_emulated_gpu, streamed_to_gpu
+
+SERIAL = SerialCommunicator()
+LAYOUTS = pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+
+
+def from_memory(problem, dataset, *, device=None, room=3000, **options):
+    """Return an engine of rows that stream from the host's memory."""
+    device = device or StrictDevice()
+    with least_pieces(), device.use():
+        data = StreamedDataset(device, problem, dataset, room)
+        return GpuPrimalEngine(problem, data, device, **options)
+
+
+def solved(make, problem, dataset, tol=1e-9, max_iter=100, **options):
+    engine = make(problem, dataset, **options)
+    with engine.device.use():
+        return quasi_newton.solve(engine, SERIAL, StoppingRule(tol, max_iter))
+
+
+def sent(engine):
+    """Return how many chunks stream in each pass, and how many there are."""
+    found = re.search(r"to which (\d+) of (\d+) chunks of the rows stream", engine.description)
+    return tuple(map(int, found.groups()))
+
+
+@pytest.mark.parametrize("make", [streamed_to_gpu, from_memory])
+@LAYOUTS
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=str)
+def test_certified_model_is_that_of_rows_on_the_device(make, loss, is_sparse):
+    case = Case(loss, Intercept.FREE, is_sparse=is_sparse, n_rows=300, n_features=8)
+    whole = solved(on_emulated_gpu, case.problem, case.dataset())
+    streamed = solved(make, case.problem, case.dataset())
+    np.testing.assert_allclose(streamed.coef, whole.coef, rtol=1e-7, atol=1e-10)
+    assert streamed.has_converged
+    assert streamed.n_iter == whole.n_iter
+    assert case.suboptimality(streamed) <= streamed.gap + 1e-13 * streamed.objective
+
+
+@LAYOUTS
+def test_a_pass_is_that_of_rows_on_the_device(is_sparse, dtype):
+    """One read of the rows brings loss, gradient and stiffness, of several outputs at once."""
+    case = Case(Logistic(), Intercept.FREE, dtype.name, is_sparse=is_sparse, n_rows=300)
+    labels = np.sign(np.random.default_rng(0).normal(size=(3, 300))).astype(dtype)
+    dataset = Dataset(case.dataset().matrix, labels, None, 0.1)
+    coef = np.random.default_rng(1).normal(size=(3, dataset.matrix.shape[1] + 1))
+    found = []
+    for make in (on_emulated_gpu, streamed_to_gpu, from_memory):
+        engine = make(case.problem, dataset)
+        with engine.device.use():
+            loss, gradient, stiffness = engine.fused_pass(coef, wants_stiffness=True)
+            engine.accept()
+            engine.fused_pass(coef + 1.0)
+            line = engine.line_point(0.3)
+            product = engine.hessian_product(coef)
+        found.append(np.concatenate(([loss, stiffness, *line], gradient.ravel(), product.ravel())))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-11, atol=1e-11)
+
+
+@LAYOUTS
+def test_some_chunks_stay_and_the_others_are_sent_each_pass(is_sparse):
+    case = Case(Squared(), is_sparse=is_sparse, n_rows=300, n_features=8)
+    for make in (streamed_to_gpu, from_memory):
+        n_sent, n_chunks = sent(make(case.problem, case.dataset()))
+        assert 0 < n_sent < n_chunks
+    engine = streamed_to_gpu(case.problem, case.dataset(), room=10**6)
+    assert "keeps all" in engine.description
+    engine.fused_pass(np.zeros((1, 9)))
+    assert engine._data._stream is None  # nothing more will come
+
+
+def test_softmax_shares_the_reads():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 6)), rng.integers(0, 3, 300).astype(float)
+    problem, dataset = Problem(Softmax(3)), Dataset(DenseMatrix(X), y, None, 0.1)
+    makers = (on_cpu, streamed_to_gpu)
+    whole, streamed = (
+        quasi_newton.solve(make(problem, dataset), SERIAL, StoppingRule(1e-9, 100))
+        for make in makers
+    )
+    assert streamed.objective == pytest.approx(whole.objective, rel=1e-8)
+    assert streamed.gap <= 1e-8 * streamed.objective
+
+
+@pytest.mark.parametrize("has_values", [True, False])
+def test_many_sparse_columns_are_solved_by_products(monkeypatch, has_values):
+    monkeypatch.setattr(quasi_newton, "HOT_COLUMNS", 5)
+    case = Case(Logistic(), Intercept.FREE, is_sparse=True, n_rows=300, n_features=20)
+    dataset = case.dataset()
+    if not has_values:
+        given = dataset.matrix
+        matrix = CompressedMatrix(given.indptr, given.indices, 20, None, np.float64)
+        dataset = Dataset(matrix, dataset.labels, None, 1.0)
+    products = []
+    plain = newton_steps.NewtonSteps._product
+    monkeypatch.setattr(
+        newton_steps.NewtonSteps, "_product", lambda *args: (products.append(1), plain(*args))[1]
+    )
+    whole = solved(on_emulated_gpu, case.problem, dataset)
+    streamed = solved(streamed_to_gpu, case.problem, dataset)
+    assert streamed.objective == pytest.approx(whole.objective, rel=1e-8)
+    assert len(products) > 2
+
+
+@LAYOUTS
+def test_equal_fits_give_equal_bits(is_sparse):
+    case = Case(Logistic(), Intercept.FREE, is_sparse=is_sparse, n_rows=150)
+    coefs = {
+        solved(
+            streamed_to_gpu, case.problem, case.dataset(), 1e-8, device=StrictDevice(seed=seed)
+        ).coef.tobytes()
+        for seed in (0, 1)
+    }
+    assert len(coefs) == 1
+
+
+@LAYOUTS
+def test_columns_of_a_wrong_number_are_found_before_a_kernel_trusts_them(is_sparse):
+    matrix = CompressedMatrix(
+        np.arange(0, 301, 3), np.random.default_rng(0).integers(0, 5, 300), 5, np.ones(300)
+    )
+    matrix.indices[123] = 5
+    if not is_sparse:
+        matrix.indptr[7] = 10**6
+    dataset = Dataset(matrix, np.ones(100), None, 1.0)
+    message = "column indices must lie in" if is_sparse else "indptr must not decrease"
+    with pytest.raises(ValueError, match=message):
+        from_memory(Problem(Squared()), dataset)
+
+
+def test_columns_that_change_after_the_first_read_are_found():
+    matrix = CompressedMatrix(
+        np.arange(0, 301, 3), np.random.default_rng(0).integers(0, 5, 300), 5, np.ones(300)
+    )
+    engine = from_memory(Problem(Squared()), Dataset(matrix, np.ones(100), None, 1.0))
+    engine.fused_pass(np.zeros((1, 6)))
+    matrix.indices[299] = 1_000_000
+    with pytest.raises(ValueError, match=r"must lie in \[0, 5\).*have changed"):
+        engine.fused_pass(np.zeros((1, 6)))
+
+
+class SmallDevice(StrictDevice):
+    """Refuses to hold more than some bytes, as a card does: temporary arrays, too."""
+
+    most_bytes = 0
+
+    def free_bytes(self):
+        return self.most_bytes
+
+
+@LAYOUTS
+def test_pieces_are_halved_until_they_fit(is_sparse, caplog):
+    case = Case(Logistic(), Intercept.FREE, is_sparse=is_sparse, n_rows=300, n_features=8)
+    expected = solved(streamed_to_gpu, case.problem, case.dataset())
+    with watched() as memory:
+        solved(streamed_to_gpu, case.problem, case.dataset())
+        n_allocations = memory.n_allocations
+    halved = 0
+    for n_allowed in range(0, n_allocations, 1 + n_allocations // 12):
+        caplog.clear()
+        with watched(n_allowed) as memory:
+            try:
+                result = solved(streamed_to_gpu, case.problem, case.dataset())
+            except OutOfMemory:
+                continue  # of what does not come in pieces
+            halved += "is short of memory" in caplog.text
+            np.testing.assert_allclose(result.coef, expected.coef, rtol=1e-6, atol=1e-9)
+            assert memory.alive == 0
+    assert halved >= 3
