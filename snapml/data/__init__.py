@@ -6,6 +6,7 @@ from snapml.data.chunked_matrix import ChunkedMatrix
 from snapml.data.click_log import make_click_log
 from snapml.data.compressed import CompressedMatrix
 from snapml.data.dataset import Dataset, DenseMatrix, Matrix
+from snapml.data.row_groups import RowGroups
 
 __all__ = [
     "ChunkWriter",
@@ -15,5 +16,6 @@ __all__ = [
     "Dataset",
     "DenseMatrix",
     "Matrix",
+    "RowGroups",
     "make_click_log",
 ]

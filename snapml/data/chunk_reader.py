@@ -132,6 +132,14 @@ class ChunkReader:
                 return stacked([self._run(stream, number, run[0], run[-1] + 1) for run in runs])
         return self.matrix(number).take(rows)
 
+    def run(self, number: int, first: int, last: int) -> Matrix:
+        """Return neighbouring rows of a chunk, as `ChunkedDataset.run` does."""
+        with self._open(number) as stream:
+            identity = _identity(stream)
+            if any(self._known.get((number, name)) != identity for name in self._names):
+                self.matrix(number)  # checksums are those of whole arrays
+            return self._run(stream, number, first, last)
+
     def _run(self, stream: BinaryIO, number: int, begin: int, end: int) -> Matrix:
         """Read rows that lie side by side in a chunk that was checked before."""
         chunk, arrays = self._manifest.chunks[number], {}

@@ -52,7 +52,7 @@ class ChunkedDataset:
         memory_limit : int, float, str or 'auto', default='auto'
             What a fit may keep of the rows in memory: bytes, text such as "40MB" or "2GiB", or half
             of what is available now. Labels, weights and margins come on top, and at least three
-            chunks are there.
+            chunks are there, five in coordinate ascent.
 
         Returns
         -------
@@ -189,6 +189,28 @@ class ChunkedDataset:
             If the chunk has changed since it was written.
         """
         return self._reader.rows(number, rows)
+
+    def run(self, number: int, first: int, last: int) -> Matrix:
+        """Read neighbouring rows of a chunk, and no others once its checksums are known.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk, from 0.
+        first, last : int
+            The rows from `first` to before `last` of the chunk.
+
+        Returns
+        -------
+        Matrix
+            In memory of its own.
+
+        Raises
+        ------
+        ValueError
+            If the chunk has changed since it was written.
+        """
+        return self._reader.run(number, first, last)
 
     def load(self) -> tuple[Any, np.ndarray | None]:
         """Read everything into memory.

@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from snapml.data.chunk_format import array_types
+from snapml.data.chunk_format import Manifest, array_types
 from snapml.data.chunked_dataset import ChunkedDataset
-from snapml.data.dataset import Matrix
+from snapml.data.compressed import CheckedMatrix, CompressedMatrix
+from snapml.data.dataset import DenseMatrix, Matrix
 from snapml.data.stacking import stacked
 
 __all__ = ["ChunkedMatrix"]
@@ -33,10 +34,9 @@ class ChunkedMatrix:
 
     def __init__(self, store: ChunkedDataset, memory_limit: int | None = None) -> None:
         self._store = store
-        limit = store.memory_limit if memory_limit is None else memory_limit
-        self._limit = limit
+        self._limit = store.memory_limit if memory_limit is None else memory_limit
         self._begins = store.chunk_rows
-        self._resident: dict[int, Matrix | None] = dict.fromkeys(_kept(store, limit))
+        self._resident: dict[int, Matrix | None] = dict.fromkeys(_kept(store, self._limit))
         self._free: list[np.ndarray] = []
 
     def weights(self) -> np.ndarray | None:
@@ -234,6 +234,50 @@ class ChunkedMatrix:
             finally:  # of a pass that is given up
                 reader.shutdown(wait=False, cancel_futures=True)
         self._free = free if self.n_resident < self._store.n_chunks else []
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the store holds."""
+        return self._store.manifest
+
+    def make_room(self, n_bytes: int) -> None:
+        """Keep fewer chunks, so that others of the limit's bytes are free for something else.
+
+        Parameters
+        ----------
+        n_bytes : int
+            How many, in place of what an earlier call asked for.
+        """
+        kept = _kept(self._store, max(0, self._limit - n_bytes))
+        self._resident = {number: self._resident.get(number) for number in kept}
+
+    def run(self, number: int, first: int, last: int) -> Matrix:
+        """Return neighbouring rows of a chunk: over one in memory, else read.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk.
+        first, last : int
+            The rows from `first` to before `last` of the chunk.
+
+        Returns
+        -------
+        Matrix
+            The rows.
+        """
+        matrix = self._resident.get(number)
+        if matrix is None:
+            return self._store.run(number, first, last)
+        if isinstance(matrix, DenseMatrix):
+            return DenseMatrix(matrix.values[first:last])
+        assert isinstance(matrix, CompressedMatrix)
+        indptr = matrix.indptr[first : last + 1]
+        part = slice(int(indptr[0]), int(indptr[-1]))
+        values = None if matrix.values is None else matrix.values[part]
+        return CheckedMatrix(
+            indptr - indptr[0], matrix.indices[part], matrix.n_features, values, matrix.dtype
+        )
 
     def take(self, rows: np.ndarray) -> Matrix:
         """Return a copy of some rows in memory.

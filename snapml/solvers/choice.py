@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from snapml.data import Dataset, DenseMatrix
+from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
 from snapml.problems import Penalty, Problem, Softmax, Squared
 from snapml.solvers import (
     device_choice,
@@ -24,11 +24,11 @@ from snapml.solvers import (
     working_set_descent,
 )
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_engine import CpuEngine
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.cpu_quadratic import CpuColumnEngine
 from snapml.solvers.cpu_rows import as_array
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.host_engines import dual_engine, primal_engine
 from snapml.solvers.result import FitResult, StartModel, beside_each_other
 from snapml.solvers.row_space import RowSpace
 from snapml.solvers.stopping import StoppingRule
@@ -51,6 +51,8 @@ _DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
+# Rows that show the stiffness, and from how many chunks of a store they come.
+_STIFFNESS_ROWS, _STIFFNESS_CHUNKS = 256, 8
 # Reads of the data within which the quasi-Newton method must converge where the curvature jumps.
 _TRIAL_READS = 60
 
@@ -89,7 +91,9 @@ def fit(
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
     if out_of_core.is_streamed(dataset):
-        return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
+        out_of_core.check_solvable(problem, settings)
+        if settings.device_ids or not problem.penalty.is_smooth:
+            return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         if dataset.labels.ndim == 2 and not device_choice.is_joint(problem, settings):
             return _fit_apart(problem, dataset, communicator, rule, settings, start)
@@ -183,6 +187,8 @@ def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> 
         return True
     if settings.solver != "auto":
         return settings.solver == "sdca"
+    if out_of_core.is_streamed(dataset) and problem.loss.is_smooth:
+        return False  # reads cost most there, and all outputs share them
     is_small = dataset.matrix.shape[1] <= _FEW_COLUMNS or problem.penalty.l2 <= 0.0
     # One step length for all outputs at once does not suit the hinge's corners.
     return not (is_small and problem.loss.is_smooth)
@@ -239,7 +245,7 @@ def _choose(
     if start.coef is not None and start.duals is None:
         return "pqn", "it continues from coefficients", never
     stiffness = _sampled_stiffness(problem, dataset, communicator)
-    if not isinstance(dataset.matrix, DenseMatrix):
+    if _is_sparse(dataset):
         return _choose_for_sparse(problem, dataset, communicator, stiffness)
     if stiffness > _EASY_STIFFNESS:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", never
@@ -257,12 +263,21 @@ def _choose_for_sparse(
     """
     if problem.loss.has_curvature_jumps:
         return "sdca", "sparse rows", math.inf
+    # A product with the Hessian reads a store as an epoch does: it is no longer half the price.
+    price = 2.0 if out_of_core.is_streamed(dataset) else 1.0
     n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
     if dataset.matrix.shape[1] > _TALL * n_rows:
-        return "sdca", "sparse rows", _SPARSE_PATIENCE
+        return "sdca", "sparse rows", price * _SPARSE_PATIENCE
     if stiffness > _STIFF:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
-    return "sdca", "sparse rows", _TALL_PATIENCE
+    return "sdca", "sparse rows", price * _TALL_PATIENCE
+
+
+def _is_sparse(dataset: Dataset) -> bool:
+    matrix = dataset.matrix
+    if isinstance(matrix, ChunkedMatrix):
+        return matrix.is_sparse
+    return not isinstance(matrix, DenseMatrix)
 
 
 def _choose_for_hinge(
@@ -274,7 +289,7 @@ def _choose_for_hinge(
     n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
     if n_stored <= _SMALL:
         return "pqn", "small data", math.inf
-    if not isinstance(dataset.matrix, DenseMatrix):
+    if _is_sparse(dataset):
         return "sdca", "sparse rows", _SPARSE_PATIENCE
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     if stiffness > _EASY_STIFFNESS:
@@ -286,7 +301,10 @@ def _choose_for_hinge(
 def _sampled_stiffness(problem: Problem, dataset: Dataset, communicator: Communicator) -> float:
     """Return the mean of c_i ||x_i||^2 max l'' over a few rows of every shard."""
     n_rows = dataset.matrix.shape[0]
-    rows = np.arange(0, n_rows, max(1, n_rows // 256))
+    if isinstance(dataset.matrix, ChunkedMatrix):
+        rows = out_of_core.spread_rows(dataset.matrix, _STIFFNESS_ROWS, _STIFFNESS_CHUNKS)
+    else:
+        rows = np.arange(0, n_rows, max(1, n_rows // _STIFFNESS_ROWS))
     sample = dataset.take(rows, 1.0)
     values = csr_matrix(as_array(sample), dtype=np.float64)
     squares = np.asarray(values.power(2).sum(axis=1)).ravel()
@@ -316,7 +334,7 @@ def _quasi_newton(
             n_threads=settings.n_threads,
             start=start.coef,
         )
-    engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
+    engine = primal_engine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
     return quasi_newton.solve(engine, communicator, rule, start=start.coef)
 
 
@@ -342,8 +360,9 @@ def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> 
     """Return whether few rows span the coefficients that are worth a look."""
     n_rows, n_features = dataset.matrix.shape
     is_alone = communicator.size == 1  # the rows' products need all rows in one place
+    is_in_memory = not out_of_core.is_streamed(dataset)
     is_smooth = problem.loss.is_smooth
-    return is_alone and is_smooth and n_rows < n_features and n_rows <= _FEW_ROWS
+    return is_alone and is_in_memory and is_smooth and n_rows < n_features and n_rows <= _FEW_ROWS
 
 
 def _in_row_space(
@@ -372,15 +391,7 @@ def _coordinate_ascent(
     start: Start,
     patience: float,
 ) -> FitResult:
-    engine = CpuEngine(
-        problem,
-        dataset,
-        n_threads=settings.n_threads,
-        deterministic=settings.deterministic,
-        seed=settings.seed,
-        duals=None if start.duals is None else start.duals.astype(dataset.labels.dtype),
-        offset=start.offset,
-    )
+    engine = dual_engine(problem, dataset, settings, start)
     return dual_coordinate_ascent.solve(engine, communicator, rule, patience=patience)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from snapml import _native
@@ -11,19 +9,17 @@ from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_rows import inspect, native_rows, without_duplicates
+from snapml.solvers.host_duals import MOST_BLOCK_ROWS, HostDuals, block_rows, start_states
 from snapml.solvers.intercept_column import intercept_column
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuEngine", "check_rows"]
 
-_MOST_BLOCK_ROWS = 16
-_DENSE_BLOCK_BYTES = 256
-_SPARSE_BLOCK_BYTES = 4096
 _TINY = float(np.finfo(np.float64).tiny)  # stands for a sum of weights that is zero
 
 
-class CpuEngine:
+class CpuEngine(HostDuals):
     """A shard of rows with its dual variables and the shared vector (protocol `Engine`).
 
     Parameters
@@ -58,10 +54,6 @@ class CpuEngine:
 
     free_visits = 1_000_000
 
-    relaxation = 0.65
-    """Factor on the curvature of a step: the longer steps save epochs where rows overlap much and
-    cost none elsewhere (benchmarks/results/ablation.csv). Above 1/2 the dual cannot fall."""
-
     def __init__(
         self,
         problem: Problem,
@@ -89,7 +81,7 @@ class CpuEngine:
         is_sparse = not isinstance(dataset.matrix, DenseMatrix)
         self.is_deterministic = deterministic or self.n_threads == 1 or not is_sparse
         self.has_warm_start = duals is not None
-        self.duals = self._start(dataset.labels) if duals is None else duals
+        self.duals = start_states(problem, dataset.labels) if duals is None else duals
         self.shared = np.zeros(dataset.matrix.shape[1] + 1, dtype=dataset.matrix.dtype)
         self._sigma = float(self.n_threads)
         self._replicas: np.ndarray | None = None
@@ -131,23 +123,6 @@ class CpuEngine:
             self._first_offset,
         )
 
-    @property
-    def description(self) -> str:
-        """Number of threads and how they share the vector."""
-        if self.n_threads == 1:
-            return "1 thread"
-        mode = "merged replicas" if self.is_deterministic else "one shared vector"
-        return f"{self.n_threads} threads with {mode}"
-
-    @property
-    def offset(self) -> float:
-        """Multiplier of the unpenalised intercept's constraint."""
-        return float(self._shard.offset)
-
-    @offset.setter
-    def offset(self, value: float) -> None:
-        self._shard.offset = value
-
     def dual_epoch(self, epoch: int, outer_sigma: float = 1.0) -> float:
         """Visit every row once, in an order fixed by the seed and `epoch`.
 
@@ -172,23 +147,12 @@ class CpuEngine:
             self._sigma,
             outer_sigma,
             self.relaxation,
-            self._merges_per_epoch(),
+            self._merges_of(self.n_stored),
             self.block_rows,
             self._seed,
             epoch,
         )
         return float(gap)
-
-    def dual_mass(self) -> tuple[float, float]:
-        """Return the sums of the positive and of the negative dual variables.
-
-        Returns
-        -------
-        positive, negative : float
-            Their sum is zero at a feasible point of a problem with an unpenalised intercept.
-        """
-        positive, negative = _native.dual_mass(*self._shard_arguments())
-        return float(positive), float(negative)
 
     def exact_sweep(self, positive_scale: float, negative_scale: float) -> tuple[float, np.ndarray]:
         """Read the matrix once in float64.
@@ -218,75 +182,6 @@ class CpuEngine:
         )
         return float(dual_terms), adjoints[0]
 
-    def set_shared(self, adjoint: np.ndarray) -> None:
-        """Set the shared vector from exact sums.
-
-        Parameters
-        ----------
-        adjoint : ndarray of shape (n_features + 1,), float64
-            X^T beta, followed by sum(beta).
-        """
-        mass = adjoint[-1]
-        self.shared[:-1] = adjoint[:-1] if self._mean is None else adjoint[:-1] - self._mean * mass
-        self.shared[-1] = self.tau * mass
-
-    def loss_value(self, shift: float) -> float:
-        """Return the loss on the margins of the last exact sweep.
-
-        Parameters
-        ----------
-        shift : float
-            Added to every margin.
-
-        Returns
-        -------
-        float
-            ``sum_i c_i l(z_i + shift, y_i)``.
-        """
-        return float(_native.loss_value(*self._shard_arguments(), self._kept_margins(), shift))
-
-    def loss_slope(self, shift: float) -> tuple[float, float]:
-        """Return the first two derivatives of `loss_value` in the shift.
-
-        Parameters
-        ----------
-        shift : float
-            Added to every margin.
-
-        Returns
-        -------
-        slope, curvature : float
-            Derivatives; at a kink the slope is the left one.
-        """
-        margins_kept = self._kept_margins()
-        slope, curvature = _native.loss_slope(*self._shard_arguments(), margins_kept, shift)
-        return float(slope), float(curvature)
-
-    def penalty_value(self, vector: np.ndarray) -> float:
-        """Return R(vector), summed in float64."""
-        return float(_native.penalty_value(self._pool, vector))
-
-    def penalty_conjugate(self, vector: np.ndarray) -> float:
-        """Return R*(vector), summed in float64."""
-        return float(_native.penalty_conjugate(self._pool, vector))
-
-    def _shard_arguments(self) -> tuple[_native.ThreadPool, _native.Rows, str, _native.Shard]:
-        """Return what every call of the extension about this shard begins with."""
-        return self._pool, self._rows, self.problem.loss.core_name, self._shard
-
-    def _kept_margins(self) -> np.ndarray:
-        if self._margins is None:
-            raise RuntimeError("expected an exact sweep before sums over its margins, got none")
-        return self._margins
-
-    def _start(self, labels: np.ndarray) -> np.ndarray:
-        """Return the states of beta = 0."""
-        name = self.problem.loss.core_name
-        if not self.problem.loss.is_classification:
-            return labels.copy()  # the state of beta = 0 is the label: no other finite value is
-        positive, negative = (_native.core_loss(name, "start", 0.0, y, True) for y in (1.0, -1.0))
-        return np.where(labels > 0, labels.dtype.type(positive), labels.dtype.type(negative))
-
     def _agreed_mean(self, communicator: Communicator) -> np.ndarray:
         """Return the weighted means of the columns of all shards."""
         matrix, weights = self._dataset.matrix, self._dataset.row_weights
@@ -301,16 +196,6 @@ class CpuEngine:
             both = communicator.allreduce_sum(np.append(sums, total))
             mean: np.ndarray = (both[:-1] / max(both[-1], _TINY)).astype(matrix.dtype)
         return mean
-
-    def _merges_per_epoch(self) -> int:
-        """Return how often replicas are merged: as often as costs little.
-
-        A merge reads and writes every replica; four numbers per merged one in between make it
-        cheap, and a team needs some work between two meetings.
-        """
-        merged = (self.n_threads + 1) * len(self.shared)
-        per_round = max(4 * merged, 100_000 * self.n_threads)
-        return max(1, min(64, self.n_stored // per_round))
 
 
 def check_rows(matrix: Matrix, n_threads: int | None = None) -> None:
@@ -335,19 +220,13 @@ def check_rows(matrix: Matrix, n_threads: int | None = None) -> None:
 
 
 def _block_rows(matrix: Matrix) -> int:
-    """Return how many neighbouring rows to visit together.
+    """Return how many neighbouring rows of a matrix in memory to visit together.
 
-    Jumping to a random row costs cache misses that a block shares; rows that always come together
-    cost epochs where they overlap much, as dense rows do (benchmarks/results/ablation.csv and
-    epoch_speed.csv). So blocks are as short as long rows allow. A column-major block shares its
-    cache lines between 16 rows.
+    A column-major block shares its cache lines between 16 rows.
     """
-    n_rows, _ = matrix.shape
     if isinstance(matrix, DenseMatrix) and matrix.values.strides[1] != matrix.dtype.itemsize:
-        return _MOST_BLOCK_ROWS
-    row_bytes = matrix.n_stored * matrix.dtype.itemsize / max(1, n_rows)
-    enough = _DENSE_BLOCK_BYTES if isinstance(matrix, DenseMatrix) else _SPARSE_BLOCK_BYTES
-    return max(1, min(_MOST_BLOCK_ROWS, math.ceil(enough / max(row_bytes, 1.0))))
+        return MOST_BLOCK_ROWS
+    return block_rows(matrix, is_sparse=not isinstance(matrix, DenseMatrix))
 
 
 def _can_centre(problem: Problem, matrix: Matrix) -> bool:

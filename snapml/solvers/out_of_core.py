@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from snapml.data import ChunkedMatrix, Dataset
 from snapml.problems import Problem, Softmax
-from snapml.solvers import device_choice, quasi_newton, streamed_descent
+from snapml.solvers import device_choice, streamed_descent
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.result import FitResult, StartModel, beside_each_other, overflow_error
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.streamed_columns import StreamedColumns
-from snapml.solvers.streaming_engine import StreamingEngine
 from snapml.solvers.working_set_descent import check_solver
 
-__all__ = ["fit", "fit_sequence", "is_streamed"]
+__all__ = ["check_solvable", "fit", "fit_sequence", "is_streamed", "spread_rows"]
 
 
 def is_streamed(dataset: Dataset) -> bool:
@@ -32,7 +33,7 @@ def fit(
     settings: Settings,
     start: Start,
 ) -> FitResult:
-    """Solve one problem on the rows of a store.
+    """Solve one problem on the rows of a store as only stores ask for: on GPUs, or by columns.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def fit(
     rule : StoppingRule
         Tolerance and most reads of the data.
     settings : Settings
-        How; 'auto' is 'pqn'.
+        How.
     start : Start
         Where to begin.
 
@@ -53,22 +54,10 @@ def fit(
     -------
     FitResult
         The model with its certificate.
-
-    Raises
-    ------
-    NotImplementedError
-        If this version has no way to solve the problem on a store.
     """
-    _check_solvable(problem, settings)
     if settings.device_ids:
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
-    if not problem.penalty.is_smooth:
-        return _by_columns(problem, dataset, communicator, rule, settings, start)
-    engine = StreamingEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
-    result = quasi_newton.solve(engine, communicator, rule, start=start.coef)
-    is_only = settings.solver == "auto"
-    reason = "few reads of a store" if is_only else "as asked for"
-    return replace(result, description=f"{result.description}: {reason}")
+    return _by_columns(problem, dataset, communicator, rule, settings, start)
 
 
 def _by_columns(
@@ -129,7 +118,7 @@ def fit_sequence(
     """
     results = []
     for problem in problems:
-        _check_solvable(problem, settings)
+        check_solvable(problem, settings)
         engine = StreamedColumns(problem, dataset, n_threads=settings.n_threads)
         start = streamed_descent.solve(engine, communicator, rule, start)
         if not math.isfinite(start.objective):
@@ -138,7 +127,21 @@ def fit_sequence(
     return results
 
 
-def _check_solvable(problem: Problem, settings: Settings) -> None:
+def check_solvable(problem: Problem, settings: Settings) -> None:
+    """Refuse what this version cannot solve on a store.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    settings : Settings
+        How.
+
+    Raises
+    ------
+    NotImplementedError
+        With what would work instead.
+    """
     load = "use ChunkedDataset.load() if the rows fit memory"
     is_smooth = problem.penalty.is_smooth and problem.loss.is_smooth
     if settings.device_ids and not (is_smooth and settings.solver != "sdca"):
@@ -154,8 +157,27 @@ def _check_solvable(problem: Problem, settings: Settings) -> None:
                 "an L1 penalty on the multinomial loss on a store: this version has it with "
                 f"multi_class='ovr', or the L2 penalty, out of core; use one of these, or {load}"
             )
-    if not problem.loss.is_smooth or settings.solver == "sdca":
-        raise NotImplementedError(
-            "coordinate ascent on a store (the hinge, or solver='sdca'): this version has smooth "
-            f"losses out of core; use loss='squared_hinge' and solver='auto', or {load}"
-        )
+
+
+def spread_rows(matrix: ChunkedMatrix, n_rows: int, n_chunks: int) -> np.ndarray:
+    """Return row numbers spread over a few chunks: others need not be read for them.
+
+    Parameters
+    ----------
+    matrix : ChunkedMatrix
+        The rows.
+    n_rows, n_chunks : int
+        About how many of each.
+
+    Returns
+    -------
+    ndarray of int64
+        Increasing.
+    """
+    chosen = np.unique(np.linspace(0, matrix.n_chunks - 1, n_chunks).astype(np.int64))
+    parts = []
+    for number in chosen.tolist():
+        part = matrix.rows_of(number)
+        step = max(1, (part.stop - part.start) * len(chosen) // n_rows)
+        parts.append(np.arange(part.start, part.stop, step))
+    return np.concatenate(parts)

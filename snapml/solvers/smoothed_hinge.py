@@ -18,7 +18,8 @@ from snapml.problems import Hinge, Intercept, Problem, SmoothedHinge
 from snapml.solvers import quasi_newton
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.host_engines import primal_engine
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 
@@ -63,14 +64,14 @@ def solve(
     """
     if not isinstance(problem.loss, Hinge):
         raise TypeError(f"expected the loss Hinge, got {problem.loss}")
-    judge = CpuPrimalEngine(problem, dataset, n_threads=n_threads)
+    judge = primal_engine(problem, dataset, n_threads=n_threads)
     smooth = replace(problem, loss=SmoothedHinge())
     width, coef, best = _FIRST_WIDTH, start, _Best()
     history: list[dict[str, float]] = []
     n_reads = 0
     while True:
         labels = dataset.labels * dataset.labels.dtype.type(width)
-        engine = CpuPrimalEngine(smooth, replace(dataset, labels=labels), n_threads=n_threads)
+        engine = primal_engine(smooth, replace(dataset, labels=labels), n_threads=n_threads)
         stage = StoppingRule(min(1e-2, 0.1 * width), max(0, rule.max_iter - n_reads))
         result = quasi_newton.solve(engine, communicator, stage, start=coef, uses_sample=False)
         coef = result.point(judge.bias_column)
@@ -113,7 +114,7 @@ class _Best:
         self.gap = certified_gap(self.value, self._bound)
 
 
-def _objective(engine: CpuPrimalEngine, communicator: Communicator, coef: np.ndarray) -> float:
+def _objective(engine: PrimalEngine, communicator: Communicator, coef: np.ndarray) -> float:
     """Return the objective with the true hinge."""
     loss = float(communicator.allreduce_sum(np.array([engine.fused_pass(coef)[0]]))[0])
     weights = coef if engine.problem.intercept is Intercept.PENALISED else coef[:, :-1]

@@ -28,6 +28,8 @@ MAY_IMPORT_NATIVE = {
     "solvers/cpu_formulas.py",
     "solvers/cpu_packed.py",
     "solvers/cpu_gram_model.py",
+    "solvers/host_duals.py",
+    "solvers/streamed_dual_engine.py",
     "solvers/cpu_quadratic.py",
     "solvers/host_losses.py",
     "solvers/streamed_columns.py",

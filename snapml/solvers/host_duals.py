@@ -1,0 +1,184 @@
+"""What engines of dual coordinate ascent on the host share, wherever they take their rows from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from snapml import _native
+from snapml.data import Matrix
+from snapml.problems import Problem
+
+__all__ = ["MOST_BLOCK_ROWS", "HostDuals", "block_rows", "start_states"]
+
+MOST_BLOCK_ROWS = 16
+_DENSE_BLOCK_BYTES = 256
+_SPARSE_BLOCK_BYTES = 4096
+
+
+class HostDuals:
+    """What `Engine` asks of dual variables and margins on the host: sums that need no rows."""
+
+    problem: Problem
+    n_threads: int
+    is_deterministic: bool
+    duals: np.ndarray
+    shared: np.ndarray
+    tau: float
+
+    relaxation = 0.65
+    """Factor on the curvature of a step: the longer steps save epochs where rows overlap much and
+    cost none elsewhere (benchmarks/results/ablation.csv). Above 1/2 the dual cannot fall."""
+
+    _pool: _native.ThreadPool
+    _rows: _native.Rows
+    """As many rows as there are dual variables; what they hold does not matter here."""
+    _shard: _native.Shard
+    _mean: np.ndarray | None
+    _margins: np.ndarray | None
+
+    @property
+    def description(self) -> str:
+        """Number of threads and how they share the vector."""
+        if self.n_threads == 1:
+            return "1 thread"
+        mode = "merged replicas" if self.is_deterministic else "one shared vector"
+        return f"{self.n_threads} threads with {mode}"
+
+    @property
+    def offset(self) -> float:
+        """Multiplier of the unpenalised intercept's constraint."""
+        return float(self._shard.offset)
+
+    @offset.setter
+    def offset(self, value: float) -> None:
+        self._shard.offset = value
+
+    def dual_mass(self) -> tuple[float, float]:
+        """Return the sums of the positive and of the negative dual variables.
+
+        Returns
+        -------
+        positive, negative : float
+            Their sum is zero at a feasible point of a problem with an unpenalised intercept.
+        """
+        positive, negative = _native.dual_mass(*self._shard_arguments())
+        return float(positive), float(negative)
+
+    def set_shared(self, adjoint: np.ndarray) -> None:
+        """Set the shared vector from exact sums.
+
+        Parameters
+        ----------
+        adjoint : ndarray of shape (n_features + 1,), float64
+            X^T beta, followed by sum(beta).
+        """
+        mass = adjoint[-1]
+        self.shared[:-1] = adjoint[:-1] if self._mean is None else adjoint[:-1] - self._mean * mass
+        self.shared[-1] = self.tau * mass
+
+    def loss_value(self, shift: float) -> float:
+        """Return the loss on the margins of the last exact sweep.
+
+        Parameters
+        ----------
+        shift : float
+            Added to every margin.
+
+        Returns
+        -------
+        float
+            ``sum_i c_i l(z_i + shift, y_i)``.
+        """
+        return float(_native.loss_value(*self._shard_arguments(), self._kept_margins(), shift))
+
+    def loss_slope(self, shift: float) -> tuple[float, float]:
+        """Return the first two derivatives of `loss_value` in the shift.
+
+        Parameters
+        ----------
+        shift : float
+            Added to every margin.
+
+        Returns
+        -------
+        slope, curvature : float
+            Derivatives; at a kink the slope is the left one.
+        """
+        margins_kept = self._kept_margins()
+        slope, curvature = _native.loss_slope(*self._shard_arguments(), margins_kept, shift)
+        return float(slope), float(curvature)
+
+    def penalty_value(self, vector: np.ndarray) -> float:
+        """Return R(vector), summed in float64."""
+        return float(_native.penalty_value(self._pool, vector))
+
+    def penalty_conjugate(self, vector: np.ndarray) -> float:
+        """Return R*(vector), summed in float64."""
+        return float(_native.penalty_conjugate(self._pool, vector))
+
+    def _shard_arguments(self) -> tuple[_native.ThreadPool, _native.Rows, str, _native.Shard]:
+        """Return what every call of the extension about this shard begins with."""
+        return self._pool, self._rows, self.problem.loss.core_name, self._shard
+
+    def _kept_margins(self) -> np.ndarray:
+        if self._margins is None:
+            raise RuntimeError("expected an exact sweep before sums over its margins, got none")
+        return self._margins
+
+    def _merges_of(self, n_stored: int) -> int:
+        """Return how often replicas are merged while so many entries are read.
+
+        As often as costs little: a merge reads and writes every replica; four numbers per merged
+        one in between make it cheap, and a team needs some work between two meetings.
+        """
+        merged = (self.n_threads + 1) * len(self.shared)
+        per_round = max(4 * merged, 100_000 * self.n_threads)
+        return max(1, min(64, n_stored // per_round))
+
+
+def start_states(problem: Problem, labels: np.ndarray) -> np.ndarray:
+    """Return the states of beta = 0.
+
+    Parameters
+    ----------
+    problem : Problem
+        With the loss.
+    labels : ndarray of shape (n_rows,)
+        Of the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), the labels' dtype
+        New memory.
+    """
+    name = problem.loss.core_name
+    if not problem.loss.is_classification:
+        return labels.copy()  # the state of beta = 0 is the label: no other finite value is
+    positive, negative = (_native.core_loss(name, "start", 0.0, y, True) for y in (1.0, -1.0))
+    return np.where(labels > 0, labels.dtype.type(positive), labels.dtype.type(negative))
+
+
+def block_rows(matrix: Matrix, *, is_sparse: bool) -> int:
+    """Return how many neighbouring rows to visit together.
+
+    Jumping to a random row costs cache misses that a block shares; rows that always come together
+    cost epochs where they overlap much, as dense rows do (benchmarks/results/ablation.csv and
+    epoch_speed.csv). So blocks are as short as long rows allow.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        Its rows lie one behind the other.
+    is_sparse : bool
+        Whether they are compressed.
+
+    Returns
+    -------
+    int
+        From 1 to `MOST_BLOCK_ROWS`.
+    """
+    row_bytes = matrix.n_stored * matrix.dtype.itemsize / max(1, matrix.shape[0])
+    enough = _SPARSE_BLOCK_BYTES if is_sparse else _DENSE_BLOCK_BYTES
+    return max(1, min(MOST_BLOCK_ROWS, math.ceil(enough / max(row_bytes, 1.0))))
