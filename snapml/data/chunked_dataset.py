@@ -85,6 +85,35 @@ class ChunkedDataset:
         manifest = replace(self.manifest, chunks=self.manifest.chunks[first:last])
         return ChunkedDataset(self._folder, manifest, self.memory_limit)
 
+    def share(self, rank: int, size: int) -> tuple[ChunkedDataset, slice]:
+        """Return the chunks of one of several readers, which share them evenly.
+
+        Parameters
+        ----------
+        rank, size : int
+            Number of the reader from 0, and how many there are.
+
+        Returns
+        -------
+        store : ChunkedDataset
+            Neighbouring chunks.
+        rows : slice
+            Which of all rows they hold.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer chunks than readers.
+        """
+        if self.n_chunks < size:
+            raise ValueError(
+                f"the store has {self.n_chunks} chunks: expected at least {size}, one for each "
+                "reader; write it with a smaller chunk_bytes"
+            )
+        first, last = (self.n_chunks * k // size for k in (rank, rank + 1))
+        rows = slice(int(self.chunk_rows[first]), int(self.chunk_rows[last]))
+        return self.part(first, last), rows
+
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""

@@ -90,6 +90,11 @@ def fit(
     start = Start() if start is None else start
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
+    if communicator.size > 1 and not problem.penalty.is_smooth:
+        raise NotImplementedError(
+            "an L1 penalty or positive coefficients on rows of several ranks: this version has the "
+            "L2 penalty, or none, there"
+        )
     if out_of_core.is_streamed(dataset):
         out_of_core.check_solvable(problem, settings)
         if settings.device_ids or not problem.penalty.is_smooth:
@@ -98,11 +103,6 @@ def fit(
         if dataset.labels.ndim == 2 and not device_choice.is_joint(problem, settings):
             return _fit_apart(problem, dataset, communicator, rule, settings, start)
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
-    if communicator.size > 1 and not problem.penalty.is_smooth:
-        raise NotImplementedError(
-            "an L1 penalty or positive coefficients on rows of several ranks: this version has the "
-            "L2 penalty, or none, there"
-        )
     if _is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
     solver, reason, patience = _choose(problem, dataset, communicator, settings, start)

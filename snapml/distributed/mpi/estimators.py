@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from typing import Any
 
 import numpy as np
 
 import snapml
-from snapml.data import DenseMatrix, Matrix
+from snapml.data import ChunkedDataset, ChunkedMatrix, DenseMatrix, Matrix
 from snapml.distributed.mpi.communicator import MpiCommunicator
 from snapml.estimators.base import all_or_nothing
+from snapml.estimators.row_sources import opened
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.range_checks import NonFiniteError
 
@@ -56,8 +59,11 @@ class MpiEstimator:
         ----------
         X : {array-like, sparse matrix} of shape (n_own_samples, n_features)
             This rank's rows; there may be none. All ranks have the same columns, in the same dtype.
+            Or a `ChunkedDataset`, or the path of one: where all ranks open the same store, each
+            trains on its part of the chunks, and no row counts twice.
         y : array-like of shape (n_own_samples,)
-            Their targets; a rank need not have all classes.
+            Their targets; a rank need not have all classes. None takes those of a store; beside a
+            store that all ranks share, the targets of all its rows.
         sample_weight : array-like of shape (n_own_samples,), default=None
             Their weights; ones where only other ranks have some.
 
@@ -77,7 +83,10 @@ class MpiEstimator:
         self._shards = communicator
         try:
             _check_alike("parameters", communicator.exchange(self._terms()))
-            super().fit(X, y, sample_weight)  # type: ignore[misc]
+            own, rows = self._own_part(opened(X))
+            if rows is not None:
+                y, sample_weight = _of_rows(rows, y), _of_rows(rows, sample_weight)
+            super().fit(own, y, sample_weight)  # type: ignore[misc]
             communicator.exchange(None)  # all have come to the end
         except BaseException as error:
             # NaN in one rank's rows is an overflow in the sums of all.
@@ -94,6 +103,23 @@ class MpiEstimator:
     def _communicator(self) -> Communicator:
         return self._shards
 
+    def _own_part(self, X: Any) -> tuple[Any, slice | None]:
+        """Return X, or this rank's part where all ranks have opened one store, with its rows."""
+        mark = None
+        if isinstance(X, ChunkedDataset):
+            mark = f"store {zlib.crc32(X.manifest.to_json().encode())}"
+        elif isinstance(X, str | os.PathLike):
+            mark = os.fspath(X)
+        marks = self._shards.exchange(mark)
+        if self._shards.size == 1 or mark is None or len(set(marks)) > 1:
+            return X, None
+        if isinstance(X, ChunkedDataset):
+            return X.share(self._shards.rank, self._shards.size)
+        raise ValueError(
+            f"X: all ranks name {mark}: expected a chunk store, of which each rank reads its part, "
+            "or another file on each rank; snapml.io.convert makes a store"
+        )
+
     def _terms(self) -> dict[str, str]:
         """Return what all ranks must have in common before the first look at the rows."""
         parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
@@ -104,13 +130,20 @@ class MpiEstimator:
     def _agree_on_rows(self, matrix: Matrix) -> None:
         """Refuse shards that do not fit each other."""
         names = getattr(self, "feature_names_in_", None)
+        is_dense = isinstance(matrix, DenseMatrix)
+        if isinstance(matrix, ChunkedMatrix):
+            is_dense = not matrix.is_sparse
         terms = {
             "n_features": str(matrix.shape[1]),
             "dtype": str(matrix.dtype),
-            "layout": "dense" if isinstance(matrix, DenseMatrix) else "sparse",
+            "layout": "dense" if is_dense else "sparse",
             "feature_names": "none" if names is None else str(list(names)),
         }
         _check_alike("X", self._shards.exchange(terms))
+
+
+def _of_rows(rows: slice, vector: Any) -> Any:
+    return None if vector is None else np.asarray(vector)[rows]
 
 
 def _check_alike(subject: str, terms: list[dict[str, str]]) -> None:
