@@ -43,6 +43,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
     """
 
     block_entries = 100_000  # they stay in cache
+    is_streamed = False
 
     def __init__(
         self,

@@ -113,6 +113,9 @@ class PrimalEngine(Protocol):
     block_entries: int
     """Entries of a dense copy of some rows that is large enough, and no burden on memory."""
 
+    is_streamed: bool
+    """Whether rows are read from elsewhere, so that no copy of all of them must be asked for."""
+
     @property
     def description(self) -> str:
         """Where and how passes run, for `FitResult.description`."""

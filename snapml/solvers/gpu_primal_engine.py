@@ -61,6 +61,7 @@ class GpuPrimalEngine:
     """
 
     block_entries = BLOCK_ENTRIES
+    is_streamed = False  # `ScaledRows` takes no copy from a device
 
     def __init__(
         self,

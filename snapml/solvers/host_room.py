@@ -84,9 +84,9 @@ def working_bytes(sizes: RowSizes, n_threads: int) -> int:
 
 
 def _diagonal_bytes(sizes: RowSizes) -> int:
-    """Return what the Hessian's diagonal takes: squares, in rows and in columns."""
+    """Return what the Hessian's diagonal takes: in memory squares, in rows and in columns."""
     curvatures = 8 * sizes.n_outputs * sizes.n_rows
-    return curvatures + (20 * sizes.chunk_stored or 28 * sizes.n_stored)
+    return curvatures + (0 if sizes.chunk_stored else 28 * sizes.n_stored)
 
 
 def _sample_bytes(sizes: RowSizes) -> int:

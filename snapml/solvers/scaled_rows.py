@@ -48,7 +48,8 @@ class ScaledRows:
         is_near = bool(np.all(np.abs(self.mean) <= _MOST_MEAN * self.scale))
         self._sparse: csr_matrix | None = None
         # On the host only: a device multiplies dense blocks faster than it hands over its rows.
-        if engine.xp is np and engine.is_sparse and density <= _MOST_DENSITY and is_near:
+        has_rows = engine.xp is np and not engine.is_streamed
+        if has_rows and engine.is_sparse and density <= _MOST_DENSITY and is_near:
             self._sparse = csr_matrix(engine.host_rows(), dtype=np.float64)
 
     def gram(self, weights: Any) -> Any:

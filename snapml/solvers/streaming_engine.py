@@ -48,6 +48,7 @@ class StreamingEngine(HostArrays):
 
     rows_per_row = 1.0
     block_entries = 10_000_000  # of what is taken at once, with reads of whole chunks
+    is_streamed = True
 
     def __init__(
         self,

@@ -373,9 +373,10 @@ def test_interrupted_conversion_leaves_nothing(tmp_path, rows, monkeypatch, caps
 def test_interrupted_fit_leaves_no_model(tmp_path):
     write_svmlight(tmp_path / "rows.svm", 20_000, 30)
     command = [sys.executable, "-m", "snapml", "train", "rows.svm", "--model", "model"]
+    endless = ["--estimator", "svc", "--loss", "hinge", "--solver", "sdca", "--C", "100"]
     arguments = ["--tol", "0", "--max-iter", "1000000", "--verbose", "--threads", "1"]
     process = subprocess.Popen(
-        [*command, *arguments],
+        [*command, *endless, *arguments],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,

@@ -28,7 +28,7 @@ def make_store(path, X, storage, y=None, **options):
 def bfloat16_of(X):
     """The nearest numbers with 8 binary digits, ties to even, in exact arithmetic."""
     fraction, exponent = np.frexp(X.astype(np.float64))
-    digits = np.minimum(8, np.maximum(exponent + 133, 0))  # below 2**-126 fewer are left
+    digits = np.minimum(8, exponent + 133)  # below 2**-126 fewer are left, or none
     return np.ldexp(np.rint(np.ldexp(fraction, digits)), exponent - digits)
 
 
@@ -55,6 +55,7 @@ floats = st.floats(-(2.0**126), 2.0**126, width=32)
 @given(arrays(np.float32, st.tuples(st.integers(1, 6), st.integers(1, 40)), elements=floats))
 @example(np.zeros((3, 2), np.float32))
 @example(np.array([[1e-45], [3e-45]], np.float32))
+@example(np.array([[5e-42], [5e-41]], np.float32))
 @example(np.array([[-1e38, 1.0], [1e38, 1.0]], np.float32))
 @example(np.array([[1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8]], np.float32))
 @pytest.mark.parametrize("storage", STORAGES)
