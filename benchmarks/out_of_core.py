@@ -89,7 +89,7 @@ def measure(name: str, X: Any, y: np.ndarray, n_threads: int, repeats: int) -> l
             for what, call in calls.items():
                 seconds = timed(call)
                 found.append({"what": what, "repeat": repeat, "seconds": seconds})
-        model = LogisticRegression(n_threads=n_threads, solver="pqn")
+        model = LogisticRegression(n_threads=n_threads)
         for what, rows in (("fit in memory", X), ("fit on the store", store)):
             seconds = timed(lambda rows=rows: model.fit(rows, y))
             gap = model.gap_ / model.objective_
