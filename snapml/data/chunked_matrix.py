@@ -12,6 +12,7 @@ from snapml.data.chunk_format import Manifest, array_types
 from snapml.data.chunked_dataset import ChunkedDataset
 from snapml.data.compressed import CheckedMatrix, CompressedMatrix
 from snapml.data.dataset import DenseMatrix, Matrix
+from snapml.data.narrow_rows import NarrowRows
 from snapml.data.stacking import stacked
 
 __all__ = ["ChunkedMatrix"]
@@ -98,8 +99,9 @@ class ChunkedMatrix:
 
     @property
     def largest_chunk(self) -> int:
-        """Bytes of the largest chunk."""
-        return self._store.largest_chunk
+        """Bytes that the largest chunk takes, in memory or in its file."""
+        files = (chunk.n_bytes for chunk in self._store.manifest.chunks)
+        return max(self._store.largest_chunk, *files, 0)
 
     def n_stored_of(self, number: int) -> int:
         """Return the entries of a chunk.
@@ -115,6 +117,28 @@ class ChunkedMatrix:
             How many.
         """
         return self._store.manifest.chunks[number].n_stored
+
+    @property
+    def storage(self) -> str:
+        """'plain', or how dense rows are rounded: 'bfloat16' or 'uint8'."""
+        return self._store.manifest.schema.storage
+
+    def read_narrow(self, number: int, memory: np.ndarray) -> NarrowRows:
+        """Read a chunk of rounded rows as it is stored; several threads may.
+
+        Parameters
+        ----------
+        number : int
+            Of the chunk.
+        memory : ndarray of uint8
+            At least `largest_chunk` bytes.
+
+        Returns
+        -------
+        NarrowRows
+            Over that memory.
+        """
+        return self._store.raw(number, memory)
 
     def read(self, number: int, memory: np.ndarray) -> Matrix:
         """Read a chunk into the caller's memory; several threads may.

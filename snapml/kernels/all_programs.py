@@ -20,6 +20,7 @@ from snapml.kernels import (
     row_checks,
     rows,
     transposed,
+    widen,
 )
 from snapml.kernels.program import Program
 
@@ -45,6 +46,7 @@ def all_programs(core_names: Iterable[str]) -> Iterator[Program]:
     """
     names = tuple(core_names)
     yield reduce.PROGRAM
+    yield widen.PROGRAM
     for real, wide in _TYPES:
         yield rows.program(real, wide)
         for rank in _INDICES:

@@ -14,6 +14,7 @@ from snapml.kernels.ranked_rows import TEAM_ENTRIES
 __all__ = ["HostChunks", "PieceSize"]
 
 _ALIGNMENT = 64
+_ENTRY_TYPES: dict[str, np.dtype] = {"bfloat16": np.dtype(np.uint16), "uint8": np.dtype(np.uint8)}
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class HostChunks:
         self.shape, self.dtype = matrix.shape, matrix.dtype
         self.index_dtype: np.dtype | None = None
         self.has_values = True
+        self.storage = matrix.storage if isinstance(matrix, ChunkedMatrix) else "plain"
         if isinstance(matrix, ChunkedMatrix):
             rows = [matrix.rows_of(number) for number in range(matrix.n_chunks)]
             self.bounds = np.array([0, *(part.stop for part in rows)], np.int64)
@@ -89,7 +91,13 @@ class HostChunks:
     def buffers(self, size: PieceSize) -> list[tuple[tuple[int, ...], np.dtype]]:
         """Return shape and type of the arrays that a piece of this size needs at most."""
         if self.index_dtype is None:
-            return [((size.n_rows, self.shape[1]), self.dtype)]
+            entries = _ENTRY_TYPES.get(self.storage, self.dtype)
+            shapes: list[tuple[tuple[int, ...], np.dtype]] = [
+                ((size.n_rows, self.shape[1]), entries)
+            ]
+            if self.storage == "uint8":
+                shapes += [((self.shape[1],), np.dtype(np.float32))] * 2
+            return shapes
         lengths = [(size.n_rows + 1, self.index_dtype), (size.n_stored, self.index_dtype)]
         if self.has_values:
             lengths.append((size.n_stored, self.dtype))
@@ -99,6 +107,8 @@ class HostChunks:
     def piece_bytes(self, size: PieceSize) -> int:
         """Return the bytes of the arrays that a piece of this size needs at most."""
         shapes = self.buffers(size)
+        if self.storage != "plain":  # and what it is widened to
+            shapes.append(((size.n_rows, self.shape[1]), self.dtype))
         return sum(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize for shape, dtype in shapes)
 
     def read(self, number: int, memory: np.ndarray, size: PieceSize) -> list[Piece]:
@@ -116,8 +126,9 @@ class HostChunks:
         Returns
         -------
         list of Piece
-            Dense rows; or offsets, indices, values unless all of them are one, and the numbers,
-            within the piece, of rows that whole blocks take. All over that memory.
+            Dense rows, with scales and offsets of the columns where they are rounded to uint8; or
+            offsets, indices, values unless all of them are one, and the numbers, within the piece,
+            of rows that whole blocks take. All over that memory.
 
         Raises
         ------
@@ -126,16 +137,25 @@ class HostChunks:
         MemoryError
             If a row is longer than a piece.
         """
+        if self.storage != "plain" and isinstance(self._matrix, ChunkedMatrix):
+            narrow = self._matrix.read_narrow(number, memory)
+            of_columns = () if narrow.scales is None else (narrow.scales, narrow.offsets)
+            return self._dense_pieces(number, narrow.values, of_columns, size)
         matrix = self._chunk(number, memory)
-        first = int(self.bounds[number])
         if isinstance(matrix, DenseMatrix):
-            return [
-                Piece(slice(first + at, first + at + len(rows)), 0, (rows,))
-                for at in range(0, matrix.shape[0], size.n_rows)
-                if len(rows := matrix.values[at : at + size.n_rows])
-            ]
+            return self._dense_pieces(number, matrix.values, (), size)
         assert isinstance(matrix, CompressedMatrix)  # the only other rows
         return list(self._sparse_pieces(number, matrix, memory[self._long_at :], size))
+
+    def _dense_pieces(
+        self, number: int, values: np.ndarray, of_columns: tuple[Any, ...], size: PieceSize
+    ) -> list[Piece]:
+        first = int(self.bounds[number])
+        return [
+            Piece(slice(first + at, first + at + len(rows)), 0, (rows, *of_columns))
+            for at in range(0, len(values), size.n_rows)
+            if len(rows := values[at : at + size.n_rows])
+        ]
 
     def _sparse_pieces(
         self, number: int, matrix: CompressedMatrix, long_memory: np.ndarray, size: PieceSize

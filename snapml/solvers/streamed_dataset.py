@@ -18,6 +18,7 @@ from snapml.kernels.device_matrix import DeviceMatrix
 from snapml.kernels.ranked_rows import Ranking
 from snapml.kernels.ranking import ColumnFacts, rank_type
 from snapml.kernels.row_checks import has_legal_indices
+from snapml.kernels.widen import widened
 from snapml.problems import Problem
 from snapml.solvers.cpu_rows import array_of
 from snapml.solvers.device_dataset import DeviceDataset, DeviceTargets, Visit, upload_targets
@@ -265,6 +266,8 @@ class StreamedDataset(DeviceTargets):
 
     def _matrix(self, piece: Piece, *, stays: bool) -> DenseRows | RankedRows:
         """Return a piece as kernels take it: over the buffers, or a copy that stays."""
+        if self._chunks.storage != "plain":
+            return widened(self.device, *piece.arrays)
         if self._ranking is None:
             (values,) = piece.arrays
             return DenseRows(values.copy() if stays else values)

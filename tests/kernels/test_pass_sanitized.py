@@ -20,6 +20,7 @@ import numpy as np
 from kernels.emulator import EmulatedDevice
 from scipy.sparse import csr_matrix
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.kernels.widen import widened
 from snapml.problems import Logistic, Problem
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
 
@@ -45,10 +46,14 @@ for matrix, shared_bytes in ((DenseMatrix(X), 2**16), (DenseMatrix(X), 4096), (s
     engine.hessian_product(np.ones((1, 10)))
     engine.curvatures()
     engine.weighted_squares(rng.random((1, 12)))
+device = Listed(1, 2, seed=1, n_workers=2)
+widened(device, np.arange(50, dtype=np.uint16).reshape(5, 10))
+column = np.ones(10, np.float32)
+widened(device, np.arange(50, dtype=np.uint8).reshape(5, 10), column, column)
 print(*sorted(files))
 """
 PRIMAL = {"dense_pass", "losses", "ranked_rows", "ranking", "reduce", "row_checks", "rows",
-          "transposed"}  # fmt: skip
+          "transposed", "widen"}  # fmt: skip
 # Of test_descent_sanitized.py.
 DUAL = {"adjoint", "column_descent", "coordinate_descent", "dense_rounds", "objective"}
 

@@ -1,13 +1,21 @@
 """Fits on rows that stream to an emulated device: the model of the same rows in its memory."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from kernels.emulator.memory import OutOfMemory, watched
 from kernels.emulator.strict_arrays import StrictDevice
 
-from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.data import (
+    ChunkedDataset,
+    ChunkedMatrix,
+    ChunkWriter,
+    CompressedMatrix,
+    Dataset,
+    DenseMatrix,
+)
 from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared, SquaredHinge
 from snapml.solvers import newton_steps, quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
@@ -178,3 +186,65 @@ def test_pieces_are_halved_until_they_fit(is_sparse, caplog):
             np.testing.assert_allclose(result.coef, expected.coef, rtol=1e-6, atol=1e-9)
             assert memory.alive == 0
     assert halved >= 3
+
+
+class Counting(StrictDevice):
+    """Counts the bytes of chunks that are copied."""
+
+    n_copied = 0
+
+    def copy_stream(self):
+        stream, device = super().copy_stream(), self
+        copy = stream.copy
+
+        def counted(source, target):
+            device.n_copied += source.nbytes
+            copy(source, target)
+
+        stream.copy = counted
+        return stream
+
+
+@pytest.mark.parametrize(("storage", "n_bytes"), [("bfloat16", 2), ("uint8", 1)])
+def test_rounded_rows_travel_as_they_are_stored(tmp_path, storage, n_bytes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 12)).astype(np.float32)
+    y = np.where(X[:, 0] + rng.normal(size=600) > 0.0, 1.0, -1.0).astype(np.float32)
+    with ChunkWriter(tmp_path / "store", chunk_bytes=4000 * n_bytes, storage=storage) as writer:
+        writer.append(X)
+    store = ChunkedDataset.open(tmp_path / "store", memory_limit=0)
+    problem, rule = Problem(Logistic(), Intercept.FREE), StoppingRule(1e-9, 100)
+    rounded = Dataset(DenseMatrix(store.load()[0]), y, None, 1.0)
+    whole = quasi_newton.solve(on_cpu(problem, rounded), SERIAL, rule)
+    device = Counting()
+    with least_pieces(), device.use():
+        dataset = replace(rounded, matrix=ChunkedMatrix(store))
+        data = StreamedDataset(device, problem, dataset, 24_000)
+        engine = GpuPrimalEngine(problem, data, device)
+        before = device.n_copied
+        engine.fused_pass(np.zeros((1, 13)))
+        n_copied = device.n_copied - before
+        streamed = quasi_newton.solve(engine, SERIAL, rule)
+    n_sent, n_chunks = sent(engine)
+    assert 1 < n_sent <= n_chunks == store.n_chunks
+    of_columns = 2 * 12 * 4 * 40  # scales and offsets, with each of a few pieces
+    assert n_sent / n_chunks * n_bytes * X.size * 0.5 < n_copied
+    assert n_copied < n_bytes * X.size + of_columns < X.nbytes
+    np.testing.assert_allclose(streamed.coef, whole.coef, rtol=1e-6)
+
+
+def test_rounded_rows_that_stay_are_widened_once(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
+    with ChunkWriter(tmp_path / "store", chunk_bytes=1500, storage="uint8") as writer:
+        writer.append(X)
+    store = ChunkedDataset.open(tmp_path / "store", memory_limit=0)
+    dataset = Dataset(ChunkedMatrix(store), np.sign(X[:, 0]), None, 1.0)
+    device, problem = Counting(), Problem(Squared(), Intercept.FREE)
+    with least_pieces(), device.use():
+        data = StreamedDataset(device, problem, dataset, 10**6)
+        engine = GpuPrimalEngine(problem, data, device)
+        first = engine.fused_pass(np.ones((1, 7)))[1]
+        n_copied = device.n_copied
+        again = engine.fused_pass(np.ones((1, 7)))[1]
+    assert n_copied == device.n_copied > 0
+    np.testing.assert_array_equal(first, again)
