@@ -82,7 +82,7 @@ class ChunkedMatrix:
         int
             Bytes that are left to the caller, at least those of the largest chunk.
         """
-        n_bytes = sum(chunk.n_bytes for chunk in self._store.manifest.chunks)
+        n_bytes = sum(self._store.chunk_bytes)
         if n_bytes > self._limit // 2:
             self._resident, n_bytes = {}, _BUFFERS * self._store.largest_chunk
         return max(self._limit - n_bytes, self._store.largest_chunk)

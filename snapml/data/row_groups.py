@@ -53,7 +53,7 @@ class RowGroups:
             for number, chunk in enumerate(chunks)
             for first in range(0, chunk.n_rows, piece_rows)
         ]
-        matrix.make_room(_N_BUFFERS * max(chunk.n_bytes for chunk in chunks))
+        matrix.make_room(_N_BUFFERS * matrix.largest_chunk)
         self._buffers = [_Buffer(matrix, most_rows, most_stored) for _ in range(_N_BUFFERS)]
 
     def groups(self, epoch: int) -> Iterator[tuple[list[slice], Matrix]]:

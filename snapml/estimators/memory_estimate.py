@@ -246,7 +246,7 @@ def _compressed(X: Any, shape: tuple[int, int]) -> _Rows:
 def _kept(store: ChunkedDataset, limit: int | None) -> tuple[int, int, int]:
     """Return the bytes of chunks that stay, of buffers, and how many chunks stay."""
     n_kept = ChunkedMatrix(store, limit).n_resident
-    sizes = sorted((chunk.n_bytes for chunk in store.manifest.chunks), reverse=True)
+    sizes = sorted(store.chunk_bytes, reverse=True)
     n_passing = min(3, len(sizes) - n_kept)
     return sum(sizes[:n_kept]), n_passing * store.largest_chunk, n_kept
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
-from snapml import LogisticRegression
-from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, chunk_reader
+from snapml import LogisticRegression, estimate
+from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, RowGroups, chunk_reader
 from snapml.data.chunk_format import ALIGNMENT, MANIFEST
 from snapml.data.narrow_rows import narrowed
 
@@ -211,3 +211,21 @@ def test_store_of_the_first_version_is_read(tmp_path):
     content["crc32"] = zlib.crc32(json.dumps(content, sort_keys=True).encode())
     path.write_text(json.dumps(content))
     np.testing.assert_array_equal(ChunkedDataset.open(tmp_path / "store").load()[0], X)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_rounded_rows_count_as_what_they_take_in_memory(tmp_path, storage):
+    X = np.random.default_rng(0).normal(size=(4000, 50)).astype(np.float32)
+    store = make_store(tmp_path / "store", X, storage, chunk_bytes=100_000)
+    limit = sum(store.chunk_bytes)
+    assert limit >= X.nbytes
+    assert store.manifest.n_bytes < 0.6 * limit
+    columns = ChunkedMatrix(store, limit)
+    assert columns.share_memory() == limit - 3 * store.largest_chunk
+    assert columns.n_resident == 0
+    rows = ChunkedMatrix(store, limit)
+    RowGroups(rows, 0)
+    room = limit - 5 * store.largest_chunk  # two groups, three that pass
+    assert rows.n_resident <= max(0, room) // min(store.chunk_bytes)
+    found = estimate(store, LogisticRegression(memory_limit=limit), y=np.arange(4000) % 2)
+    assert found.resident_bytes == limit
