@@ -127,15 +127,26 @@ class _BlasLimits:
     """
 
     def __init__(self) -> None:
-        self._found: list[tuple[Any, int]] = []
-        self.forget()
+        self._start()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forget)
 
-    def forget(self) -> None:
-        """Start afresh: the fits of other threads do not run in a forked child."""
+    def _start(self) -> None:
         self._lock = threading.Lock()
         self._held: list[int] = []
+        self._found: list[tuple[Any, int]] = []
+
+    def forget(self) -> None:
+        """Start afresh in a forked child, where the fits of other threads do not run.
+
+        Such a fit may have been inside a product of OpenBLAS on several threads, whose lock stays
+        taken in the child: there, products stay on one thread, which takes no lock.
+        """
+        has_fits = bool(self._held)
+        self._start()
+        if has_fits:
+            for library in _blas_libraries():
+                library.set_num_threads(1)
 
     @contextmanager
     def hold(self, n_threads: int) -> Iterator[None]:

@@ -763,6 +763,45 @@ def test_fit_works_after_fork_and_during_fits_of_the_parent(n_threads):
     assert out.strip() == "same bits"
 
 
+def test_child_forked_during_a_fit_keeps_blas_on_one_thread():
+    """A lock of a product on several threads stays taken there; one thread takes none."""
+    out = run_python(
+        """
+        import os, threading
+        import numpy, scipy.linalg, threadpoolctl
+        from snapml.solvers.threads import limit_blas_threads
+
+        if not hasattr(os, "fork"):
+            print("one")
+            os._exit(0)
+        def threads():
+            return {one["num_threads"] for one in threadpoolctl.threadpool_info()
+                    if one["user_api"] == "blas"}
+        threadpoolctl.threadpool_limits(2, user_api="blas")
+        before, is_inside, may_end = threads(), threading.Event(), threading.Event()
+        def fit():
+            with limit_blas_threads(2):
+                is_inside.set()
+                may_end.wait()
+        worker = threading.Thread(target=fit)
+        worker.start()
+        is_inside.wait()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if threads() == {1} else 1)
+        status = os.waitpid(child, 0)[1]
+        may_end.set()
+        worker.join()
+        quiet = os.fork()
+        if quiet == 0:
+            os._exit(0 if threads() == before else 1)
+        assert threads() == before and os.waitpid(quiet, 0)[1] == 0
+        print("one" if status == 0 else "several")
+        """
+    )
+    assert out.strip() == "one"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_resident_memory_is_flat_over_a_thousand_fits(estimator):
