@@ -1,4 +1,4 @@
-"""Ranks that talk over TCP: processes that a cluster's own scheduler has started, such as Spark's."""
+"""Ranks that talk over TCP, where a scheduler such as Spark's has started the processes."""
 
 from snapml.distributed.tcp.group import TcpGroup
 from snapml.distributed.tcp.mesh import Listener, Mesh, PeerError

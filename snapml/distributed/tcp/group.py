@@ -100,6 +100,6 @@ class TcpGroup:
     def _swap(self, outgoing: dict[int, np.ndarray], incoming: dict[int, np.ndarray]) -> None:
         members = self._members
         self._mesh.swap(
-            {members[k]: memoryview(array) for k, array in outgoing.items() if array.size},
-            {members[k]: memoryview(array) for k, array in incoming.items() if array.size},
+            {members[k]: array.data for k, array in outgoing.items() if array.size},
+            {members[k]: array.data for k, array in incoming.items() if array.size},
         )

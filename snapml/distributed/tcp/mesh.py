@@ -52,7 +52,7 @@ class Listener:
 
 
 class Mesh:
-    """This rank's connections to all others.
+    """The connections of one rank to all others.
 
     Parameters
     ----------

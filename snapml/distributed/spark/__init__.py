@@ -1,0 +1,1 @@
+"""Linear models that train where a Spark DataFrame is, with the parameters of `pyspark.ml`."""
