@@ -17,7 +17,8 @@ class FitRequest:
     Attributes
     ----------
     model : str
-        'binomial', 'multinomial' (logistic loss), 'linear' (squared loss) or 'svm' (hinge loss).
+        'binomial' or 'multinomial' (logistic loss), 'logistic' (the one that the number of classes
+        asks for), 'linear' (squared loss) or 'svm' (hinge loss).
     features_col : str or tuple of str
         A column of vectors or arrays, or columns of numbers.
     label_col : str
