@@ -146,9 +146,9 @@ def open_parquet(
     ArrowReader
         Of all files.
     """
+    dataset, n_skipped = _parquet(path, **options), 0
     import pyarrow.dataset as ds
 
-    dataset, n_skipped = _parquet(path, **options), 0
     with _explained(str(path)):
         if rows is not None:
             dataset, n_skipped = parquet_part(str(path), dataset, rows)

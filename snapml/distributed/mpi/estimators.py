@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import snapml
 from snapml.data import ChunkedMatrix, DenseMatrix, Matrix
 from snapml.distributed.mpi.agreement import check_alike
 from snapml.distributed.mpi.communicator import MpiCommunicator
 from snapml.distributed.mpi.own_part import own_part
 from snapml.estimators.base import all_or_nothing
+from snapml.estimators.placement import byte_limit
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.range_checks import NonFiniteError
 
@@ -56,13 +59,15 @@ class MpiEstimator:
         ----------
         X : {array-like, sparse matrix} of shape (n_own_samples, n_features)
             This rank's rows; there may be none. All ranks have the same columns, in the same dtype.
-            Or a `ChunkedDataset`, or the path of one: where all ranks open the same store, each
-            trains on its part of the chunks, and no row counts twice.
+            Or a `ChunkedDataset`, the path of one or of a file or folder that `snapml.io.convert`
+            reads, or a list of such files: ranks that name the same divide it among them, and no
+            row counts twice. Files go to temporary stores.
         y : array-like of shape (n_own_samples,)
-            Their targets; a rank need not have all classes. None takes those of a store; beside a
-            store that all ranks share, the targets of all its rows.
+            Their targets; a rank need not have all classes. None takes those of a store or file,
+            the name or number of a column those in it. Beside what ranks share, of all its rows.
         sample_weight : array-like of shape (n_own_samples,), default=None
-            Their weights; ones where only other ranks have some.
+            Their weights; ones where only other ranks have some. Beside what ranks share, of all
+            its rows.
 
         Returns
         -------
@@ -80,7 +85,8 @@ class MpiEstimator:
         self._shards = communicator
         try:
             check_alike("parameters", communicator.exchange(self._terms()))
-            own = own_part(communicator, X, y, sample_weight)
+            own = own_part(communicator, X, y, sample_weight, byte_limit(self))
+            self._file_names = own.feature_names
             super().fit(own.X, own.y, own.sample_weight)  # type: ignore[misc]
             communicator.exchange(None)  # all have come to the end
         except BaseException as error:
@@ -92,6 +98,7 @@ class MpiEstimator:
             raise
         finally:
             del self._shards
+            vars(self).pop("_file_names", None)
             communicator.close()
         return self
 
@@ -107,6 +114,8 @@ class MpiEstimator:
 
     def _agree_on_rows(self, matrix: Matrix) -> None:
         """Refuse shards that do not fit each other."""
+        if self._file_names is not None:
+            self.feature_names_in_ = np.asarray(self._file_names, dtype=object)
         names = getattr(self, "feature_names_in_", None)
         is_dense = isinstance(matrix, DenseMatrix)
         if isinstance(matrix, ChunkedMatrix):
