@@ -113,17 +113,15 @@ class Terms:
     names: tuple[str, ...] | None = None
     indices: Indices = _NONE
 
-    def source(self, piece: Piece, label: Any, **options: Any) -> Source:
+    def source(self, piece: Piece, **options: Any) -> Source:
         """Open a piece such that its rows fit those of all others.
 
         Parameters
         ----------
         piece : Piece
             What to read.
-        label : str, int or None
-            The column of labels.
         **options : object
-            Further ones for `open_source`.
+            For `open_source`.
 
         Returns
         -------
@@ -134,14 +132,8 @@ class Terms:
             options["zero_based"] = not self.indices.is_one_based("auto")
         elif self.names is not None:
             options["columns"] = list(self.names)
-        return open_source(
-            piece.path,
-            format=piece.format,
-            label=label,
-            dtype=self.dtype,
-            **piece.options,
-            **options,
-        )
+        options |= piece.options
+        return open_source(piece.path, format=piece.format, dtype=self.dtype, **options)
 
 
 def is_file_set(X: Any) -> bool:
@@ -198,7 +190,7 @@ def own_pieces(communicator: Communicator, X: Any, format: str = "auto") -> File
 
 
 def agreed_terms(
-    communicator: Communicator, pieces: Sequence[Piece], label: Any, dtype: Any = None
+    communicator: Communicator, pieces: Sequence[Piece], *, dtype: Any = None, **options: Any
 ) -> Terms:
     """Look at the own files' headers, and at the indices of text, and agree on what they have.
 
@@ -208,10 +200,10 @@ def agreed_terms(
         The ranks; all of them call this.
     pieces : sequence of Piece
         This rank's.
-    label : str, int or None
-        The column of labels.
     dtype : numpy dtype or None, default=None
         What is wanted; None takes a type that holds all entries as they are.
+    **options : object
+        For `open_source`: what the columns are for.
 
     Returns
     -------
@@ -223,7 +215,7 @@ def agreed_terms(
     ValueError
         If the files' columns have different names.
     """
-    found = communicator.exchange([_terms_of(piece, label) for piece in pieces])
+    found = communicator.exchange([_terms_of(piece, options) for piece in pieces])
     terms = [term for own in found for term in own]
     names = [term.names for term in terms]
     if len({None if own is None else tuple(sorted(own)) for own in names}) > 1:
@@ -260,8 +252,8 @@ def check_same_label(communicator: Communicator, group: tuple[int, ...], label: 
                 )
 
 
-def _terms_of(piece: Piece, label: Any) -> Terms:
-    source = open_source(piece.path, format=piece.format, label=label, **piece.options)
+def _terms_of(piece: Piece, options: dict[str, Any]) -> Terms:
+    source = open_source(piece.path, format=piece.format, **options, **piece.options)
     indices = _NONE
     if piece.format == "svmlight":
         rows = parsed_svmlight(piece.path, keeps_rows=False, **piece.options)

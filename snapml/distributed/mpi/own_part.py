@@ -134,7 +134,7 @@ def _own_rows(
     group = () if files is None else files.group
     check_same_label(communicator, group, label)
     pieces = [] if files is None else files.pieces
-    terms = agreed_terms(communicator, pieces, label)
+    terms = agreed_terms(communicator, pieces, label=label)
     store = None if files is None else _stored(files, terms, label, limit)
     found = communicator.exchange(_summary(group, store, is_known=files is not None))
     _check_rows(found, None if is_column else given.y)
@@ -161,7 +161,7 @@ def _stored(files: FileSet, terms: Terms, label: Any, limit: int | None) -> Chun
 
     def batches() -> Iterator[Any]:
         for piece in files.pieces:
-            yield from terms.source(piece, label).batches
+            yield from terms.source(piece, label=label).batches
 
     rows = (batch for batch in batches() if batch.X.shape[0])
     first = next(rows, None)
