@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snapml._validation import check_exists
 from snapml.io.division import Extent, Piece, extent_of, parts_of
 from snapml.io.sources import Source, open_source
 from snapml.io.svmlight import parsed_svmlight
@@ -172,8 +171,10 @@ def own_pieces(communicator: Communicator, X: Any, format: str = "auto") -> File
 
     Raises
     ------
+    FileNotFoundError
+        If one is missing.
     ValueError
-        If a file is missing or damaged, or they cannot be divided among so many ranks.
+        If a file is damaged, or they cannot be divided among so many ranks.
     """
     paths = None if X is None else list(X) if isinstance(X, list | tuple) else [X]
     marks = communicator.exchange(None if paths is None else _mark(paths))
@@ -268,7 +269,8 @@ def _mark(paths: list[Any]) -> tuple[Any, ...]:
     """
     sizes = []
     for path in paths:
-        check_exists(path)
+        if not Path(path).exists():
+            raise FileNotFoundError(f"{path}: expected a file or folder with rows, found none")
         sizes.append((str(Path(path).absolute()), _files_of(Path(path))))
     first = next((name for _, files in sizes for name, n_bytes in files if n_bytes), None)
     return (tuple(sizes), None if first is None else _checksum(Path(first)))

@@ -59,8 +59,10 @@ def load_svmlight(
     ------
     RankError
         If another rank has failed; it says which, and of what.
+    FileNotFoundError
+        If a file is missing.
     ValueError
-        If files are missing, malformed or cannot be divided, or parameters differ between ranks.
+        If files are malformed or cannot be divided, or parameters differ between ranks.
     """
     with together(comm) as communicator:
         options = {"dtype": str(np.dtype(dtype)), "zero_based": repr(zero_based)}
@@ -140,8 +142,10 @@ def load_snap(path: Any, *, comm: Any) -> tuple[np.ndarray | csr_matrix, np.ndar
     ------
     RankError
         If another rank has failed; it says which, and of what.
+    FileNotFoundError
+        If a file is missing.
     ValueError
-        If files are missing, damaged, unlike each other, or cannot be divided.
+        If files are damaged, unlike each other, or cannot be divided.
     """
     with together(comm) as communicator:
         return snap_rows(communicator, _pieces(communicator, path, "snap"))
@@ -217,8 +221,10 @@ def load_parquet(
     ------
     RankError
         If another rank has failed; it says which, and of what.
+    FileNotFoundError
+        If a file is missing.
     ValueError, TypeError
-        If files are missing, damaged or unlike each other, or columns are missing or no numbers.
+        If files are damaged or unlike each other, or columns are missing or no numbers.
     """
     roles = {"label": label, "weight": weight, "columns": columns}
     with together(comm) as communicator:

@@ -89,6 +89,7 @@ def failures(comm, folder):
     one = [folder / "parts" / "0.parquet", folder / "other.parquet"]
     return {
         "missing": (missing, None),
+        "missing of several": ([folder / "all.svm", missing], None),
         "missing everywhere": (folder / "missing.svm", None),
         "no targets on one": (folder / "parts", None if comm.rank == 1 else "y"),
         "no targets": (folder / "all.npy", None),
