@@ -20,7 +20,6 @@ def test_every_row_counts_once(found, case):
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ("one file", "all ranks name .*all.npy: expected a chunk store"),
         ("few chunks", "the store has 1 chunks: expected at least 3, one for each reader"),
         ("L1", "L1 penalty .* on rows of several ranks"),
     ],

@@ -2,5 +2,27 @@
 
 from snapml.distributed.mpi.communicator import MpiCommunicator, RankError
 from snapml.distributed.mpi.estimators import LinearSVC, LogisticRegression, Ridge
+from snapml.distributed.mpi.loaders import load_parquet, load_snap, load_svmlight
+from snapml.distributed.mpi.metrics import (
+    accuracy_score,
+    hinge_loss,
+    log_loss,
+    mean_squared_error,
+    roc_auc_score,
+)
 
-__all__ = ["LinearSVC", "LogisticRegression", "MpiCommunicator", "RankError", "Ridge"]
+__all__ = [
+    "LinearSVC",
+    "LogisticRegression",
+    "MpiCommunicator",
+    "RankError",
+    "Ridge",
+    "accuracy_score",
+    "hinge_loss",
+    "load_parquet",
+    "load_snap",
+    "load_svmlight",
+    "log_loss",
+    "mean_squared_error",
+    "roc_auc_score",
+]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import zlib
 from typing import Any
 
 import numpy as np
 
 import snapml
-from snapml.data import ChunkedDataset, ChunkedMatrix, DenseMatrix, Matrix
+from snapml.data import ChunkedMatrix, DenseMatrix, Matrix
+from snapml.distributed.mpi.agreement import check_alike
 from snapml.distributed.mpi.communicator import MpiCommunicator
+from snapml.distributed.mpi.own_part import own_part
 from snapml.estimators.base import all_or_nothing
-from snapml.estimators.row_sources import opened
+from snapml.estimators.placement import byte_limit
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.range_checks import NonFiniteError
 
@@ -59,13 +59,15 @@ class MpiEstimator:
         ----------
         X : {array-like, sparse matrix} of shape (n_own_samples, n_features)
             This rank's rows; there may be none. All ranks have the same columns, in the same dtype.
-            Or a `ChunkedDataset`, or the path of one: where all ranks open the same store, each
-            trains on its part of the chunks, and no row counts twice.
+            Or a `ChunkedDataset`, the path of one or of a file or folder that `snapml.io.convert`
+            reads, or a list of such files: ranks that name the same divide it among them, and no
+            row counts twice. Files go to temporary stores.
         y : array-like of shape (n_own_samples,)
-            Their targets; a rank need not have all classes. None takes those of a store; beside a
-            store that all ranks share, the targets of all its rows.
+            Their targets; a rank need not have all classes. None takes those of a store or file,
+            the name or number of a column those in it. Beside what ranks share, of all its rows.
         sample_weight : array-like of shape (n_own_samples,), default=None
-            Their weights; ones where only other ranks have some.
+            Their weights; ones where only other ranks have some. Beside what ranks share, of all
+            its rows.
 
         Returns
         -------
@@ -82,11 +84,10 @@ class MpiEstimator:
         communicator = MpiCommunicator(self.comm)
         self._shards = communicator
         try:
-            _check_alike("parameters", communicator.exchange(self._terms()))
-            own, rows = self._own_part(opened(X))
-            if rows is not None:
-                y, sample_weight = _of_rows(rows, y), _of_rows(rows, sample_weight)
-            super().fit(own, y, sample_weight)  # type: ignore[misc]
+            check_alike("parameters", communicator.exchange(self._terms()))
+            own = own_part(communicator, X, y, sample_weight, byte_limit(self))
+            self._file_names = own.feature_names
+            super().fit(own.X, own.y, own.sample_weight)  # type: ignore[misc]
             communicator.exchange(None)  # all have come to the end
         except BaseException as error:
             # NaN in one rank's rows is an overflow in the sums of all.
@@ -97,28 +98,12 @@ class MpiEstimator:
             raise
         finally:
             del self._shards
+            vars(self).pop("_file_names", None)
             communicator.close()
         return self
 
     def _communicator(self) -> Communicator:
         return self._shards
-
-    def _own_part(self, X: Any) -> tuple[Any, slice | None]:
-        """Return X, or this rank's part where all ranks have opened one store, with its rows."""
-        mark = None
-        if isinstance(X, ChunkedDataset):
-            mark = f"store {zlib.crc32(X.manifest.to_json().encode())}"
-        elif isinstance(X, str | os.PathLike):
-            mark = os.fspath(X)
-        marks = self._shards.exchange(mark)
-        if self._shards.size == 1 or mark is None or len(set(marks)) > 1:
-            return X, None
-        if isinstance(X, ChunkedDataset):
-            return X.share(self._shards.rank, self._shards.size)
-        raise ValueError(
-            f"X: all ranks name {mark}: expected a chunk store, of which each rank reads its part, "
-            "or another file on each rank; snapml.io.convert makes a store"
-        )
 
     def _terms(self) -> dict[str, str]:
         """Return what all ranks must have in common before the first look at the rows."""
@@ -129,6 +114,8 @@ class MpiEstimator:
 
     def _agree_on_rows(self, matrix: Matrix) -> None:
         """Refuse shards that do not fit each other."""
+        if self._file_names is not None:
+            self.feature_names_in_ = np.asarray(self._file_names, dtype=object)
         names = getattr(self, "feature_names_in_", None)
         is_dense = isinstance(matrix, DenseMatrix)
         if isinstance(matrix, ChunkedMatrix):
@@ -139,23 +126,7 @@ class MpiEstimator:
             "layout": "dense" if is_dense else "sparse",
             "feature_names": "none" if names is None else str(list(names)),
         }
-        _check_alike("X", self._shards.exchange(terms))
-
-
-def _of_rows(rows: slice, vector: Any) -> Any:
-    return None if vector is None else np.asarray(vector)[rows]
-
-
-def _check_alike(subject: str, terms: list[dict[str, str]]) -> None:
-    """Raise the same error on every rank where the ranks' terms differ."""
-    for name in sorted({name for own in terms for name in own}):
-        found = [own.get(name, "nothing") for own in terms]
-        if len(set(found)) > 1:
-            first_other = int(np.argmax([value != found[0] for value in found]))
-            raise ValueError(
-                f"{subject}: expected the same {name} on all ranks, got {found[0]} on rank 0 and "
-                f"{found[first_other]} on rank {first_other}"
-            )
+        check_alike("X", self._shards.exchange(terms))
 
 
 class LogisticRegression(MpiEstimator, snapml.LogisticRegression):

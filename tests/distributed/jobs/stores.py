@@ -1,4 +1,4 @@
-"""Fits a store that all ranks share, and stores of their own; refuses a file that all name."""
+"""Fits a store that all ranks share, and stores of their own."""
 
 import json
 import sys
@@ -25,7 +25,6 @@ def main():
     y = (X[:, 0] + rng.normal(size=700) > 0.0).astype(float)
     if comm.rank == 0:
         written(folder / "all", X, y)
-        np.save(folder / "all.npy", X)
     comm.Barrier()
     settings = {"C": 0.1, "tol": 1e-9}
     whole = snapml.LogisticRegression(**settings).fit(X, y)
@@ -38,7 +37,6 @@ def main():
     fits["own"] = model.fit(written(folder / f"own {comm.rank}", X[rows], y[rows])).objective_
     errors = {}
     for name, estimator, path in (
-        ("one file", model, folder / "all.npy"),
         ("few chunks", model, written(folder / f"{comm.rank}", X[:9], y[:9])),
         ("L1", mpi.LogisticRegression(l1_ratio=1.0, comm=comm), folder / "all"),
     ):
