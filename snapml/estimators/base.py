@@ -116,8 +116,12 @@ class LinearEstimator(BaseEstimator):
 
     def _checked_devices(self, matrix: Matrix | None = None) -> tuple[int, ...]:
         """Return the numbers of the GPUs to train on, none for the CPU; rows on one decide."""
-        asked = check_device_ids(self.device_ids)
+        asked = self._asked_devices()
         return (matrix.device_id,) if isinstance(matrix, ResidentMatrix) else asked
+
+    def _asked_devices(self) -> tuple[int, ...]:
+        """Return the numbers of the GPUs that ``device_ids`` means, none for the CPU."""
+        return check_device_ids(self.device_ids)
 
     def _seed(self) -> int:
         """Return the seed of the row order: the same one in every fit where none is asked for."""

@@ -35,7 +35,7 @@ def together(comm: Any) -> Iterator[MpiCommunicator]:
     communicator = MpiCommunicator(comm)
     try:
         yield communicator
-        communicator.exchange(None)  # all have come to the end
+        communicator.finish()
     except BaseException as error:
         communicator.fail(error)
         raise

@@ -10,7 +10,9 @@ import snapml
 from snapml.data import ChunkedMatrix, DenseMatrix, Matrix
 from snapml.distributed.mpi.agreement import check_alike
 from snapml.distributed.mpi.communicator import MpiCommunicator
+from snapml.distributed.mpi.interrupts import HeldInterrupts
 from snapml.distributed.mpi.own_part import own_part
+from snapml.distributed.mpi.placement import placed
 from snapml.estimators.base import all_or_nothing
 from snapml.estimators.placement import byte_limit
 from snapml.solvers.communicator import Communicator
@@ -27,7 +29,8 @@ class MpiEstimator:
     comm : mpi4py.MPI.Intracomm
         The ranks that train together; all of them call `fit`, each with its own rows.
     **parameters : object
-        Those of the estimator of the same name in `snapml`; the same on all ranks.
+        Those of the estimator of the same name in `snapml`; the same on all ranks. ``device_ids``
+        may also be 'local_rank': one GPU for each rank, of those that its node has.
     """
 
     least_rows = 0
@@ -81,26 +84,37 @@ class MpiEstimator:
         ValueError
             If parameters or data are not as described, or the ranks' do not fit each other.
         """
-        communicator = MpiCommunicator(self.comm)
-        self._shards = communicator
-        try:
-            check_alike("parameters", communicator.exchange(self._terms()))
-            own = own_part(communicator, X, y, sample_weight, byte_limit(self))
-            self._file_names = own.feature_names
-            super().fit(own.X, own.y, own.sample_weight)  # type: ignore[misc]
-            communicator.exchange(None)  # all have come to the end
-        except BaseException as error:
-            # NaN in one rank's rows is an overflow in the sums of all.
-            is_cause = isinstance(error.__context__, NonFiniteError)
-            cause = communicator.fail(error, is_cause=is_cause)
-            if cause is not None:
-                raise cause from error
-            raise
-        finally:
-            del self._shards
-            vars(self).pop("_file_names", None)
-            communicator.close()
+        with HeldInterrupts() as interrupts:
+            communicator = MpiCommunicator(self.comm)
+            self._shards = communicator
+            try:
+                with interrupts.let_through():
+                    self._fit_own(X, y, sample_weight)
+                    communicator.finish()
+            except BaseException as error:
+                # NaN in one rank's rows is an overflow in the sums of all.
+                is_cause = isinstance(error.__context__, NonFiniteError)
+                cause = communicator.fail(error, is_cause=is_cause)
+                if cause is not None:
+                    raise cause from error
+                raise
+            finally:
+                for name in ("_shards", "_devices", "_file_names"):
+                    vars(self).pop(name, None)
+                communicator.close()
         return self
+
+    def _fit_own(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit to this rank's rows, together with the other ranks."""
+        check_alike("parameters", self._shards.exchange(self._terms()))
+        self._devices = placed(getattr(self, "device_ids", None), self._shards)
+        own = own_part(self._shards, X, y, sample_weight, byte_limit(self))
+        self._file_names = own.feature_names
+        super().fit(own.X, own.y, own.sample_weight)  # type: ignore[misc]
+
+    def _asked_devices(self) -> tuple[int, ...]:
+        """Return the numbers of this rank's GPUs, none for the CPU."""
+        return self._devices
 
     def _communicator(self) -> Communicator:
         return self._shards
@@ -116,6 +130,7 @@ class MpiEstimator:
         """Refuse shards that do not fit each other."""
         if self._file_names is not None:
             self.feature_names_in_ = np.asarray(self._file_names, dtype=object)
+        local: Any = self
         names = getattr(self, "feature_names_in_", None)
         is_dense = isinstance(matrix, DenseMatrix)
         if isinstance(matrix, ChunkedMatrix):
@@ -124,6 +139,7 @@ class MpiEstimator:
             "n_features": str(matrix.shape[1]),
             "dtype": str(matrix.dtype),
             "layout": "dense" if is_dense else "sparse",
+            "kind of device": "GPU" if local._checked_devices(matrix) else "CPU",
             "feature_names": "none" if names is None else str(list(names)),
         }
         check_alike("X", self._shards.exchange(terms))
