@@ -24,13 +24,13 @@ from snapml.solvers.streamed_columns import PackedColumns, StreamedColumns
 from snapml.solvers.streamed_gram import StreamedGram
 from snapml.solvers.threads import limit_blas_threads
 from snapml.solvers.working_set_descent import (
-    State,
     improve_in_memory,
     result_of,
     run,
     search_line,
     take_whole_step,
 )
+from snapml.solvers.working_set_state import State
 
 __all__ = ["solve"]
 
