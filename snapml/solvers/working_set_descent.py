@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from snapml.problems import Intercept, Problem
+from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.engine import ColumnEngine, Movable, WorkingSet
@@ -283,14 +283,11 @@ def _choose(state: State) -> np.ndarray:
     count = int(max(_FIRST_COLUMNS, _GROWTH * len(support)))
     if count >= n or (2 * count >= n and n <= _ALL_COLUMNS):
         return np.arange(n)
-    sums, squares = engine.moments()
-    if state.problem.intercept is Intercept.FREE:
-        squares = squares - sums**2 / engine.total_weight
     point = -state.slopes
     size = point if penalty.is_positive else np.abs(point)
     excess = size - penalty.l1
     with np.errstate(divide="ignore", invalid="ignore"):
-        score = excess / np.sqrt(np.maximum(squares, 0.0))
+        score = excess / np.sqrt(state.column_squares())
     score[~np.isfinite(score)] = -np.inf
     score[support] = np.inf
     n_violators = int((excess > 0.0).sum())
@@ -353,13 +350,19 @@ def improve(state: State, columns: WorkingSet, target: float) -> bool:
         coef = state.coef[chosen]
         curvatures = state.damped_curvatures()
         model = Model(
-            slopes, state.gradients, curvatures, penalty, state.was_slow, state.is_trusted
+            slopes,
+            state.gradients,
+            curvatures,
+            penalty,
+            state.was_slow,
+            state.is_trusted,
+            state.communicator,
         )
         found = columns.minimise(model, coef, 0.5 * target)
         if not search_line(state, columns, model, found):
             break
         has_moved = True
-        if is_quadratic or columns.is_most_of_data or step + 1 == _MOST_STEPS:
+        if is_quadratic or step + 1 == _MOST_STEPS or state.is_on_any(columns.is_most_of_data):
             break
         slopes = state.total(columns.adjoint(state.gradients))
         bound = state.bound(slopes, state.coef[chosen])

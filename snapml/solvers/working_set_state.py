@@ -13,6 +13,7 @@ from snapml.problems import Intercept
 from snapml.solvers.certificate import certified_gap, minimise_shift
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_formulas import penalty_conjugate, penalty_value
+from snapml.solvers.dual_balance import DualBalance
 from snapml.solvers.engine import ColumnEngine
 from snapml.solvers.quadratic_model import feasible_scale
 from snapml.solvers.result import FitResult, StartModel
@@ -64,6 +65,8 @@ class State:
         self._lower_bound = -math.inf
         self._bounds: Any = None
         self._offset: Any = None
+        self._squares: np.ndarray | None = None
+        self._balance = DualBalance(engine, communicator)
         self.shift = self.best_shift(self.margins, self.shift)
         self.refresh()
         # Gaps below the rounding of the labels' share of the sums cannot be told from zero.
@@ -114,6 +117,21 @@ class State:
     def total(self, array: np.ndarray) -> np.ndarray:
         """Return the sum over the shards."""
         return self.communicator.allreduce_sum(array)
+
+    def is_on_any(self, flag: bool) -> bool:
+        """Return whether a flag is set on any shard."""
+        return bool(self.total(np.array([float(flag)]))[0] > 0.0)
+
+    def column_squares(self) -> np.ndarray:
+        """Return sum_i c_i x_ij^2 of every column, less its mean where the intercept is free."""
+        if self._squares is None:
+            own = np.array(self.engine.moments())
+            sums, squares = self.total(own)
+            if self.problem.intercept is Intercept.FREE:
+                weight = float(self.total(np.array([self.engine.total_weight]))[0])
+                squares = squares - sums**2 / weight
+            self._squares = np.maximum(squares, 0.0)
+        return self._squares
 
     def best_shift(self, margins: Any, guess: float) -> float:
         """Return the best free intercept for given margins, 0 where there is none."""
@@ -191,7 +209,7 @@ class State:
         point = -slopes
         gradients = self.gradients
         if self.problem.intercept is Intercept.FREE and len(slopes) == self.engine.n_cols:
-            gradients, point = self._balanced(point)
+            gradients, point = self._balance.apply(gradients, self.curvatures, point)
         scales = {feasible_scale(penalty, point)}
         if penalty.l2:
             largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))
@@ -206,25 +224,6 @@ class State:
                 terms += scale * float(self.total(fixed)[0])
             best = max(best, terms - conjugate)
         return best
-
-    def _balanced(self, point: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Return gradients that add up to zero, as a free intercept's dual must, and X^T beta.
-
-        At the best intercept they miss it by rounding only; one row with room for that takes it.
-        """
-        mass = float(self.gradients.sum())
-        if mass == 0.0 or self.communicator.size > 1:
-            return self.gradients, point
-        room = abs(self.gradients)
-        if self.problem.loss.is_classification:
-            room = self.engine.xp.minimum(room, self.curvatures)
-        row = int(room.argmax())
-        gradients = self.gradients.copy()
-        gradients[row] -= mass
-        columns, entries = self.engine.row(row)
-        point = point.copy()
-        np.add.at(point, columns, mass * entries)
-        return gradients, point
 
 
 @dataclass(frozen=True)

@@ -2,5 +2,15 @@
 
 from snapml.distributed.mpi.communicator import MpiCommunicator, RankError
 from snapml.distributed.mpi.estimators import LinearSVC, LogisticRegression, Ridge
+from snapml.distributed.mpi.regression import ElasticNet, Lasso, LinearRegression
 
-__all__ = ["LinearSVC", "LogisticRegression", "MpiCommunicator", "RankError", "Ridge"]
+__all__ = [
+    "ElasticNet",
+    "Lasso",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "MpiCommunicator",
+    "RankError",
+    "Ridge",
+]
