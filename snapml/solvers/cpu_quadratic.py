@@ -7,8 +7,8 @@ import numpy as np
 from snapml import _native
 from snapml.data import Dataset
 from snapml.problems import Intercept, Problem
-from snapml.solvers.block_descent import BlockDescent
 from snapml.solvers.column_model import ColumnDescent, Slopes, minimise_on_columns
+from snapml.solvers.cpu_block_descent import BlockDescent
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_gram_model import minimise_on_gram
 from snapml.solvers.cpu_packed import DenseChunk, SparseColumns, dense_gram

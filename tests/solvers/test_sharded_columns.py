@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
-from snapml.solvers import block_descent, cpu_quadratic, hot_block, working_set_descent
+from snapml.solvers import cpu_block_descent, cpu_quadratic, hot_block, working_set_descent
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.stopping import StoppingRule
 
@@ -118,7 +118,7 @@ def test_float32_shards_are_solved_to_the_resolution_of_the_model(loss, layout):
 def test_blocks_of_columns_are_descended_on_together(monkeypatch, loss, intercept, layout, cuts):
     for most in ("_MOST_GRAM_COLUMNS", "_MOST_SPARSE_GRAM", "_MOST_SPARSE_GRAM_OF_SHARDS"):
         monkeypatch.setattr(cpu_quadratic, most, 0)
-    monkeypatch.setattr(block_descent, "_MOST_COLUMNS", 5)
+    monkeypatch.setattr(cpu_block_descent, "_MOST_COLUMNS", 5)
     monkeypatch.setattr(hot_block, "_MOST_COLUMNS", 4)
     case = Case(loss, Penalty(2.0, 0.0), intercept, layout)
     assert_one_optimum(case, case.fit(cuts, tol=1e-8), rel=1e-8)
