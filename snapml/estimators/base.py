@@ -103,6 +103,14 @@ class LinearEstimator(BaseEstimator):
     def _agree_on_rows(self, matrix: Matrix) -> None:
         """Refuse shards that do not fit each other; this one is the only one."""
 
+    def _target_columns(self, matrix: Matrix, y: np.ndarray) -> np.ndarray:
+        """Return the targets, a column each; refuse shards that have other numbers of them."""
+        columns = y if y.ndim == 2 else y.reshape(matrix.shape[0], 1)
+        counts = self._communicator().exchange(columns.shape[1])
+        if len(set(counts)) > 1:
+            raise ValueError(f"y: expected as many targets on all ranks, got {counts}")
+        return columns
+
     def _stopping_rule(self, max_iter: int) -> StoppingRule:
         """Check tol, max_iter and verbose, and return the bounds of the fit."""
         tol = check_positive("tol", self.tol, allow_zero=True)

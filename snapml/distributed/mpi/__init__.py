@@ -1,4 +1,4 @@
-"""Training over MPI: `MpiCommunicator`, and estimators that take ``comm=``."""
+"""Training over MPI: `MpiCommunicator`, estimators, loaders and metrics that take ``comm=``."""
 
 from snapml.distributed.mpi.communicator import MpiCommunicator, RankError
 from snapml.distributed.mpi.estimators import LinearSVC, LogisticRegression, Ridge
@@ -10,8 +10,12 @@ from snapml.distributed.mpi.metrics import (
     mean_squared_error,
     roc_auc_score,
 )
+from snapml.distributed.mpi.regression import ElasticNet, Lasso, LinearRegression
 
 __all__ = [
+    "ElasticNet",
+    "Lasso",
+    "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
     "MpiCommunicator",
