@@ -129,11 +129,13 @@ def _open_mpi_mapping(mpi: Mpi, rank_file_path: str | None, may_crowd: bool) -> 
     if mpi.kind == "openmpi4":
         sharing = ["--oversubscribe"] * may_crowd
         if rank_file_path is not None:
-            return ["--rankfile", rank_file_path, *sharing]
+            return ["--rankfile", rank_file_path, "--bind-to", "core", *sharing]
         return ["--map-by", "slot", "--bind-to", "none", *sharing]
     sharing_policy = ":OVERSUBSCRIBE" * may_crowd
     if rank_file_path is not None:
-        return ["--map-by", f"rankfile:file={rank_file_path}{sharing_policy}"]
+        # Without --bind-to, sharing would undo the binding of the file.
+        mapping = f"rankfile:file={rank_file_path}{sharing_policy}"
+        return ["--map-by", mapping, "--bind-to", "core"]
     return ["--map-by", f"slot{sharing_policy}", "--bind-to", "none"]
 
 

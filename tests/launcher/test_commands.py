@@ -46,13 +46,14 @@ def test_rank_file_names_machine_and_cores():
 
 def test_bound_ranks_of_open_mpi_5():
     assert command(OPEN_MPI_5, TWO_HOSTS) == (
-        "/venv/bin/mpirun -n 3 --host a:2,b:1 --map-by rankfile:file=F -x A -x B python fit.py"
+        "/venv/bin/mpirun -n 3 --host a:2,b:1 --map-by rankfile:file=F --bind-to core -x A -x B "
+        "python fit.py"
     )
 
 
 def test_bound_ranks_of_open_mpi_4():
     assert command(OPEN_MPI_4, TWO_HOSTS) == (
-        "/usr/bin/mpirun -n 3 --host a:2,b:1 --rankfile F -x A -x B python fit.py"
+        "/usr/bin/mpirun -n 3 --host a:2,b:1 --rankfile F --bind-to core -x A -x B python fit.py"
     )
 
 
@@ -78,10 +79,12 @@ def test_unbound_ranks_that_share_cores():
 
 
 def test_bound_ranks_where_more_than_places_are_allowed():
-    assert "--map-by rankfile:file=F:OVERSUBSCRIBE " in command(
+    assert "--map-by rankfile:file=F:OVERSUBSCRIBE --bind-to core " in command(
         OPEN_MPI_5, TWO_HOSTS, may_crowd=True
     )
-    assert "--rankfile F --oversubscribe " in command(OPEN_MPI_4, TWO_HOSTS, may_crowd=True)
+    assert "--rankfile F --bind-to core --oversubscribe " in command(
+        OPEN_MPI_4, TWO_HOSTS, may_crowd=True
+    )
 
 
 @pytest.mark.parametrize("mpi", [OPEN_MPI_4, OPEN_MPI_5, MPICH])
