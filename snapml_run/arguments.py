@@ -124,6 +124,15 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         },
     ),
     (
+        ("--save-first",),
+        {
+            "type": _positive,
+            "metavar": "SECONDS",
+            "help": "on SIGTERM send the ranks SIGUSR1, upon which a fit with checkpoint= writes "
+            "it, and SIGTERM so much later",
+        },
+    ),
+    (
         ("--dry-run",),
         {"action": "store_true", "help": "print what would be run, and do not run it"},
     ),
