@@ -62,7 +62,8 @@ def _rank(comm: Any, mpi: Any, offset: float, doubt: float) -> Rank:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = "none"
-    versions["MPI"] = mpi.Get_library_version().split("\n")[0].split(",")[0].strip("\0 ")
+    library = mpi.Get_library_version().strip("\0")
+    versions["MPI"] = " ".join(library.split("\n")[0].split(",")[0].split())
     gpus, trouble = find_gpus(os.environ)
     found = Rank(
         number=comm.rank,

@@ -1,16 +1,18 @@
 """Command lines, rank files and variables, in the words of each MPI; which MPI it is."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from snapml_run.arguments import parse
+from snapml_run.arguments import make_parser, parse
 from snapml_run.command import build_command, chosen_variables, rank_file
 from snapml_run.cores import Core
 from snapml_run.mpi_library import Mpi, check_library, parse_version
 from snapml_run.placement import Placement
 from snapml_run.refusal import Refusal
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "launcher.md"
 VERSIONS = Path(__file__).parent / "versions"
 OPEN_MPI_4 = Mpi("openmpi4", "4.1.4", "/usr/bin/mpirun")
 OPEN_MPI_5 = Mpi("openmpi5", "5.0.11", "/venv/bin/mpirun")
@@ -208,3 +210,16 @@ def test_bad_usage_says_what_was_expected(arguments, message, capsys):
         parse(arguments)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_document_lists_every_option():
+    text = DOCUMENT.read_text()
+    listed = set(re.findall(r"^\| (?:`-n`, )?`(--[\w-]+)`", text, re.M))
+    offered = {
+        name
+        for action in make_parser()._actions
+        for name in action.option_strings
+        if name.startswith("--") and name != "--help"
+    }
+    assert listed == offered
+    assert all(action.help for action in make_parser()._actions)
