@@ -29,7 +29,7 @@ _PASSED = (
 
 def chosen_variables(
     environment: Mapping[str, str], further: Sequence[str], *, keeps_devices: bool
-) -> list[str]:
+) -> dict[str, str]:
     """Return the variables that ranks on other machines get from here.
 
     Parameters
@@ -43,14 +43,18 @@ def chosen_variables(
 
     Returns
     -------
-    list of str
-        Names that have a value here.
+    dict of str
+        Names and the values that they have here.
     """
     exact = {name for name in _PASSED if not name.endswith("*")} | set(further)
     if keeps_devices:
         exact -= {"CUDA_VISIBLE_DEVICES"} - set(further)
     beginnings = tuple(name[:-1] for name in _PASSED if name.endswith("*"))
-    return sorted(name for name in environment if name in exact or name.startswith(beginnings))
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if name in exact or name.startswith(beginnings)
+    }
 
 
 def rank_file(mpi: Mpi, placement: Placement) -> str | None:
@@ -84,7 +88,7 @@ def build_command(
     program: Sequence[str],
     *,
     rank_file_path: str | None,
-    variables: Sequence[str],
+    variables: Mapping[str, str],
     may_crowd: bool,
     runs_as_root: bool,
     further: Sequence[str],
@@ -101,8 +105,8 @@ def build_command(
         What each rank runs.
     rank_file_path : str or None
         Where the text of `rank_file` stands.
-    variables : sequence of str
-        Names of those that all ranks get, with the values that they have for mpirun.
+    variables : mapping
+        Those that all ranks get; they have these values for mpirun too.
     may_crowd, runs_as_root : bool
         Whether the user allows more ranks than places; whether to run as root.
     further : sequence of str
@@ -121,7 +125,9 @@ def build_command(
         command += ["--allow-run-as-root"] * runs_as_root
     else:
         command += ["-hosts", hosts, "-bind-to", _hydra_binding(placement)]
-        command += ["-genvlist", ",".join(variables)] if variables else ["-genvnone"]
+        # Not -genvlist: Hydra 5.0.2 leaves the last variable of its environment out of it.
+        command += ["-genvnone"]
+        command += [word for name in variables for word in ("-genv", name, variables[name])]
     return [*command, *further, *program]
 
 

@@ -29,7 +29,7 @@ UNBOUND = Placement(hosts=(("localhost", 4),), cores=(), n_threads=1, is_crowded
 def command(mpi, placement, **settings):
     settings = {
         "rank_file_path": "F" if rank_file(mpi, placement) else None,
-        "variables": ["A", "B"],
+        "variables": {"A": "1", "B": "x y"},
         "may_crowd": False,
         "runs_as_root": False,
         "further": [],
@@ -61,21 +61,21 @@ def test_bound_ranks_of_open_mpi_4():
 
 def test_bound_ranks_of_mpich_by_the_kernels_cpus():
     assert command(MPICH, TWO_HOSTS) == (
-        "/venv/bin/mpirun -n 3 -hosts a:2,b:1 -bind-to user:0+1+4+5,2+3+6+7 -genvlist A,B "
-        "python fit.py"
+        "/venv/bin/mpirun -n 3 -hosts a:2,b:1 -bind-to user:0+1+4+5,2+3+6+7 -genvnone -genv A 1 "
+        "-genv B x y python fit.py"
     )
 
 
 def test_unbound_ranks_that_share_cores():
-    assert command(OPEN_MPI_5, UNBOUND, may_crowd=True, variables=[]) == (
+    assert command(OPEN_MPI_5, UNBOUND, may_crowd=True, variables={}) == (
         "/venv/bin/mpirun -n 4 --host localhost:4 --map-by slot:OVERSUBSCRIBE --bind-to none "
         "python fit.py"
     )
-    assert command(OPEN_MPI_4, UNBOUND, may_crowd=True, variables=[]) == (
+    assert command(OPEN_MPI_4, UNBOUND, may_crowd=True, variables={}) == (
         "/usr/bin/mpirun -n 4 --host localhost:4 --map-by slot --bind-to none --oversubscribe "
         "python fit.py"
     )
-    assert command(MPICH, UNBOUND, may_crowd=True, variables=[]) == (
+    assert command(MPICH, UNBOUND, may_crowd=True, variables={}) == (
         "/venv/bin/mpirun -n 4 -hosts localhost:4 -bind-to none -genvnone python fit.py"
     )
 
@@ -105,7 +105,7 @@ def test_variables_that_ranks_elsewhere_would_lack():
         ["HOME", "PYTHONPATH", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "SNAPML_CACHE_DIR", "MY"],
         "1",
     )
-    assert chosen_variables(environment, ["MY", "NOT_SET"], keeps_devices=False) == [
+    assert list(chosen_variables(environment, ["MY", "NOT_SET"], keeps_devices=False)) == [
         "CUDA_VISIBLE_DEVICES",
         "MY",
         "OMP_NUM_THREADS",
@@ -116,10 +116,9 @@ def test_variables_that_ranks_elsewhere_would_lack():
 
 def test_devices_that_a_scheduler_gives_each_machine_stay_its_own():
     environment = {"CUDA_VISIBLE_DEVICES": "0"}
-    assert chosen_variables(environment, [], keeps_devices=True) == []
-    assert chosen_variables(environment, ["CUDA_VISIBLE_DEVICES"], keeps_devices=True) == [
-        "CUDA_VISIBLE_DEVICES"
-    ]
+    assert chosen_variables(environment, [], keeps_devices=True) == {}
+    named = ["CUDA_VISIBLE_DEVICES"]
+    assert chosen_variables(environment, named, keeps_devices=True) == {"CUDA_VISIBLE_DEVICES": "0"}
 
 
 @pytest.mark.parametrize(
