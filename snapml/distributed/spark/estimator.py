@@ -20,7 +20,16 @@ from snapml.distributed.spark.request import FitOutcome, FitRequest
 
 __all__ = ["SparkEstimator"]
 
-_PENALTIES = ("regParam", "elasticNetParam")
+# What models of one job may differ in: the penalties of a request, and what predictions alone need.
+_SHARED_BY_A_JOB = {
+    "regParam",
+    "elasticNetParam",
+    "threshold",
+    "thresholds",
+    "predictionCol",
+    "rawPredictionCol",
+    "probabilityCol",
+}
 
 
 class SparkEstimator(LinearParams, MLWritable, MLReadable):
@@ -75,11 +84,11 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
         return _Models(shared)
 
     def _fit_terms(self) -> dict[str, Any]:
-        """Return the parameters that a job cannot vary."""
+        """Return the parameters that models of one job have in common."""
         return {
             param.name: value
             for param, value in self.extractParamMap().items()
-            if param.name not in _PENALTIES
+            if param.name not in _SHARED_BY_A_JOB
         }
 
     def _fit_all(self, dataset: Any, estimators: Sequence[Any]) -> list[Any]:

@@ -85,6 +85,9 @@ class SparkModel(LinearParams, MLWritable, MLReadable):
     @property
     def summary(self) -> Any:
         """Metrics on the rows that the model was fitted to."""
+        return self._training_summary()
+
+    def _training_summary(self) -> Any:
         if self._outcome is None:
             raise RuntimeError(f"No training summary available for this {type(self).__name__}")
         return self._make_summary(self._dataset, self._outcome)

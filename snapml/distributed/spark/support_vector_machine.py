@@ -116,6 +116,11 @@ class LinearSVCModel(LinearSVCParams, SparkModel, ClassificationModel):
         names = self.getPredictionCol(), self.getRawPredictionCol()
         return Outputs(*names, threshold=self.getThreshold())
 
+    # A method as in pyspark.ml, where the other models have a property.
+    def summary(self) -> BinarySummary:
+        """Return metrics on the rows that the model was fitted to."""
+        return self._training_summary()
+
     def _make_summary(self, dataset: Any, outcome: FitOutcome | None) -> BinarySummary:
         columns = Labelled(self.getLabelCol(), self._weight_column(), self.getPredictionCol())
         return BinarySummary(self, dataset, outcome, columns, self.getRawPredictionCol())
