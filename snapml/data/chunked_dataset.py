@@ -85,6 +85,22 @@ class ChunkedDataset:
         manifest = replace(self.manifest, chunks=self.manifest.chunks[first:last])
         return ChunkedDataset(self._folder, manifest, self.memory_limit)
 
+    def widened(self, n_features: int) -> ChunkedDataset:
+        """Return the same sparse rows with more columns, which are empty.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns; not fewer than there are.
+
+        Returns
+        -------
+        ChunkedDataset
+            Of the same files.
+        """
+        manifest = replace(self.manifest, n_features=n_features)
+        return ChunkedDataset(self._folder, manifest, self.memory_limit)
+
     def share(self, rank: int, size: int) -> tuple[ChunkedDataset, slice]:
         """Return the chunks of one of several readers, which share them evenly.
 

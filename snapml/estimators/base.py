@@ -103,6 +103,14 @@ class LinearEstimator(BaseEstimator):
     def _agree_on_rows(self, matrix: Matrix) -> None:
         """Refuse shards that do not fit each other; this one is the only one."""
 
+    def _target_columns(self, matrix: Matrix, y: np.ndarray) -> np.ndarray:
+        """Return the targets, a column each; refuse shards that have other numbers of them."""
+        columns = y if y.ndim == 2 else y.reshape(matrix.shape[0], 1)
+        counts = self._communicator().exchange(columns.shape[1])
+        if len(set(counts)) > 1:
+            raise ValueError(f"y: expected as many targets on all ranks, got {counts}")
+        return columns
+
     def _stopping_rule(self, max_iter: int) -> StoppingRule:
         """Check tol, max_iter and verbose, and return the bounds of the fit."""
         tol = check_positive("tol", self.tol, allow_zero=True)
@@ -116,8 +124,12 @@ class LinearEstimator(BaseEstimator):
 
     def _checked_devices(self, matrix: Matrix | None = None) -> tuple[int, ...]:
         """Return the numbers of the GPUs to train on, none for the CPU; rows on one decide."""
-        asked = check_device_ids(self.device_ids)
+        asked = self._asked_devices()
         return (matrix.device_id,) if isinstance(matrix, ResidentMatrix) else asked
+
+    def _asked_devices(self) -> tuple[int, ...]:
+        """Return the numbers of the GPUs that ``device_ids`` means, none for the CPU."""
+        return check_device_ids(self.device_ids)
 
     def _seed(self) -> int:
         """Return the seed of the row order: the same one in every fit where none is asked for."""

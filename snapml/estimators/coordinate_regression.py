@@ -188,7 +188,7 @@ def solve_path(
     intercept = Intercept.FREE if has_intercept else Intercept.NONE
     problem = Problem(Squared(), intercept)
     if all(penalty == _NONNEGATIVE for penalty in penalties):
-        result = _solve_nonnegative(dataset, rule, has_intercept, settings)
+        result = _solve_nonnegative(dataset, rule, communicator, has_intercept, settings)
         return [result] * len(penalties)
     if all(penalty.is_smooth for penalty in penalties):
         return _solve_smooth(problem, dataset, penalties, rule, communicator, settings)
@@ -212,7 +212,11 @@ _NONNEGATIVE = Penalty(0.0, 0.0, is_positive=True)
 
 
 def _solve_nonnegative(
-    dataset: Dataset, rule: StoppingRule, has_intercept: bool, settings: Settings
+    dataset: Dataset,
+    rule: StoppingRule,
+    communicator: Communicator,
+    has_intercept: bool,
+    settings: Settings,
 ) -> FitResult:
     """Solve least squares with w >= 0 and no penalty, as `LinearRegression` does."""
     if isinstance(dataset.matrix, ChunkedMatrix):
@@ -236,12 +240,14 @@ def _solve_nonnegative(
         has_intercept,
         is_positive=True,
         n_threads=settings.n_threads,
+        communicator=communicator,
     )
     gap, objective = float(result.gap[0]), float(result.objective[0])
     if not (np.isfinite(result.coef).all() and math.isfinite(objective)):
         raise overflow_error(dataset.labels.dtype)
     entry = {"epoch": 1, "running_gap": gap, "gap": gap, "objective": objective}
-    is_met = rule.is_met(gap, objective) or gap <= rule.resolution * _squares(dataset, weights)
+    squares = float(communicator.allreduce_sum(np.array([_squares(dataset, weights)]))[0])
+    is_met = rule.is_met(gap, objective) or gap <= rule.resolution * squares
     return FitResult(
         coef=result.coef[0],
         intercept=float(result.intercept[0]),
@@ -419,7 +425,7 @@ class ElasticNet(LinearRegressor):
         weights = check_sample_weight(sample_weight, matrix, exchange)
         if weights is None:
             check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
-        targets = y.reshape(matrix.shape[0], -1).T
+        targets = self._target_columns(matrix, y).T
         results = []
         for k, target in enumerate(targets):
             dataset = mean_dataset(matrix, target, weights, exchange)

@@ -186,7 +186,8 @@ class LinearRegression(LinearRegressor):
                 "Use '.toarray()' to convert to a dense numpy array."
             )
         matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
-        weights = check_sample_weight(sample_weight, matrix)
+        self._agree_on_rows(matrix)
+        weights = check_sample_weight(sample_weight, matrix, self._communicator().exchange)
         result = least_squares_fit(self, X, matrix, y, weights, is_positive=self.positive, tol=tol)
         self._store_models(result.coef, result.intercept, y)
         for name in ("rank_", "singular_"):
@@ -240,7 +241,7 @@ def least_squares_fit(
     ValueError
         If X is not finite, or the fit overflows.
     """
-    targets = y.reshape(matrix.shape[0], -1)
+    targets = estimator._target_columns(matrix, y)
     with np.errstate(over="ignore"):  # refused as not finite
         targets = targets.astype(matrix.dtype, copy=False)
     if not np.isfinite(targets).all():
@@ -252,6 +253,7 @@ def least_squares_fit(
             weights,
             bool(estimator.fit_intercept),
             n_threads=estimator.n_threads,
+            communicator=estimator._communicator(),
             **options,
         )
     except NonFiniteError:

@@ -11,7 +11,6 @@ import numpy as np
 import scipy.special
 
 from snapml._validation import (
-    check_device_ids,
     check_fit_input,
     check_predict_input,
     check_remote_fit_input,
@@ -176,7 +175,7 @@ def _fit_input(
     number = device_number(X)
     if number is None or not hasattr(estimator, "device_ids"):  # which trains on the CPU only
         return check_fit_input(estimator, X, y, **target_checks)
-    asked = check_device_ids(estimator.device_ids)
+    asked = estimator._asked_devices()
     if asked not in ((), (number,)):
         raise ValueError(
             f"device_ids={estimator.device_ids!r}, but X is on CUDA device {number}: expected "

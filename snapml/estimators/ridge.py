@@ -136,7 +136,7 @@ class RidgeModel(LinearEstimator):
     ) -> None:
         """Run an iterative solver; targets with one alpha share each read of the data."""
         with np.errstate(over="ignore"):  # refused as not finite
-            columns = y if y.ndim == 2 else y[:, None]
+            columns = self._target_columns(matrix, y)
             targets = np.ascontiguousarray(columns.T, dtype=matrix.dtype)
         is_shared = len(targets) > 1 and bool((alphas == alphas[0]).all())
         solver = self.solver if self.solver in ("sdca", "pqn") else "auto"

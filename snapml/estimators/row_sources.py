@@ -14,9 +14,9 @@ from snapml.data import ChunkedDataset, ChunkWriter, Matrix
 from snapml.data.chunk_format import MANIFEST
 from snapml.data.temporary_store import temporary_store_path
 from snapml.io.convert import write_source
-from snapml.io.sources import is_source, open_source
+from snapml.io.sources import Source, is_source, open_source
 
-__all__ = ["is_row_source", "opened", "rows_of_source", "stored_source"]
+__all__ = ["is_row_source", "opened", "rows_of_source", "stored_source", "written_source"]
 
 _LARGEST_CHUNK, _SMALLEST_CHUNK = 64 * 2**20, 2**18
 # Chunks in a limit: three pass, the others may stay.
@@ -101,6 +101,29 @@ def stored_source(
             "their column, or labels beside X"
         )
     source = replace(source, batches=chain([] if first is None else [first], source.batches))
+    return written_source(source, limit), None if is_column else y, source.feature_names
+
+
+def written_source(source: Source, limit: int | None) -> ChunkedDataset:
+    """Write all rows of a source to a temporary store.
+
+    Parameters
+    ----------
+    source : Source
+        The rows.
+    limit : int or None
+        Bytes that they may take in memory.
+
+    Returns
+    -------
+    ChunkedDataset
+        The rows.
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        As `stored_source` does.
+    """
     is_known = source.n_rows is not None and source.row_bytes is not None
     path = temporary_store_path(
         (source.n_rows or 0) * (source.row_bytes or 0) if is_known else None
@@ -110,7 +133,7 @@ def stored_source(
         chunk_bytes = min(max(limit // _CHUNKS, _SMALLEST_CHUNK), _LARGEST_CHUNK)
     with ChunkWriter(path, chunk_bytes=chunk_bytes) as writer:
         write_source(source, writer)
-    return ChunkedDataset.open(path), None if is_column else y, source.feature_names
+    return ChunkedDataset.open(path)
 
 
 def rows_of_source(estimator: Any, X: Any) -> Iterator[Matrix]:

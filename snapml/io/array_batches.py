@@ -18,7 +18,12 @@ __all__ = ["iterator_batches", "npy_batches"]
 
 
 def npy_batches(
-    path: Path, label: Any, weight: Any, dtype: np.dtype | None, on_read: Callable[[int], Any]
+    path: Path,
+    label: Any,
+    weight: Any,
+    dtype: np.dtype | None,
+    on_read: Callable[[int], Any],
+    part: tuple[int, int] | None = None,
 ) -> tuple[tuple[int, int], np.dtype, Iterator[Batch]]:
     """Open an npy file of two dimensions.
 
@@ -32,6 +37,8 @@ def npy_batches(
         Of the batches; None keeps float32 and float64, and makes float64 of others.
     on_read : callable
         Told the bytes that are read.
+    part : tuple of int or None, default=None
+        The first row, and the one behind the last; None means all.
 
     Returns
     -------
@@ -57,6 +64,10 @@ def npy_batches(
         raise ValueError(f"{path}: expected 2 dimensions, got shape {getattr(rows, 'shape', None)}")
     if rows.dtype.kind not in "biuf":
         raise TypeError(f"{path}: expected real numbers, got dtype {rows.dtype}")
+    if part is not None:
+        if not 0 <= part[0] <= part[1] <= len(rows):
+            raise ValueError(f"{path}: rows={part}: expected two of 0 to {len(rows)}, in order")
+        rows = rows[slice(*part)]
     n_columns = rows.shape[1]
     special = [_number(path, n_columns, *pair) for pair in (("label", label), ("weight", weight))]
     features = [k for k in range(n_columns) if k not in special]

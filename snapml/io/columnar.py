@@ -5,14 +5,25 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from snapml.io.arrow_columns import ColumnRoles, dense_batch, to_vector
 from snapml.io.batch import BATCH_BYTES, Batch
-from snapml.io.text_blocks import opened
+from snapml.io.row_groups import between, groups_between, parquet_part, rows_of_groups
+from snapml.io.text_blocks import LinesOfRange, opened, text_blocks
 
-__all__ = ["ArrowReader", "open_arrow", "open_csv", "open_parquet", "open_stream", "pyarrow_for"]
+__all__ = [
+    "ArrowReader",
+    "arrow_groups",
+    "open_arrow",
+    "open_csv",
+    "open_parquet",
+    "open_stream",
+    "parquet_groups",
+    "pyarrow_for",
+]
 
 _LIST_LENGTH = 256
 
@@ -110,7 +121,13 @@ def pyarrow_for(what: str) -> Any:
     return pyarrow
 
 
-def open_parquet(path: Path, on_read: Callable[[int], Any], **options: Any) -> ArrowReader:
+def open_parquet(
+    path: Path,
+    on_read: Callable[[int], Any],
+    *,
+    rows: tuple[int, int] | None = None,
+    **options: Any,
+) -> ArrowReader:
     """Open a Parquet file, or a folder of them, partitioned or plain.
 
     Parameters
@@ -119,6 +136,8 @@ def open_parquet(path: Path, on_read: Callable[[int], Any], **options: Any) -> A
         The file or folder. Partitions ``name=value`` are columns.
     on_read : callable
         Told the bytes that rows took in the files, about.
+    rows : tuple of int or None, default=None
+        The first row, and the one behind the last; None means all. Other row groups are not read.
     **options : object
         For ``pyarrow.dataset.dataset``.
 
@@ -127,17 +146,15 @@ def open_parquet(path: Path, on_read: Callable[[int], Any], **options: Any) -> A
     ArrowReader
         Of all files.
     """
-    pyarrow_for(str(path))
+    dataset, n_skipped = _parquet(path, **options), 0
     import pyarrow.dataset as ds
 
     with _explained(str(path)):
-        given = {"format": "parquet", "partitioning": "hive", **options}
-        dataset = ds.dataset(str(path), **given)
-        n_rows = dataset.count_rows()
+        if rows is not None:
+            dataset, n_skipped = parquet_part(str(path), dataset, rows)
+        n_rows = dataset.count_rows() if rows is None else rows[1] - rows[0]
     schema = dataset.schema
     n_bytes = sum(Path(file).stat().st_size for file in dataset.files)
-    if not dataset.files:
-        raise ValueError(f"{path}: expected Parquet files in the folder, got none")
 
     def read(columns: list[str], batch_bytes: int) -> Iterator[Any]:
         wide = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
@@ -150,14 +167,74 @@ def open_parquet(path: Path, on_read: Callable[[int], Any], **options: Any) -> A
             fragment_scan_options=wide,
             cache_metadata=False,
         )
-        for batch in scanner.to_batches():
+        for batch in between(scanner.to_batches(), n_skipped, n_rows):
             on_read(n_bytes * batch.num_rows // max(1, n_rows))
             yield from _cut(batch, batch_bytes)
 
     return ArrowReader(schema, read, n_rows=n_rows, n_bytes=n_bytes)
 
 
-def open_arrow(path: Path, on_read: Callable[[int], Any]) -> ArrowReader:
+def parquet_groups(path: Path) -> list[int]:
+    """Return how many rows each row group of a file or folder has, in the order of reading.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        As for `open_parquet`.
+
+    Returns
+    -------
+    list of int
+        From the footers.
+    """
+    dataset = _parquet(path)
+    with _explained(str(path)):
+        return rows_of_groups(dataset)
+
+
+def _parquet(path: Path, **options: Any) -> Any:
+    """Open the files of a folder as one dataset."""
+    pyarrow_for(str(path))
+    import pyarrow.dataset as ds
+
+    with _explained(str(path)):
+        given = {"format": "parquet", "partitioning": "hive", **options}
+        dataset = ds.dataset(str(path), **given)
+    if not dataset.files:
+        raise ValueError(f"{path}: expected Parquet files in the folder, got none")
+    return dataset
+
+
+def arrow_groups(path: Path) -> list[int] | None:
+    """Return how many rows each batch of an Arrow IPC file has; None of a stream.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+
+    Returns
+    -------
+    list of int or None
+        The batches' headers are read, and their first column.
+    """
+    pa = pyarrow_for(str(path))
+    if not _is_arrow_file(path):
+        return None
+    options = pa.ipc.IpcReadOptions(included_fields=[0])
+    with _explained(str(path)), pa.memory_map(str(path)) as source:
+        reader = pa.ipc.open_file(source, options=options)
+        return [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
+
+
+def _is_arrow_file(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(6) == b"ARROW1"
+
+
+def open_arrow(
+    path: Path, on_read: Callable[[int], Any], *, rows: tuple[int, int] | None = None
+) -> ArrowReader:
     """Open an Arrow IPC file (Feather version 2) or stream.
 
     Parameters
@@ -166,6 +243,8 @@ def open_arrow(path: Path, on_read: Callable[[int], Any]) -> ArrowReader:
         The file.
     on_read : callable
         Told the bytes that are read.
+    rows : tuple of int or None, default=None
+        The first row of a file, and the one behind the last; None means all.
 
     Returns
     -------
@@ -173,8 +252,12 @@ def open_arrow(path: Path, on_read: Callable[[int], Any]) -> ArrowReader:
         Of its batches.
     """
     pa = pyarrow_for(str(path))
-    with path.open("rb") as stream:
-        is_file = stream.read(6) == b"ARROW1"
+    is_file, chosen = _is_arrow_file(path), None
+    if rows is not None:
+        groups = arrow_groups(path)
+        if groups is None:
+            raise ValueError(f"{path}: rows={rows}: expected None for an Arrow stream")
+        chosen = groups_between(str(path), groups, rows)
     with _explained(str(path)), pa.OSFile(str(path)) as source:
         schema = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(source).schema
 
@@ -186,7 +269,10 @@ def open_arrow(path: Path, on_read: Callable[[int], Any]) -> ArrowReader:
         with pa.OSFile(str(path)) as source:
             if is_file:
                 reader = pa.ipc.open_file(source, options=options)
-                found = (reader.get_batch(k) for k in range(reader.num_record_batches))
+                first, last, n_skipped = chosen or (0, reader.num_record_batches, 0)
+                found: Iterator[Any] = (reader.get_batch(k) for k in range(first, last))
+                if rows is not None:
+                    found = between(found, n_skipped, rows[1] - rows[0])
             else:
                 found = iter(pa.ipc.open_stream(source, options=options))
             for batch in found:
@@ -195,7 +281,8 @@ def open_arrow(path: Path, on_read: Callable[[int], Any]) -> ArrowReader:
                 done = max(done, place)
                 yield from _cut(batch, batch_bytes)
 
-    return ArrowReader(schema, read, n_bytes=path.stat().st_size)
+    n_rows = None if rows is None else rows[1] - rows[0]
+    return ArrowReader(schema, read, n_rows=n_rows, n_bytes=path.stat().st_size)
 
 
 def open_stream(source: Any, name: str) -> ArrowReader:
@@ -231,6 +318,8 @@ def open_csv(
     delimiter: str = ",",
     has_header: bool = True,
     is_text: bool = False,
+    offset: int = 0,
+    length: int = -1,
 ) -> ArrowReader:
     """Open CSV text of numbers, plain or compressed.
 
@@ -247,6 +336,9 @@ def open_csv(
     is_text : bool, default=False
         Whether columns keep the types that the first block suggests, for an encoder; otherwise all
         are numbers, since whole numbers in the first block may be followed by others.
+    offset, length : int, default=0 and -1
+        A range of the text, as for `load_svmlight`; the first line belongs to all. No field may
+        hold the end of a line then.
 
     Returns
     -------
@@ -257,6 +349,7 @@ def open_csv(
     import pyarrow.csv as pc
 
     parse = pc.ParseOptions(delimiter=delimiter)
+    is_all = offset == 0 and length < 0
 
     def opened_at(block_bytes: int, stream: Any, **convert: Any) -> Any:
         how = pc.ReadOptions(block_size=block_bytes, autogenerate_column_names=not has_header)
@@ -275,10 +368,26 @@ def open_csv(
     def read(columns: list[str], batch_bytes: int) -> Iterator[Any]:
         types = {name: schema.field(name).type for name in columns}
         with opened(path, on_read) as stream:
+            lines = stream if is_all else _csv_range(path, stream, offset, length, has_header)
+            if lines is None:
+                return
             block_bytes = batch_bytes // 4
-            yield from opened_at(block_bytes, stream, column_types=types, include_columns=columns)
+            yield from opened_at(block_bytes, lines, column_types=types, include_columns=columns)
 
     return ArrowReader(schema, read, n_bytes=path.stat().st_size)
+
+
+def _csv_range(path: Path, stream: Any, offset: int, length: int, has_header: bool) -> Any:
+    """Return some lines of a CSV file as one, with the names of all; None where there are none."""
+    head = b""
+    if has_header and offset > 0:
+        head = stream.readline()
+        if head.count(b'"') % 2:
+            raise ValueError(f"{path}: a column's name ends in the next line: expected offset=0")
+    stream.seek(0)
+    blocks = text_blocks(stream, str(path), offset, length)
+    first = next(blocks, None)
+    return None if first is None else LinesOfRange(head, chain([first], blocks))
 
 
 def _widest_row(kind: Any) -> int:

@@ -68,9 +68,11 @@ def convert(
         turns out is read twice, which the total counts.
     **options : object
         svmlight: ``zero_based``, ``n_threads``, ``offset``, ``length`` as for `svmlight_batches`.
-        csv: ``delimiter`` and ``has_header``. Columnar formats: ``columns``, the features by name;
-        ``encoder``, a `ClickLogEncoder` that makes sparse rows of them. clicklog: ``encoder``, or
-        ``n_numbers``, ``n_categories`` and ``seed`` of one; ``has_labels``, ``n_threads``.
+        csv: ``delimiter`` and ``has_header``; ``offset`` and ``length`` too. Parquet, Arrow files,
+        npy, and snap by rows: ``rows``, the first one and the one behind the last. Columnar
+        formats: ``columns``, the features by name; ``encoder``, a `ClickLogEncoder` that makes
+        sparse rows of them. clicklog: ``encoder``, or ``n_numbers``, ``n_categories`` and ``seed``
+        of one; ``has_labels``, ``n_threads``.
 
     Returns
     -------

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csc_matrix, csr_matrix, issparse
 
-__all__ = ["dump_snap", "load_snap", "snap_batches"]
+__all__ = ["dump_snap", "load_snap", "snap_batches", "snap_layout"]
 
 _HEADER = np.dtype([("kind", "<u4"), ("by_column", "u1"), ("n_rows", "<u4"), ("n_columns", "<u4")])
 _DENSE, _SPARSE, _IMPLICIT = 0, 1, 2
@@ -24,13 +24,17 @@ _MOST = 2**32 - 1
 _BLOCK = 2**20
 
 
-def load_snap(path: Any) -> tuple[np.ndarray | csr_matrix, np.ndarray]:
+def load_snap(
+    path: Any, *, rows: tuple[int, int] | None = None
+) -> tuple[np.ndarray | csr_matrix, np.ndarray]:
     """Load a file of IBM Snap ML's binary format.
 
     Parameters
     ----------
     path : str or path-like
         The file.
+    rows : tuple of int or None, default=None
+        The first row, and the one behind the last; None means all, which files by columns ask for.
 
     Returns
     -------
@@ -47,9 +51,14 @@ def load_snap(path: Any) -> tuple[np.ndarray | csr_matrix, np.ndarray]:
         If it cannot be read.
     """
     header = _header(path)
+    if not header.by_column:
+        begin, end = _checked_rows(path, header, rows)
+        n_before = 0 if header.kind == _DENSE else _n_entries(path, 0, begin)
+        return _rows(path, header, begin, end - begin, n_before)
+    _checked_rows(path, header, rows)
     if header.kind == _DENSE:
         values = _read(path, "<f4", header.n_rows * header.n_columns, header.values_at)
-        X = values.reshape(header.shape, order="F" if header.by_column else "C")
+        X = values.reshape(header.shape, order="F")
         return np.ascontiguousarray(X), _read(path, "<f4", header.n_rows, header.labels_at)
     counts = _read(path, "<u4", header.n_lines, _HEADER.itemsize).astype(np.int64)
     y = _read(path, "<f4", header.n_rows, header.labels_at)
@@ -57,7 +66,7 @@ def load_snap(path: Any) -> tuple[np.ndarray | csr_matrix, np.ndarray]:
 
 
 def snap_batches(
-    path: Any, *, batch_bytes: int = 2**24
+    path: Any, *, batch_bytes: int = 2**24, rows: tuple[int, int] | None = None
 ) -> Iterator[tuple[np.ndarray | csr_matrix, np.ndarray]]:
     """Load a file of IBM Snap ML's binary format batch by batch.
 
@@ -69,6 +78,8 @@ def snap_batches(
         The file.
     batch_bytes : int, default=16 MiB
         About the size of a batch.
+    rows : tuple of int or None, default=None
+        As for `load_snap`.
 
     Yields
     ------
@@ -83,25 +94,37 @@ def snap_batches(
         As `load_snap` does.
     """
     header = _header(path)
+    first, last = _checked_rows(path, header, rows)
     if header.by_column:
         yield load_snap(path)
         return
-    n_stored = 0
     rows_each = max(1, batch_bytes // max(4, 4 * header.n_columns))
     if header.kind != _DENSE:
         rows_each = max(1, batch_bytes * header.n_rows // max(1, 8 * header.n_stored))
-    for begin in range(0, header.n_rows, rows_each):
-        n_rows = min(rows_each, header.n_rows - begin)
-        y = _read(path, "<f4", n_rows, header.labels_at + 4 * begin)
-        if header.kind == _DENSE:
-            place = header.values_at + 4 * begin * header.n_columns
-            values = _read(path, "<f4", n_rows * header.n_columns, place)
-            yield values.reshape(n_rows, header.n_columns), y
-            continue
-        counts = _read(path, "<u4", n_rows, _HEADER.itemsize + 4 * begin).astype(np.int64)
-        n_here = int(counts.sum())
-        yield _sparse_part(path, header, n_stored, counts, n_here), y
-        n_stored += n_here
+    n_before = 0 if header.kind == _DENSE else _n_entries(path, 0, first)
+    for begin in range(first, last, rows_each):
+        X, y = _rows(path, header, begin, min(rows_each, last - begin), n_before)
+        n_before += 0 if isinstance(X, np.ndarray) else X.nnz
+        yield X, y
+
+
+def snap_layout(path: Any) -> tuple[int, bool]:
+    """Return what the header says.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    n_rows : int
+        Number of rows.
+    by_column : bool
+        Whether columns come first, so that rows cannot be read apart.
+    """
+    header = _header(path)
+    return header.n_rows, header.by_column
 
 
 def dump_snap(
@@ -196,13 +219,42 @@ def _header(path: Any) -> _Header:
         return _Header(kind, by_column, n_rows, n_columns, n_rows * n_columns)
     n_lines = n_columns if by_column else n_rows
     _check_size(path, left, 4 * n_lines + 4 * n_rows, is_least=True)
-    n_stored = 0
-    for begin in range(0, n_lines, _BLOCK):
-        counts = _read(path, "<u4", min(_BLOCK, n_lines - begin), _HEADER.itemsize + 4 * begin)
-        n_stored += int(counts.sum(dtype=np.int64))
+    n_stored = _n_entries(path, 0, n_lines)
     each = 4 if kind == _IMPLICIT else 8
     _check_size(path, left, 4 * n_lines + 4 * n_rows + each * n_stored)
     return _Header(kind, by_column, n_rows, n_columns, n_stored)
+
+
+def _checked_rows(path: Any, header: _Header, rows: tuple[int, int] | None) -> tuple[int, int]:
+    if rows is None:
+        return 0, header.n_rows
+    if header.by_column:
+        raise ValueError(f"{path}: rows={rows}: expected None, since columns come first here")
+    if not 0 <= rows[0] <= rows[1] <= header.n_rows:
+        raise ValueError(f"{path}: rows={rows}: expected two of 0 to {header.n_rows}, in order")
+    return rows
+
+
+def _n_entries(path: Any, begin: int, end: int) -> int:
+    """Return how many entries some lines of a sparse file have."""
+    n_stored = 0
+    for at in range(begin, end, _BLOCK):
+        counts = _read(path, "<u4", min(_BLOCK, end - at), _HEADER.itemsize + 4 * at)
+        n_stored += int(counts.sum(dtype=np.int64))
+    return n_stored
+
+
+def _rows(
+    path: Any, header: _Header, begin: int, n_rows: int, n_before: int
+) -> tuple[np.ndarray | csr_matrix, np.ndarray]:
+    """Read some rows of a file by rows, behind so many entries."""
+    y = _read(path, "<f4", n_rows, header.labels_at + 4 * begin)
+    if header.kind == _DENSE:
+        place = header.values_at + 4 * begin * header.n_columns
+        values = _read(path, "<f4", n_rows * header.n_columns, place)
+        return values.reshape(n_rows, header.n_columns), y
+    counts = _read(path, "<u4", n_rows, _HEADER.itemsize + 4 * begin).astype(np.int64)
+    return _sparse_part(path, header, n_before, counts, int(counts.sum())), y
 
 
 def _read(path: Any, dtype: str, count: int, offset: int) -> np.ndarray:

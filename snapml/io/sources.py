@@ -21,7 +21,7 @@ from snapml.io.click_log import ClickLogEncoder
 from snapml.io.snap_format import snap_batches
 from snapml.io.svmlight import svmlight_batches
 
-__all__ = ["FORMATS", "Source", "is_source", "open_source", "read_batches"]
+__all__ = ["FORMATS", "Source", "format_of", "is_source", "open_source", "read_batches"]
 
 FORMATS = ("svmlight", "snap", "parquet", "arrow", "csv", "npy", "clicklog", "store")
 """Formats of files and folders."""
@@ -54,6 +54,8 @@ class Source:
         Names of the columns, where each has its own.
     is_shared : bool
         Whether arrays of a batch may change once the next one is asked for.
+    dtype : numpy dtype or None
+        Of the entries, where the source says it beforehand.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Source:
     row_bytes: int | None = None
     feature_names: tuple[str, ...] | None = None
     is_shared: bool = False
+    dtype: np.dtype | None = None
 
 
 def is_source(X: Any) -> bool:
@@ -135,7 +138,7 @@ def open_source(
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype: expected float32 or float64, got {dtype!r}")
     wanted = None if dtype is None else np.dtype(dtype)
-    kind, path = _format_of(source, format)
+    kind, path = format_of(source, format)
     request = _Request(
         kind,
         source,
@@ -227,8 +230,28 @@ class _Request:
             )
 
 
-def _format_of(source: Any, format: str) -> tuple[str, Path]:
-    """Return how to read a source, and its path."""
+def format_of(source: Any, format: str) -> tuple[str, Path]:
+    """Decide how to read a source.
+
+    Parameters
+    ----------
+    source : object
+        As for `open_source`.
+    format : str
+        As for `open_source`.
+
+    Returns
+    -------
+    kind : str
+        One of `FORMATS`, 'stream' or 'iterator'.
+    path : pathlib.Path
+        Of the file or folder.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError, TypeError
+        As `open_source` does.
+    """
     if format not in ("auto", *FORMATS):
         raise ValueError(f"format: expected 'auto' or one of {FORMATS}, got {format!r}")
     if isinstance(source, ChunkedDataset):
@@ -279,12 +302,12 @@ def _columnar(request: _Request) -> Source:
     path, is_file = request.path, request.kind != "stream"
     encoder = request.take("encoder").get("encoder")
     if request.kind == "csv":
-        how = request.take("delimiter", "has_header")
+        how = request.take("delimiter", "has_header", "offset", "length")
         reader = columnar.open_csv(path, request.on_read, is_text=encoder is not None, **how)
     elif request.kind == "parquet":
-        reader = columnar.open_parquet(path, request.on_read)
+        reader = columnar.open_parquet(path, request.on_read, **request.take("rows"))
     elif is_file:
-        reader = columnar.open_arrow(path, request.on_read)
+        reader = columnar.open_arrow(path, request.on_read, **request.take("rows"))
     else:
         reader = columnar.open_stream(request.source, request.name)
     roles = roles_of(
@@ -308,6 +331,7 @@ def _columnar(request: _Request) -> Source:
         reader.n_rows,
         len(roles.features) * roles.dtype.itemsize + n_special if is_plain else None,
         roles.features if is_plain else None,
+        dtype=None if encoder is not None else roles.dtype,
     )
 
 
@@ -323,27 +347,36 @@ def _svmlight(request: _Request) -> Source:
         on_read=request.on_read,
         **options,
     )
-    return Source(request.name, (Batch(*rows) for rows in found), n_reads * request.n_bytes)
+    n_bytes = n_reads * request.n_bytes
+    batches = (Batch(*rows) for rows in found)
+    return Source(request.name, batches, n_bytes, dtype=request.dtype or np.dtype(np.float64))
 
 
 def _snap(request: _Request) -> Source:
     request.refuse_columns()
+    options = request.take("rows")
 
     def batches() -> Iterator[Batch]:
-        for X, y in snap_batches(request.path):
+        for X, y in snap_batches(request.path, **options):
             request.on_read(4 * len(y) + (X.nbytes if isinstance(X, np.ndarray) else 8 * X.nnz))
             yield Batch(X if request.dtype is None else X.astype(request.dtype, copy=False), y)
 
-    return Source(request.name, batches(), request.n_bytes)
+    dtype = request.dtype or np.dtype(np.float32)
+    return Source(request.name, batches(), request.n_bytes, dtype=dtype)
 
 
 def _npy(request: _Request) -> Source:
     shape, dtype, batches = npy_batches(
-        request.path, request.label, request.weight, request.dtype, request.on_read
+        request.path,
+        request.label,
+        request.weight,
+        request.dtype,
+        request.on_read,
+        request.take("rows").get("rows"),
     )
     n_special = 8 * (request.label is not None) + dtype.itemsize * (request.weight is not None)
     row_bytes = shape[1] * dtype.itemsize + n_special
-    return Source(request.name, batches, request.n_bytes, shape[0], row_bytes)
+    return Source(request.name, batches, request.n_bytes, shape[0], row_bytes, dtype=dtype)
 
 
 def _clicklog(request: _Request) -> Source:

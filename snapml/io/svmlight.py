@@ -14,7 +14,7 @@ from snapml import _native
 from snapml.io.text_blocks import name_of, opened, refuse, text_blocks
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["load_svmlight", "svmlight_batches"]
+__all__ = ["SvmlightRows", "load_svmlight", "parsed_svmlight", "svmlight_batches"]
 
 _INT32_MAX = np.iinfo(np.int32).max
 
@@ -82,6 +82,39 @@ def load_svmlight(
     for block in options.blocks(path):
         rows.parse(block)
     return rows.matrix(options.n_features, options.is_one_based(rows))
+
+
+def parsed_svmlight(
+    path: Any,
+    *,
+    keeps_rows: bool = True,
+    n_threads: int | None = None,
+    dtype: Any = np.float64,
+    zero_based: bool | str = "auto",
+    offset: int = 0,
+    length: int = -1,
+) -> SvmlightRows:
+    """Parse svmlight text of which others must say how many columns it has, and from where on.
+
+    Parameters
+    ----------
+    path, n_threads, dtype, zero_based, offset, length
+        As for `load_svmlight`.
+    keeps_rows : bool, default=True
+        False only looks at the indices.
+
+    Returns
+    -------
+    SvmlightRows
+        What the text holds.
+    """
+    options = _Options(path, None, n_threads, dtype, zero_based, offset, length)
+    rows = options.rows()
+    for block in options.blocks(path):
+        rows.parse(block)
+        if not keeps_rows:
+            rows.forget()
+    return rows
 
 
 def svmlight_batches(
@@ -160,10 +193,10 @@ class _Options:
         self._n_threads = resolve_n_threads(n_threads, sys.maxsize)
         self._name = name_of(path)
 
-    def rows(self) -> _Rows:
+    def rows(self) -> SvmlightRows:
         """Return a place for rows."""
         least = 1 if self.zero_based is False else 0
-        return _Rows(self._name, self._dtype, least, self._offset, self._n_threads)
+        return SvmlightRows(self._name, self._dtype, least, self._offset, self._n_threads)
 
     def blocks(
         self, path: Any, on_read: Callable[[int], Any] | None = None
@@ -172,18 +205,25 @@ class _Options:
         with opened(path, on_read) as stream:
             yield from text_blocks(stream, self._name, self._offset, self._length)
 
-    def is_one_based(self, rows: _Rows) -> bool:
+    def is_one_based(self, rows: SvmlightRows) -> bool:
         """Return whether the smallest index is 1, as asked for or as `rows` show."""
         return rows.smallest > 0 if self.zero_based == "auto" else not self.zero_based
 
 
-class _Rows:
-    """What the blocks of a file have held so far."""
+class SvmlightRows:
+    """What the blocks of a file have held so far; `parsed_svmlight` makes one.
+
+    Attributes
+    ----------
+    smallest, largest : int
+        Indices as they stand in the text; ``sys.maxsize`` and -1 where
+        there are none.
+    """
 
     def __init__(self, name: str, dtype: np.dtype, least: int, offset: int, n_threads: int) -> None:
         self._name = name
         self._n_threads = n_threads
-        self.smallest, self._largest = sys.maxsize, -1
+        self.smallest, self.largest = sys.maxsize, -1
         self._dtype = dtype
         self._least = least
         self._offset = offset
@@ -196,7 +236,18 @@ class _Rows:
         self._arrays: list[list[np.ndarray]] = [[], [], [], []]
 
     def parse(self, block: memoryview) -> None:
-        """Add the rows of a block."""
+        """Add the rows of a block.
+
+        Parameters
+        ----------
+        block : memoryview
+            Whole lines.
+
+        Raises
+        ------
+        ValueError
+            If they are malformed.
+        """
         found = self._parsed(block)
         if isinstance(found, tuple) and found[2] == "64-bit indices":
             self._is_wide = True
@@ -209,16 +260,31 @@ class _Rows:
                 parts.append(array)
             self._n_lines += n_lines
             self.smallest = min(self.smallest, smallest)
-            self._largest = max(self._largest, largest)
+            self.largest = max(self.largest, largest)
 
     def matrix(self, n_features: int | None, is_one_based: bool) -> tuple[csr_matrix, np.ndarray]:
-        """Return X and y, and forget them."""
-        least_columns = self._largest + (0 if is_one_based else 1)
+        """Return X and y, and forget them.
+
+        Parameters
+        ----------
+        n_features : int or None
+            Number of columns; None takes the largest index.
+        is_one_based : bool
+            Whether index 1 is the first column.
+
+        Returns
+        -------
+        X : scipy.sparse.csr_matrix
+            The rows.
+        y : ndarray
+            Their labels.
+        """
+        least_columns = self.largest + (0 if is_one_based else 1)
         if n_features is None:
             n_features = max(0, least_columns)
         elif n_features < least_columns:
             raise ValueError(
-                f"{self._name}: n_features={n_features}, but the largest index is {self._largest}, "
+                f"{self._name}: n_features={n_features}, but the largest index is {self.largest}, "
                 f"{'one' if is_one_based else 'zero'}-based: expected at least {least_columns}"
             )
         lengths = self._joined(1, np.int64)

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
-__all__ = ["name_of", "opened", "refuse", "text_blocks"]
+__all__ = ["LinesOfRange", "is_compressed", "name_of", "opened", "refuse", "text_blocks"]
 
 # Long enough for all threads of a parser, short enough for Ctrl-C.
 BLOCK_BYTES = 16 * 2**20
@@ -31,6 +31,28 @@ def name_of(source: Any) -> str:
         return os.fsdecode(source)
     name = getattr(source, "name", None)
     return name if isinstance(name, str) else f"<{type(source).__name__}>"
+
+
+def is_compressed(path: Path) -> bool:
+    """Return whether `opened` would decompress a file.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+
+    Returns
+    -------
+    bool
+        By its first bytes.
+    """
+    return _opener_of(path) is not None
+
+
+def _opener_of(path: Path) -> Any:
+    with path.open("rb") as stream:
+        first = stream.read(_LONGEST_MAGIC)
+    return next((opener for magic, opener in _OPENERS.items() if first.startswith(magic)), None)
 
 
 @contextlib.contextmanager
@@ -55,15 +77,13 @@ def opened(source: Any, on_read: Callable[[int], Any] | None = None) -> Iterator
         yield source
         return
     path = Path(os.fsdecode(source))
-    with path.open("rb") as stream:
-        first = stream.read(_LONGEST_MAGIC)
+    opener = _opener_of(path)
     with io.BufferedReader(_WatchedFile(path, on_read)) as plain:
-        for magic, opener in _OPENERS.items():
-            if first.startswith(magic):
-                with opener(plain, "rb") as text:
-                    yield cast(BinaryIO, text)
-                return
-        yield plain
+        if opener is None:
+            yield plain
+            return
+        with opener(plain, "rb") as text:
+            yield cast(BinaryIO, text)
 
 
 def text_blocks(stream: BinaryIO, name: str, offset: int, length: int) -> Iterator[memoryview]:
@@ -103,6 +123,35 @@ def text_blocks(stream: BinaryIO, name: str, offset: int, length: int) -> Iterat
             raise ValueError(
                 f"{name}: the compressed data are damaged or end early: {error}"
             ) from error
+
+
+class LinesOfRange(io.RawIOBase):
+    """A range of text as a file of its own.
+
+    Parameters
+    ----------
+    head : bytes
+        What comes first.
+    blocks : iterator of memoryview
+        What `text_blocks` yields.
+    """
+
+    def __init__(self, head: bytes, blocks: Iterator[memoryview]) -> None:
+        self._blocks = blocks
+        self._rest = memoryview(head)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, memory: Any) -> int:
+        """Hand out what is left of a block, or begin the next."""
+        if not len(self._rest):
+            self._rest = next(self._blocks, memoryview(b""))
+        n_read = min(len(memory), len(self._rest))
+        memory[:n_read] = self._rest[:n_read]
+        self._rest = self._rest[n_read:]
+        return n_read
 
 
 def refuse(
@@ -164,7 +213,16 @@ class _Reader:
         self._limit: float = float("inf") if length < 0 else offset + length
         if offset > 0:
             stream.seek(offset)
-            self._begin = offset + len(stream.readline())
+            self._begin = offset
+            self._skip_line()
+
+    def _skip_line(self) -> None:
+        """Go to the next line, but not far behind the end: a line may be longer than memory."""
+        while self._begin <= self._limit:
+            text = self._stream.readline(BLOCK_BYTES)
+            self._begin += len(text)
+            if not text or text.endswith(b"\n"):
+                return
 
     def next_block(self) -> memoryview:
         """Return the next whole lines, or nothing at the end."""

@@ -16,7 +16,7 @@ from snapml.kernels.failures import context_lost, out_of_memory
 from snapml.kernels.program import Kernel
 from snapml.kernels.staged_copy import LEAST_STAGED_BYTES, copy_staged
 
-__all__ = ["CudaDevice", "pointer_device"]
+__all__ = ["CudaDevice", "pointer_device", "visible_devices"]
 
 _logger = logging.getLogger("snapml")
 
@@ -64,6 +64,29 @@ class CudaDevice:
         """Name and size: libraries choose their algorithms by both."""
         name = self.description.removesuffix(f" (device {self.device_id})")
         return f"{name} of {self.n_multiprocessors} multiprocessors"
+
+    @property
+    def uuid(self) -> str:
+        """What the driver calls it; that of a part of a card where the card is cut into parts."""
+        return _uuid(self.xp.cuda.runtime.getDeviceProperties(self.device_id))
+
+    @property
+    def nccl(self) -> Any:
+        """``cupy.cuda.nccl``, None where NCCL cannot be loaded."""
+        try:
+            from cupy.cuda import nccl
+        except ImportError:
+            return None
+        return nccl if nccl.available else None
+
+    def address(self, array: Any) -> int:
+        """Return where an array of the device begins."""
+        return int(array.data.ptr)
+
+    def stream_address(self) -> int:
+        """Return the current stream of the calling thread."""
+        with self._device:
+            return int(self.xp.cuda.get_current_stream().ptr)
 
     @property
     def special(self) -> Any:
@@ -128,10 +151,11 @@ class CudaDevice:
                 copy.set(np.ascontiguousarray(array))
             return copy
 
-    def to_host(self, array: Any) -> np.ndarray:
+    def to_host(self, array: Any, out: np.ndarray | None = None) -> np.ndarray:
         """Return a copy of an array of the device; waits for the current stream."""
         with self._device:
-            return self.xp.asnumpy(array)
+            copy: np.ndarray = self.xp.asnumpy(array, out=out)
+            return copy
 
     def adopt(self, array: Any) -> Any:
         """Return an array over the memory of another library's, which is on this device."""
@@ -268,6 +292,27 @@ class CudaDevice:
         return arg
 
 
+def visible_devices() -> list[str]:
+    """Return the `Device.uuid` of every device that this process sees, in the order of numbers.
+
+    Returns
+    -------
+    list of str
+        None of what ``CUDA_VISIBLE_DEVICES`` hides.
+
+    Raises
+    ------
+    RuntimeError
+        If CuPy is not installed, or the driver fails.
+    """
+    runtime = _import_cupy(0).cuda.runtime
+    try:
+        count = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        raise RuntimeError(f"the CUDA driver answers {error}; use device_ids=None") from error
+    return [_uuid(runtime.getDeviceProperties(number)) for number in range(count)]
+
+
 def pointer_device(pointer: int) -> int:
     """Return the number of the device that an address belongs to.
 
@@ -291,6 +336,10 @@ def pointer_device(pointer: int) -> int:
     if pointer == 0:
         return int(runtime.getDevice())
     return int(runtime.pointerGetAttributes(pointer).device)
+
+
+def _uuid(properties: dict[str, Any]) -> str:
+    return bytes(properties["uuid"]).hex()
 
 
 def _import_cupy(device_id: int) -> Any:

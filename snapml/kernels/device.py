@@ -82,6 +82,20 @@ class Device(Protocol):
     def model(self) -> str:
         """Which kind of device this is: equal kinds give equal bits."""
 
+    @property
+    def uuid(self) -> str:
+        """Which device this is among those of all processes and hosts."""
+
+    @property
+    def nccl(self) -> Any:
+        """The module ``cupy.cuda.nccl``, or what has its functions; None where NCCL is missing."""
+
+    def address(self, array: Any) -> int:
+        """Return where an array of the device begins, as NCCL takes it."""
+
+    def stream_address(self) -> int:
+        """Return the current stream, as NCCL takes it."""
+
     def use(self) -> AbstractContextManager[Any]:
         """Make this device the current one of the calling thread, inside ``with``."""
 
@@ -136,8 +150,21 @@ class Device(Protocol):
     def to_device(self, array: np.ndarray) -> Any:
         """Return a copy of an array of the host, of any strides, which may change afterwards."""
 
-    def to_host(self, array: Any) -> np.ndarray:
-        """Return a copy of an array of the device; waits for the current stream."""
+    def to_host(self, array: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """Return a copy of an array of the device; waits for the current stream.
+
+        Parameters
+        ----------
+        array : array of the device
+            What to copy.
+        out : ndarray of the same shape and dtype, C-contiguous, or None, default=None
+            Where to; None makes an array.
+
+        Returns
+        -------
+        ndarray
+            `out`, if given.
+        """
 
     def adopt(self, array: Any) -> Any:
         """Return an array over the memory of another library's, which is on this device.

@@ -10,6 +10,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.solvers.communicator import Communicator, SerialCommunicator
 
 __all__ = ["CenteredRows"]
 
@@ -35,28 +36,43 @@ class CenteredRows:
         The weights s_i; None means that all are one.
     fit_intercept : bool
         Whether to centre; otherwise the mean is zero.
+    communicator : Communicator or None, default=None
+        The other shards: means are those of all rows, and what is summed over rows is over all.
 
     Attributes
     ----------
     shape : tuple of int
-        Numbers of rows and columns.
+        Numbers of this shard's rows, and of columns.
+    n_rows_of_all : int
+        Number of rows of all shards.
+    total_weight : float
+        Sum of the weights of all shards.
     weights : ndarray of shape (n_rows,), float64
         s_i.
     mean : ndarray of shape (n_features,), float64
         Subtracted from every row.
     """
 
-    def __init__(self, matrix: Matrix, row_weights: np.ndarray | None, fit_intercept: bool) -> None:
+    def __init__(
+        self,
+        matrix: Matrix,
+        row_weights: np.ndarray | None,
+        fit_intercept: bool,
+        communicator: Communicator | None = None,
+    ) -> None:
+        self.communicator = SerialCommunicator() if communicator is None else communicator
         self.shape = matrix.shape
         self._rows = _readable(matrix)
         self.weights = np.ones(self.shape[0])
         if row_weights is not None:
             self.weights = np.asarray(row_weights, dtype=np.float64)
         self._roots = np.sqrt(self.weights)
+        sums = self.total(np.array([self.weights.sum(), float(self.shape[0])]))
+        self.total_weight, self.n_rows_of_all = float(sums[0]), int(sums[1])
         self._has_intercept = fit_intercept
         self.mean = np.zeros(self.shape[1])
         if fit_intercept:
-            self.mean = self._sum_of_rows() / self.weights.sum()
+            self.mean = self.total(self._sum_of_rows()) / self.total_weight
 
     @property
     def is_dense(self) -> bool:
@@ -76,8 +92,24 @@ class CenteredRows:
 
     @property
     def n_entries(self) -> int:
-        """Number of entries, zeros included."""
-        return self.shape[0] * self.shape[1]
+        """Number of entries of all shards, zeros included."""
+        return self.n_rows_of_all * self.shape[1]
+
+    def total(self, array: np.ndarray) -> np.ndarray:
+        """Return the sum over the shards.
+
+        Parameters
+        ----------
+        array : ndarray, float64
+            This shard's addend.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
+        """
+        total: np.ndarray = self.communicator.allreduce_sum(array)
+        return total
 
     def center(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ``sqrt(s_i) (y_i - mean)`` and the targets' means.
@@ -97,7 +129,7 @@ class CenteredRows:
         values = np.asarray(targets, dtype=np.float64)
         mean = np.zeros(values.shape[1])
         if self._has_intercept:
-            mean = self.weights @ values / self.weights.sum()
+            mean = self.total(self.weights @ values) / self.total_weight
         return self._roots[:, np.newaxis] * (values - mean), mean
 
     def dot(self, coef: np.ndarray) -> np.ndarray:
@@ -135,11 +167,11 @@ class CenteredRows:
         """
         if not self.is_dense:
             weighted = self._roots[:, np.newaxis] * values
-            return self._rows.T @ weighted - np.outer(self.mean, weighted.sum(axis=0))
+            return self.total(self._rows.T @ weighted - np.outer(self.mean, weighted.sum(axis=0)))
         out = np.zeros((self.shape[1], values.shape[1]))
         for rows, block in self._blocks():
             out += block.T @ values[rows]
-        return out
+        return self.total(out)
 
     def gram(self) -> np.ndarray:
         """Return the matrix of scalar products of the columns.
@@ -151,12 +183,12 @@ class CenteredRows:
         """
         if not self.is_dense:
             scaled = self._rows.astype(np.float64).multiply(self._roots[:, np.newaxis]).tocsr()
-            product = (scaled.T @ scaled).toarray()
-            return product - self.weights.sum() * np.outer(self.mean, self.mean)
+            product = self.total((scaled.T @ scaled).toarray())
+            return product - self.total_weight * np.outer(self.mean, self.mean)
         out = np.zeros((self.shape[1], self.shape[1]), order="F")
         for _, block in self._blocks():
             out = dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=True, lower=True)
-        return out + np.tril(out, -1).T
+        return self.total(out + np.tril(out, -1).T)
 
     def kernel(self) -> np.ndarray:
         """Return the matrix of scalar products of the rows.
@@ -174,6 +206,33 @@ class CenteredRows:
         shift = np.asarray(self._rows @ self.mean)
         product += self.mean @ self.mean - shift - shift[:, np.newaxis]
         return self._roots[:, np.newaxis] * product * self._roots
+
+    def reduced(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows and targets of equal sums of squares for all coefficients.
+
+        Those of several shards are what an orthogonal transformation leaves of them: the triangular
+        factor of all shards' triangular factors. Nothing is squared, and no digit lost.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_rows, n_targets)
+            As `center` returns them.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_reduced, n_features), float64
+            The rows themselves where there is one shard; else at most as many as columns of both.
+        targets : ndarray of shape (n_reduced, n_targets), float64
+            Theirs.
+        """
+        if self.communicator.size == 1:
+            return self.toarray(), targets
+        n_features = self.shape[1]
+        factor = np.empty((0, n_features + targets.shape[1]))
+        for rows, block in self._blocks():
+            factor = _triangular([factor, np.hstack([block, targets[rows]])])
+        joint = _triangular(self.communicator.exchange(factor))
+        return joint[:, :n_features], joint[:, n_features:]
 
     def toarray(self) -> np.ndarray:
         """Return the rows as one array.
@@ -210,6 +269,14 @@ class CenteredRows:
             part = self._rows[start : start + step].astype(np.float64)
             total += part.T @ self.weights[start : start + step]
         return total
+
+
+def _triangular(parts: list[np.ndarray]) -> np.ndarray:
+    """Return the triangular factor of rows, or the rows themselves where they are fewer."""
+    rows = np.vstack(parts)
+    if len(rows) <= rows.shape[1]:
+        return rows
+    return np.asarray(np.linalg.qr(rows, mode="r"))
 
 
 def _readable(matrix: Matrix) -> Any:

@@ -90,11 +90,8 @@ def fit(
     start = Start() if start is None else start
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
-    if communicator.size > 1 and not problem.penalty.is_smooth:
-        raise NotImplementedError(
-            "an L1 penalty or positive coefficients on rows of several ranks: this version has the "
-            "L2 penalty, or none, there"
-        )
+    if not problem.penalty.is_smooth:
+        _check_alike(dataset, communicator)
     if out_of_core.is_streamed(dataset):
         out_of_core.check_solvable(problem, settings)
         if settings.device_ids or not problem.penalty.is_smooth:
@@ -160,12 +157,24 @@ def fit_sequence(
         One per penalty.
     """
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
+    _check_alike(dataset, communicator)
     if out_of_core.is_streamed(dataset):
         return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
     engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
     return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
+
+
+def _check_alike(dataset: Dataset, communicator: Communicator) -> None:
+    """Refuse shards of which some are in memory: working sets are another method on stores."""
+    found = communicator.exchange(out_of_core.is_streamed(dataset))
+    if len(set(found)) > 1:
+        raise ValueError(
+            "X: expected stores on all ranks or on none for an L1 penalty or positive "
+            f"coefficients, got a store on rank {found.index(True)} and rows in memory on rank "
+            f"{found.index(False)}"
+        )
 
 
 def _trial(problem: Problem, dataset: Dataset, rule: StoppingRule) -> StoppingRule:

@@ -105,7 +105,7 @@ class _Descent:
         self.is_ripe = True
         self._trail: list[tuple[np.ndarray, np.ndarray]] = []
         if problem.intercept is Intercept.FREE:
-            self.total = max(float(model.curvatures.sum()), np.finfo(np.float64).tiny)
+            self.total = model.curvature_sum
             self.squares = np.maximum(0.0, self.squares - self._sweeps.sums**2 / self.total)
 
     @property
@@ -116,7 +116,7 @@ class _Descent:
     def hessian_product(self, step: np.ndarray) -> np.ndarray:
         """Return the Hessian times a step; a free intercept follows it."""
         shift = -float(self._sweeps.sums @ step) / self.total if self.total else 0.0
-        return self._columns.hessian_product(step, shift, self.model.curvatures)
+        return self.model.total(self._columns.hessian_product(step, shift, self.model.curvatures))
 
     def sweep(self, n_sweeps: int, enough: float) -> bool:
         """Descend on the coordinates; return whether the gap seems to be less than `enough`.
@@ -311,4 +311,4 @@ def minimise_on_columns(
         gained = first - value
         if before - value < share * gained and gained > _NOISE * abs(value):
             break  # a new model gains more
-    return descent.found
+    return model.agreed(descent.found)

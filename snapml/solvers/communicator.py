@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["Communicator", "SerialCommunicator"]
+from snapml.kernels import Device
+
+__all__ = ["Communicator", "DeviceShards", "SerialCommunicator"]
 
 
 class Communicator(Protocol):
@@ -27,12 +29,35 @@ class Communicator(Protocol):
     def exchange(self, value: Any) -> list[Any]:
         """Return what all shards have laid down, in the order of ranks."""
 
+    def with_device(self, device: Device) -> DeviceShards:
+        """Return these shards where each of them has a device, whose arrays they add up too.
+
+        Parameters
+        ----------
+        device : Device
+            This shard's. All shards call this together.
+
+        Returns
+        -------
+        DeviceShards
+            For work inside ``with device.use():``.
+        """
+
+
+class DeviceShards(Communicator, Protocol):
+    """Shards that have a device each."""
+
+    @property
+    def description(self) -> str:
+        """How many there are, and which way their sums go."""
+
 
 class SerialCommunicator:
     """The only shard there is."""
 
     rank = 0
     size = 1
+    description = "1 shard"
 
     def allreduce_sum(self, array: Any) -> Any:
         """Return `array` itself.
@@ -63,3 +88,18 @@ class SerialCommunicator:
             One.
         """
         return [value]
+
+    def with_device(self, device: Device) -> SerialCommunicator:
+        """Return itself, which has nothing to add up.
+
+        Parameters
+        ----------
+        device : Device
+            Any.
+
+        Returns
+        -------
+        SerialCommunicator
+            The same object.
+        """
+        return self

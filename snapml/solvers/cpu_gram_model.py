@@ -43,7 +43,7 @@ def minimise_on_gram(
         _newton_step(gram, penalty, found, gradient)
     if 0 < np.count_nonzero(found) <= most_settled:
         _settle(gram, penalty, found, gradient)
-    return found
+    return model.agreed(found)
 
 
 def descend_on_gram(

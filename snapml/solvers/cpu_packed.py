@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import numpy as np
+from scipy.sparse import csc_matrix
 
 from snapml import _native
 from snapml.data import Matrix
@@ -14,6 +15,7 @@ from snapml.solvers.cpu_columns import CpuColumns
 
 __all__ = ["DenseChunk", "SparseColumns", "dense_gram"]
 
+_COLUMNS_TOGETHER = 512  # whose moments are taken in one go: copies stay small
 _BLOCK_BYTES = 1 << 22  # of rows packed for one matrix product: stays in the processor's cache
 
 
@@ -32,7 +34,8 @@ class DenseChunk:
         order: Literal["F", "C"] = "F" if is_tall else "C"
         values = np.empty((engine.n_rows, self.n_cols), dtype=engine.dtype, order=order)
         out = values.T if is_tall else values
-        _native.pack_dense(engine.pool, engine.rows, columns, engine.tau, is_tall, out)
+        if engine.n_rows:
+            _native.pack_dense(engine.pool, engine.rows, columns, engine.tau, is_tall, out)
         self.rows = _native.Rows.dense(values)
 
     def product(self, coef: np.ndarray) -> np.ndarray:
@@ -95,7 +98,7 @@ def dense_gram(
 
     # One thread for each share of the rows, and BLAS on one thread in each: its own threads would
     # meet after every block.
-    shares = [firsts[k::n_threads] for k in range(min(n_threads, len(firsts)))]
+    shares = [firsts[k::n_threads] for k in range(max(1, min(n_threads, len(firsts))))]
     if len(shares) == 1:
         return add_up(shares[0])
     with ThreadPoolExecutor(len(shares)) as threads:
@@ -124,6 +127,7 @@ class SparseColumns:
         self._positions = np.full(engine.n_features, -1, dtype=np.int64)
         self._positions[columns[: self._n_own]] = np.arange(self._n_own)
         self._native: _native.Columns | None = None
+        self._parts: tuple[np.ndarray, np.ndarray, np.ndarray | None, float] | None = None
         self.n_stored = 0
         self.counts = np.empty(0, dtype=np.int64)  # entries of each column, once they are packed
 
@@ -145,16 +149,55 @@ class SparseColumns:
         _native.columns_adjoint(self._engine.pool, self._native, vector, out)
         return out
 
-    def gram(self, curvatures: np.ndarray, sums: np.ndarray | None) -> np.ndarray:
-        """Return sum_i h_i x_i x_i^T, less sums sums^T / sum(h) where sums are given."""
+    def gram(self, curvatures: np.ndarray) -> np.ndarray:
+        """Return sum_i h_i x_i x_i^T."""
         engine, gram = self._engine, np.zeros((self.n_cols, self.n_cols))
         constant_at = self._n_own if self._has_constant else -1
         kept = (self._positions, self.n_cols, constant_at, engine.tau)
         _native.sparse_gram(engine.pool, engine.rows, *kept, curvatures, gram)
         gram += np.tril(gram, -1).T
-        if sums is not None:
-            gram -= np.outer(sums, sums / max(curvatures.sum(), np.finfo(float).tiny))
         return gram
+
+    def moments(self, curvatures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return sum_i h_i x_ij and sum_i h_i x_ij^2 of every column, which are packed."""
+        sums, squares = np.empty((2, self.n_cols))
+        for first in range(0, self.n_cols, _COLUMNS_TOGETHER):
+            last = min(first + _COLUMNS_TOGETHER, self.n_cols)
+            own = self._csc(first, last)
+            sums[first:last] = own.T @ curvatures
+            own.data **= 2
+            squares[first:last] = own.T @ curvatures
+        return sums, squares
+
+    def block(self, first: int, last: int) -> _native.Columns:
+        """Return some of the columns, which are packed, in place."""
+        indptr, indices, values, entry = self._block_parts(first, last)
+        engine = self._engine
+        is_wide = engine.dtype == np.float64
+        return _native.Columns.sparse(
+            engine.pool, indptr, indices, values, entry, is_wide, engine.n_rows
+        )
+
+    def block_gram(self, first: int, last: int, curvatures: np.ndarray) -> np.ndarray:
+        """Return sum_i h_i x_i x_i^T of some of the columns, which are packed."""
+        own = self._csc(first, last)
+        weighted = own.copy()
+        weighted.data *= curvatures[own.indices]
+        return np.asarray((own.T @ weighted.tocsr()).toarray())
+
+    def _csc(self, first: int, last: int) -> csc_matrix:
+        indptr, indices, values, entry = self._block_parts(first, last)
+        data = np.full(len(indices), entry) if values is None else values.astype(np.float64)
+        return csc_matrix((data, indices, indptr), shape=(self._engine.n_rows, last - first))
+
+    def _block_parts(
+        self, first: int, last: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, float]:
+        assert self._parts is not None
+        indptr, indices, values, entry = self._parts
+        stored = slice(int(indptr[first]), int(indptr[last]))
+        own = None if values is None else values[stored]
+        return indptr[first : last + 1] - indptr[first], indices[stored], own, entry
 
     @property
     def native(self) -> _native.Columns:
@@ -192,6 +235,7 @@ class SparseColumns:
                 values = np.full(n_slots, entry, dtype=engine.dtype)
             if values is not None:
                 values[own] = engine.tau
+        self._parts = indptr, indices, values, entry
         is_wide = engine.dtype == np.float64
         return _native.Columns.sparse(
             engine.pool, indptr, indices, values, entry, is_wide, engine.n_rows

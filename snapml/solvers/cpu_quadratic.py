@@ -7,7 +7,8 @@ import numpy as np
 from snapml import _native
 from snapml.data import Dataset
 from snapml.problems import Intercept, Problem
-from snapml.solvers.column_model import Slopes, minimise_on_columns
+from snapml.solvers.column_model import ColumnDescent, Slopes, minimise_on_columns
+from snapml.solvers.cpu_block_descent import BlockDescent
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_gram_model import minimise_on_gram
 from snapml.solvers.cpu_packed import DenseChunk, SparseColumns, dense_gram
@@ -20,8 +21,12 @@ __all__ = ["CpuColumnEngine"]
 
 _MOST_GRAM_COLUMNS = 6000
 _MOST_SPARSE_GRAM = 400
+# Where the rows are on several shards: the matrix is sent once a model, and descent without one
+# sends slopes of each block of columns in each sweep.
+_MOST_SPARSE_GRAM_OF_SHARDS = 2000
 # Share of the entries from which on a read of all rows is quicker than two products with columns.
 _SHARE_OF_ROWS = 0.2
+_COLUMNS_TOGETHER = 64  # squared in one go: the copy stays small
 
 
 class CpuColumnEngine(CpuColumns):
@@ -145,8 +150,20 @@ class _SparseSet:
         self.product, self.adjoint = self._packed.product, self._packed.adjoint
         self._gram: np.ndarray | None = None
 
-    def descent(self, model: Model) -> _NativeDescent:
-        return _NativeDescent(self._engine, self._packed.native, model)
+    def descent(self, model: Model) -> ColumnDescent:
+        native = self._packed.native
+        if model.communicator.size > 1:
+            return BlockDescent(self, model, self._engine.pool, self._engine.dtype)
+        return _NativeDescent(self._engine, native, model)
+
+    def moments(self, curvatures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._packed.moments(curvatures)
+
+    def block(self, first: int, last: int) -> _native.Columns:
+        return self._packed.block(first, last)
+
+    def block_gram(self, first: int, last: int, curvatures: np.ndarray) -> np.ndarray:
+        return self._packed.block_gram(first, last, curvatures)
 
     @property
     def is_most_of_data(self) -> bool:
@@ -168,21 +185,25 @@ class _SparseSet:
         return engine.hessian_product(full, shift, curvatures)[self.columns]
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
-        if len(self.columns) > _MOST_SPARSE_GRAM:
+        is_alone = model.communicator.size == 1
+        most = _MOST_SPARSE_GRAM if is_alone else _MOST_SPARSE_GRAM_OF_SHARDS
+        if len(self.columns) > most:
             return minimise_on_columns(self._engine.problem, self, model, coef, target)
-        gram = self.gram(np.arange(len(coef)), model.curvatures)
+        gram = self.gram(np.arange(len(coef)), model)
         return minimise_on_gram(gram, model, coef, target)
 
     def counts(self) -> np.ndarray:
         return self._packed.counts
 
-    def gram(self, kept: np.ndarray, curvatures: np.ndarray) -> np.ndarray:
-        is_free = self._engine.problem.intercept is Intercept.FREE
+    def gram(self, kept: np.ndarray, model: Model) -> np.ndarray:
         packed = self._packed
         if len(kept) < packed.n_cols:
             packed = SparseColumns(self._engine, self.columns[kept])
-        sums = packed.adjoint(curvatures) if is_free else None
-        return packed.gram(curvatures, sums)
+        gram = model.total(packed.gram(model.curvatures))
+        if self._engine.problem.intercept is Intercept.FREE:
+            sums = model.total(packed.adjoint(model.curvatures))
+            gram -= np.outer(sums, sums / model.curvature_sum)
+        return gram
 
 
 class _ColumnSet:
@@ -192,8 +213,9 @@ class _ColumnSet:
         self._engine = engine
         self.columns = columns
         self._values = np.empty((len(columns), engine.n_rows), dtype=engine.dtype)
-        _native.pack_dense(engine.pool, engine.rows, columns, engine.tau, True, self._values)
-        self._native = _native.Columns.dense(self._values, engine.n_rows)
+        if engine.n_rows:
+            _native.pack_dense(engine.pool, engine.rows, columns, engine.tau, True, self._values)
+        self._native = self.block(0, len(columns))
 
     @property
     def is_most_of_data(self) -> bool:
@@ -201,30 +223,48 @@ class _ColumnSet:
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         out = np.zeros(self._engine.n_rows)
-        _native.columns_product(self._native, coef, out)
+        if self._native is not None:
+            _native.columns_product(self._native, coef, out)
         return out
 
     def adjoint(self, vector: np.ndarray) -> np.ndarray:
-        out = np.empty(len(self.columns))
-        _native.columns_adjoint(self._engine.pool, self._native, vector, out)
+        out = np.zeros(len(self.columns))
+        if self._native is not None:
+            _native.columns_adjoint(self._engine.pool, self._native, vector, out)
         return out
+
+    def moments(self, curvatures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        squares = np.zeros(len(self.columns))
+        for first in range(0, len(squares), _COLUMNS_TOGETHER):
+            part = slice(first, first + _COLUMNS_TOGETHER)
+            squares[part] = self._values[part].astype(np.float64) ** 2 @ curvatures
+        return self.adjoint(curvatures), squares
+
+    def block(self, first: int, last: int) -> _native.Columns | None:
+        n_rows = self._engine.n_rows
+        return _native.Columns.dense(self._values[first:last], n_rows) if n_rows else None
+
+    def block_gram(self, first: int, last: int, curvatures: np.ndarray) -> np.ndarray:
+        values = self._values[first:last].astype(np.float64)
+        return np.asarray((values * curvatures) @ values.T)
 
     def hessian_product(self, coef: np.ndarray, shift: float, curvatures: np.ndarray) -> np.ndarray:
         return self.adjoint(curvatures * (self.product(coef) + shift))
 
-    def descent(self, model: Model) -> _NativeDescent:
+    def descent(self, model: Model) -> ColumnDescent:
+        if model.communicator.size > 1 or self._native is None:
+            return BlockDescent(self, model, self._engine.pool, self._engine.dtype)
         return _NativeDescent(self._engine, self._native, model)
 
     def counts(self) -> np.ndarray:
         return np.full(len(self.columns), self._engine.n_rows)
 
-    def gram(self, kept: np.ndarray, curvatures: np.ndarray) -> np.ndarray:
-        engine = self._engine
-        chunk = DenseChunk(engine, self.columns[kept])
-        is_free = engine.problem.intercept is Intercept.FREE
-        total = max(float(curvatures.sum()), np.finfo(np.float64).tiny)
-        mean = chunk.adjoint(curvatures) / total if is_free else np.zeros(len(kept))
-        return dense_gram([], [chunk], curvatures, [mean], engine.n_threads)
+    def gram(self, kept: np.ndarray, model: Model) -> np.ndarray:
+        engine, curvatures = self._engine, model.curvatures
+        chunk, mean = DenseChunk(engine, self.columns[kept]), np.zeros(len(kept))
+        if engine.problem.intercept is Intercept.FREE:
+            mean = model.total(chunk.adjoint(curvatures)) / model.curvature_sum
+        return model.total(dense_gram([], [chunk], curvatures, [mean], engine.n_threads))
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
         return minimise_on_columns(self._engine.problem, self, model, coef, target)

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from snapml.data import Dataset
-from snapml.kernels import CudaDevice, Device
+from snapml.kernels import CudaDevice, Device, cuda_device
 from snapml.problems import Problem, Softmax
 from snapml.solvers import dual_coordinate_ascent, quasi_newton, working_set_descent
 from snapml.solvers.communicator import Communicator
@@ -34,7 +34,15 @@ from snapml.solvers.streamed_dataset import StreamedDataset, least_room
 from snapml.solvers.thread_shards import dealt_rows, row_shards, rows_of, solve_together
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["clean_errors", "fit", "fit_sequence", "forget_locals", "is_joint", "make_device"]
+__all__ = [
+    "clean_errors",
+    "fit",
+    "fit_sequence",
+    "forget_locals",
+    "is_joint",
+    "make_device",
+    "visible_devices",
+]
 
 
 @functools.cache
@@ -57,6 +65,22 @@ def make_device(device_id: int) -> Device:
         If CuPy is not installed, or no such device is visible.
     """
     return CudaDevice(device_id)
+
+
+def visible_devices() -> list[str]:
+    """Return which devices this process sees, in the order of their numbers.
+
+    Returns
+    -------
+    list of str
+        The `Device.uuid` of each.
+
+    Raises
+    ------
+    RuntimeError
+        If CuPy is not installed, or the driver fails.
+    """
+    return cuda_device.visible_devices()
 
 
 def is_joint(problem: Problem, settings: Settings) -> bool:
@@ -173,6 +197,7 @@ def _fit_on(
     start: Start,
 ) -> FitResult:
     count = len(devices)
+    is_quasi_newton = is_joint(problem, settings)
     room = None
     if not problem.penalty.is_smooth:
         check_limit(dataset, 1, settings)
@@ -186,22 +211,38 @@ def _fit_on(
         room = room_for_rows(devices, dataset, needed, rest, settings)
         needed = needed if room is None else rest + least_room()
     check_room(devices, [needed] * min(count, dataset.matrix.shape[0]))
-    if count == 1:
-        return _solve(problem, dataset, devices[0], settings, rule, start, room, communicator)
-    if communicator.size > 1:
-        raise NotImplementedError(
-            f"device_ids={list(settings.device_ids)!r} in one of several processes: expected one "
-            "device each"
-        )
+    if is_quasi_newton:
+        _check_alike(devices, communicator)
+    ranks = communicator.with_device(devices[0])
+    if max(ranks.exchange(count)) == 1:
+        result = _solve(problem, dataset, devices[0], settings, rule, start, room, ranks)
+    else:
+        args = (problem, dataset, devices, settings, rule, start, room, ranks)
+        result = _solve_together(*args)
+    if ranks.size == 1:
+        return result
+    return replace(result, description=f"{result.description}, {ranks.description}")
+
+
+def _solve_together(
+    problem: Problem,
+    dataset: Dataset,
+    devices: list[Device],
+    settings: Settings,
+    rule: StoppingRule,
+    start: Start,
+    room: int | None,
+    ranks: Communicator,
+) -> FitResult:
+    """Solve on several devices of this process, together with those of others."""
     if _is_dual(problem, settings):
-        return _ascend_together(problem, dataset, devices, settings, rule, start)
-    _check_alike(devices)
+        return _ascend_together(problem, dataset, devices, settings, rule, start, ranks)
     shards = row_shards(dataset, len(devices))
     solves = [
         partial(_solve, problem, shard, device, settings, rule, start, room)
         for shard, device in zip(shards, devices, strict=False)
     ]
-    return _described(solve_together(solves, devices), devices)
+    return _described(solve_together(solves, devices, ranks), devices)
 
 
 def _ascend_together(
@@ -211,17 +252,19 @@ def _ascend_together(
     settings: Settings,
     rule: StoppingRule,
     start: Start,
+    ranks: Communicator,
 ) -> FitResult:
     """Run coordinate ascent on shards of dealt rows; their states come back in the rows' order."""
     shards = dealt_rows(dataset, len(devices))
 
-    def solve(rank: int, communicator: Communicator) -> FitResult:
-        rows = shards[rank]
+    def solve(place: int, communicator: Communicator) -> FitResult:
+        rows = shards[place]
         begin = start if start.duals is None else replace(start, duals=start.duals[rows])
         shard = rows_of(dataset, rows)
-        return _solve(problem, shard, devices[rank], settings, rule, begin, None, communicator)
+        return _solve(problem, shard, devices[place], settings, rule, begin, None, communicator)
 
-    results = solve_together([partial(solve, rank) for rank in range(len(shards))])
+    solves = [partial(solve, place) for place in range(len(shards))]
+    results = solve_together(solves, others=ranks)
     duals = np.empty(dataset.matrix.shape[0], dataset.labels.dtype)
     for rows, result in zip(shards, results, strict=True):
         duals[rows] = result.duals
@@ -289,11 +332,17 @@ def _solve_there(
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)
 
 
-def _check_alike(devices: list[Device]) -> None:
+def _check_alike(devices: list[Device], communicator: Communicator) -> None:
     """Refuse devices on which equal arithmetic may give other bits: their shards would part."""
-    if len({device.model for device in devices}) > 1:
-        names = ", ".join(f"{device.description}: {device.model}" for device in devices)
-        raise NotImplementedError(f"device_ids: expected devices of one model, got {names}")
+    own = [(f"{device.description}: {device.model}", device.model) for device in devices]
+    found = communicator.exchange(own)
+    if len({model for names in found for _, model in names}) == 1:
+        return
+    ranks = [", ".join(name for name, _ in names) for names in found]
+    names = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(ranks))
+    raise NotImplementedError(
+        f"device_ids: expected devices of one model, got {ranks[0] if len(ranks) == 1 else names}"
+    )
 
 
 @contextlib.contextmanager

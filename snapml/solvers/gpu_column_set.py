@@ -95,20 +95,26 @@ class ColumnSet:
         """Return how many entries each column stores."""
         return self._counts
 
-    def gram(self, kept: np.ndarray, curvatures: Any) -> np.ndarray:
-        """Return the Gram matrix of some of the columns, less a free intercept's share."""
-        chunk = self._source.take(self.columns[kept])
+    def gram(self, kept: np.ndarray, model: Model) -> np.ndarray:
+        """Return the model's Gram matrix of some of the columns, less a free intercept's share."""
+        chunk, curvatures = self._source.take(self.columns[kept]), model.curvatures
         mean = np.zeros(len(kept))
         if self.problem.intercept is Intercept.FREE:
-            mean = chunk.adjoint(curvatures) / max(float(curvatures.sum()), _TINY)
-        return device_gram([], [chunk], curvatures, [mean])
+            mean = model.total(chunk.adjoint(curvatures)) / model.curvature_sum
+        return model.total(device_gram([], [chunk], curvatures, [mean]))
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
         """Return coefficients that minimise the model to within about `target`."""
         return minimise_on_columns(self.problem, self, model, coef, target)
 
     def descent(self, model: Model) -> _DeviceDescent:
-        """Return a descent on the model; refuse curvatures that overflow."""
+        """Return a descent on the model; refuse curvatures that overflow, and several shards."""
+        if model.communicator.size > 1:
+            raise NotImplementedError(
+                f"an L1 penalty that leaves {len(self.columns)} columns to work on, on GPUs of "
+                "several processes: this version has so many there on CPUs only; use "
+                "device_ids=None, or regularise more"
+            )
         return _DeviceDescent(self, model)
 
     def _in_place(self, visited: np.ndarray) -> np.ndarray:

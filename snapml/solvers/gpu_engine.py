@@ -138,7 +138,7 @@ class GpuEngine:
             sums = communicator.allreduce_sum(np.array([weighted, total, n_rows]))
             check_range(float(sums[0]), self._matrix.dtype)
             mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
-            self.mean_stiffness = float(sums[0]) / float(sums[2])
+            self.mean_stiffness = float(sums[0]) / max(1.0, float(sums[2]))
             self.tau = intercept_column(self.problem, mean_norm_sq, float(sums[1]))
             self._longest = math.sqrt(float(facts.norms_sq.max()) if n_rows > 0 else 0.0)
             self._products = ExactProducts(self.device, self._matrix)

@@ -391,7 +391,7 @@ class GpuPrimalEngine:
         """Return sum_i c_i ||x_i||^2 as an array of one element."""
         matrix, weights = part.matrix, part.weights()
         if not isinstance(matrix, DenseRows):
-            squares = part.weighted_squares(weights.reshape(-1, part.shape[0]))
+            squares = part.weighted_squares(weights if weights.ndim == 2 else weights[None, :])
             return (squares.sum() * (self.n_outputs / len(squares))).reshape(1)
         norms_sq = row_norms_sq(self.device, matrix)
         if weights.ndim == 2:

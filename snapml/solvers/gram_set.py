@@ -125,24 +125,23 @@ class GramSet:
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
         """Return coefficients that minimise the model to within about `target`."""
-        gram = self._gram_for(model.curvatures, model.must_be_fresh)
-        return minimise_on_gram(gram, model, coef, target)
+        return minimise_on_gram(self._gram_for(model), model, coef, target)
 
-    def _gram_for(self, curvatures: Any, must_be_fresh: bool) -> np.ndarray:
+    def _gram_for(self, model: Model) -> np.ndarray:
         """Return the Gram matrix of the model, an old one where curvatures have changed little."""
         if self._reference is not None:
-            allowed = 0.0 if must_be_fresh else _allowed_drift(len(self.columns))
-            if self._drift(curvatures) > allowed:
+            allowed = 0.0 if model.must_be_fresh else _allowed_drift(len(self.columns))
+            if self._drift(model) > allowed:
                 self._gram, self._n_formed = None, 0
         if self._gram is None:
-            self._reference = curvatures.copy()
+            self._reference = model.curvatures.copy()
         n_old = self._n_formed
         widths = np.cumsum([0] + [chunk.n_cols for chunk in self._chunks])
         split = int(np.searchsorted(widths, n_old))
         if split < len(self._chunks):
-            means = self._means()
+            means = self._means(model)
             old, new = self._chunks[:split], self._chunks[split:]
-            fresh = self._engine.gram(old, new, self._reference, means)
+            fresh = model.total(self._engine.gram(old, new, self._reference, means))
             gram = np.empty((widths[-1], widths[-1]), dtype=self._engine.dtype)
             if self._gram is not None:
                 gram[:n_old, :n_old] = self._gram
@@ -152,16 +151,20 @@ class GramSet:
         assert self._gram is not None
         return self._gram
 
-    def _means(self) -> list[np.ndarray]:
+    def _means(self, model: Model) -> list[np.ndarray]:
         """Return the columns' means under the curvatures, zeros where the intercept is not free."""
         if self._engine.problem.intercept is not Intercept.FREE:
             return [np.zeros(chunk.n_cols) for chunk in self._chunks]
-        total = max(float(self._reference.sum()), np.finfo(np.float64).tiny)
-        return [sums / total for sums in self._adjoints(self._reference)]
+        own = np.append(self.adjoint(self._reference), float(self._reference.sum()))
+        sums = model.total(own)
+        means = sums[:-1] / max(float(sums[-1]), np.finfo(np.float64).tiny)
+        return np.split(means, np.cumsum([chunk.n_cols for chunk in self._chunks])[:-1])
 
-    def _drift(self, curvatures: Any) -> float:
-        scale = float(abs(self._reference).sum())
-        return float(abs(curvatures - self._reference).sum()) / max(scale, 1e-300)
+    def _drift(self, model: Model) -> float:
+        change = float(abs(model.curvatures - self._reference).sum())
+        own = np.array([change, float(abs(self._reference).sum())])
+        change, scale = model.total(own).tolist()
+        return change / max(scale, 1e-300)
 
 
 def _allowed_drift(n_columns: int) -> float:

@@ -28,8 +28,8 @@ class Columns(Protocol):
     def counts(self) -> np.ndarray:
         """Return how many entries each column stores."""
 
-    def gram(self, kept: np.ndarray, curvatures: np.ndarray) -> np.ndarray:
-        """Return the Gram matrix of some of the columns, less a free intercept's share."""
+    def gram(self, kept: np.ndarray, model: Model) -> np.ndarray:
+        """Return the model's Gram matrix of some of the columns, less a free intercept's share."""
 
 
 class HotBlock:
@@ -54,14 +54,15 @@ class HotBlock:
 
     def __init__(self, columns: Columns, model: Model, squares: np.ndarray) -> None:
         order = np.argsort(-squares, kind="stable")[:_MOST_COLUMNS]
-        counts = columns.counts()
+        own = np.append(columns.counts(), len(model.curvatures)).astype(np.float64)
+        *counts, n_rows = model.total(own)
         # A row with k of the columns adds k^2 products; here as if all rows had as many.
-        visits = np.cumsum(counts[order], dtype=np.float64) ** 2 / len(model.curvatures)
-        order = order[visits <= _GRAM_READS * float(counts.sum())]
+        visits = np.cumsum(np.array(counts)[order]) ** 2 / n_rows
+        order = order[visits <= _GRAM_READS * float(np.sum(counts))]
         self.numbers = np.sort(order[squares[order] > 0.0])
         self.others = np.setdiff1d(np.arange(len(squares)), self.numbers, assume_unique=True)
         is_empty = len(self.numbers) == 0
-        self._gram = np.empty((0, 0)) if is_empty else columns.gram(self.numbers, model.curvatures)
+        self._gram = np.empty((0, 0)) if is_empty else columns.gram(self.numbers, model)
         self._penalty = model.penalty
         self._support = np.empty(0, dtype=np.int64)
         self._factor: tuple[np.ndarray, bool] | None = None

@@ -18,6 +18,7 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 from snapml.data import Matrix
 from snapml.solvers.centered_rows import CenteredRows
 from snapml.solvers.certificate import certified_gap
+from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_engine import check_rows
 from snapml.solvers.nonnegative import nonnegative_lower_bound
 from snapml.solvers.threads import limit_blas_threads, resolve_n_threads
@@ -26,6 +27,7 @@ __all__ = ["LeastSquaresResult", "is_direct", "solve_least_squares"]
 
 # The largest matrix of scalar products that is formed and factorised: beyond, iterations win.
 _MAX_ORDER = 1024
+_MOST_COLUMNS_OF_SHARDS = 4096  # whose triangular factors are sent, and decomposed on each
 # Normal equations lose twice the digits; with refinement on the residual they lose none while
 # their condition number stays below this.
 _MIN_RECIPROCAL_CONDITION = 1e-11
@@ -102,6 +104,7 @@ def solve_least_squares(
     is_positive: bool = False,
     tol: float = 1e-6,
     n_threads: int | None = None,
+    communicator: Communicator | None = None,
 ) -> LeastSquaresResult:
     """Minimise the sum of squares of every target.
 
@@ -124,6 +127,8 @@ def solve_least_squares(
         tolerance of LSQR, where the matrix is too large for everything else.
     n_threads : int or None, default=None
         Threads of BLAS; None means all that the process may use, one on small data.
+    communicator : Communicator or None, default=None
+        The other shards of the rows; all of them get the same model.
 
     Returns
     -------
@@ -136,11 +141,14 @@ def solve_least_squares(
         If an entry of the matrix is NaN or infinite.
     ValueError
         If the matrix is broken, or squares of its entries would overflow.
+    NotImplementedError
+        If there are several shards, and too many columns to decompose on each.
     """
     check_rows(matrix, n_threads)
+    n_threads = _check_shards(matrix, n_threads, communicator)
     strengths = np.broadcast_to(np.asarray(alphas, dtype=np.float64), targets.shape[1])
     with limit_blas_threads(resolve_n_threads(n_threads, matrix.n_stored)):
-        rows = CenteredRows(matrix, row_weights, fit_intercept)
+        rows = CenteredRows(matrix, row_weights, fit_intercept, communicator)
         centered, target_mean = rows.center(targets)
         solve = _solve_positive if is_positive else _solve_any_sign
         with np.errstate(over="ignore", invalid="ignore"):  # refused by the caller as not finite
@@ -152,7 +160,7 @@ def solve_least_squares(
                 rows, centered, strengths, coef.astype(np.float64), solution, is_positive
             )
             # An intercept beside its best value costs half the weights times the distance squared.
-            excess = rows.weights.sum() * (intercept - exact_intercept) ** 2 / 2
+            excess = rows.total_weight * (intercept - exact_intercept) ** 2 / 2
     return LeastSquaresResult(
         coef,
         intercept,
@@ -164,19 +172,33 @@ def solve_least_squares(
     )
 
 
+def _check_shards(
+    matrix: Matrix, n_threads: int | None, communicator: Communicator | None
+) -> int | None:
+    """Refuse what shards cannot solve; return the threads: one where all must round alike."""
+    if communicator is None or communicator.size == 1:
+        return n_threads
+    if matrix.shape[1] > _MOST_COLUMNS_OF_SHARDS:
+        raise NotImplementedError(
+            f"least squares of {matrix.shape[1]} columns on several ranks: expected at most "
+            f"{_MOST_COLUMNS_OF_SHARDS}; Ridge with a small alpha takes any number of them"
+        )
+    return 1
+
+
 def _solve_any_sign(
     rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: float
 ) -> _Solution:
     """Choose the cheapest way that is exact."""
-    n_rows, n_features = rows.shape
-    solution = None
+    n_rows, n_features = rows.n_rows_of_all, rows.shape[1]
+    is_alone, solution = rows.communicator.size == 1, None
     if n_features <= min(n_rows, _MAX_ORDER):
         solution = _by_columns(rows, targets, alphas)
-    elif n_rows <= _MAX_ORDER and alphas.min() > 0:
+    elif is_alone and n_rows <= _MAX_ORDER and alphas.min() > 0:
         solution = _by_rows(rows, targets, alphas)
     if solution is not None:
         return solution
-    if rows.is_dense:
+    if rows.is_dense or not is_alone:
         return _by_svd(rows, targets, alphas, tol)
     return _by_lsqr(rows, targets, alphas, tol)
 
@@ -223,9 +245,11 @@ def _by_rows(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _So
 
 def _by_svd(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: float) -> _Solution:
     """Solve by singular value decomposition: exact at any condition, and of least norm."""
-    left, singular, right = svd(rows.toarray(), full_matrices=False, check_finite=False)
+    array, targets = rows.reduced(targets)
+    left, singular, right = svd(array, full_matrices=False, check_finite=False)
     largest = singular[0] if len(singular) else 0.0
-    noise = largest * max(rows.shape) * float(np.finfo(np.float64).eps)
+    largest_side = max(rows.n_rows_of_all, rows.shape[1])
+    noise = largest * largest_side * float(np.finfo(np.float64).eps)
     is_kept = singular > max(tol * largest, noise)
     projected = left.T @ targets
     # Without a penalty small singular values are cut off; with one, it damps them already.
@@ -265,6 +289,7 @@ def _solve_positive(
     n_features = rows.shape[1]
     products = rows.transposed_dot(targets)
     gram = rows.gram() if n_features <= _MAX_ORDER else None
+    reduced: tuple[np.ndarray, np.ndarray] | None = None
     columns = []
     for target, alpha in enumerate(alphas):
         root = None if gram is None else _root(gram, alpha)
@@ -273,11 +298,16 @@ def _solve_positive(
             rhs = np.linalg.solve(root.T, products[:, target])
             design = root
         else:
+            reduced = rows.reduced(targets) if reduced is None else reduced
             penalty = np.sqrt(alpha) * np.eye(n_features)[: n_features if alpha > 0 else 0]
-            design = np.vstack([rows.toarray(), penalty])
-            rhs = np.concatenate([targets[:, target], np.zeros(len(penalty))])
+            design = np.vstack([reduced[0], penalty])
+            rhs = np.concatenate([reduced[1][:, target], np.zeros(len(penalty))])
         columns.append(nnls(design, rhs, maxiter=max(100, 30 * n_features))[0])
-    squares = np.diag(gram) if gram is not None else np.sum(rows.toarray() ** 2, axis=0)
+    if reduced is not None:
+        squares = np.sum(reduced[0] ** 2, axis=0)
+    else:
+        assert gram is not None
+        squares = np.diag(gram)
     name = "non-negative least squares (active set)"
     return _Solution(np.column_stack(columns), name, squares=squares)
 
@@ -297,7 +327,7 @@ def _certify(
     """
     residual = targets - rows.dot(coef.T)
     gradient = alphas * coef.T - rows.transposed_dot(residual)
-    squares = np.sum(residual**2, axis=0) / 2
+    squares = rows.total(np.sum(residual**2, axis=0)) / 2
     objective = squares + alphas * np.sum(coef**2, axis=1) / 2
     gaps = []
     for target, alpha in enumerate(alphas):

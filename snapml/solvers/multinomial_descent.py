@@ -26,7 +26,8 @@ from snapml.solvers.result import FitResult
 from snapml.solvers.softmax_model import Coordinates, SoftmaxModel
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
-from snapml.solvers.working_set_descent import State, descend
+from snapml.solvers.working_set_descent import descend
+from snapml.solvers.working_set_state import State
 
 __all__ = ["solve"]
 

@@ -43,10 +43,11 @@ def nonnegative_lower_bound(
     point, is_used = residual, np.zeros(len(norms), dtype=bool)
     for _ in range(_MOST_MOVES):
         slack = -_adjoint(rows, point) / scale
-        room = _ROUNDING * float(np.linalg.norm(point))
+        square = _inner(rows, point, point)
+        room = _ROUNDING * float(np.sqrt(square))
         is_short = (slack < room) & (norms > 0.0)
         if not is_short.any():
-            return float(point @ target - 0.5 * (point @ point))
+            return _inner(rows, point, target) - 0.5 * square
         is_used |= is_short
         push = _push(rows, is_used, scale)
         gain = -_adjoint(rows, push) / scale
@@ -63,8 +64,12 @@ def _push(rows: CenteredRows, is_used: np.ndarray, scale: np.ndarray) -> np.ndar
     choice = np.zeros((rows.shape[1], len(columns)))
     choice[columns, np.arange(len(columns))] = 1.0 / scale[columns]
     block = rows.dot(choice)
-    shares = np.linalg.lstsq(block.T @ block, np.ones(len(columns)), rcond=None)[0]
+    shares = np.linalg.lstsq(rows.total(block.T @ block), np.ones(len(columns)), rcond=None)[0]
     return -(block @ shares)
+
+
+def _inner(rows: CenteredRows, one: np.ndarray, other: np.ndarray) -> float:
+    return float(rows.total(np.array([one @ other]))[0])
 
 
 def _adjoint(rows: CenteredRows, vector: np.ndarray) -> np.ndarray:

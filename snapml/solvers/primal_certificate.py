@@ -8,12 +8,13 @@ intercept asks for sum(beta) = 0: near the optimum little is missing, and a few 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from snapml.problems import Intercept, Softmax
-from snapml.solvers.communicator import Communicator
+from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_formulas import loss_quantity, penalty_conjugate
 from snapml.solvers.curvature import own_curvatures
 from snapml.solvers.engine import PrimalEngine
@@ -56,14 +57,15 @@ def lower_bound(
     penalty, kind = engine.problem.penalty, engine.problem.intercept
     if penalty.l2 <= 0.0:
         return -math.inf
-    sizes = (_FEW_MOVED, _MOST_MOVED)
-    terms, adjoint = _dual_point(engine, communicator, coef, loss, gradient, sizes)
     last = gradient[:, -1]
-    columns, intercepts = inner_products(engine, (adjoint, adjoint), (last, last))
-    bound = terms - columns / (2.0 * penalty.l2)
-    if kind is Intercept.PENALISED:
-        bound -= intercepts / (2.0 * penalty.l2)
-    return bound if math.isfinite(bound) else -math.inf
+
+    def bound_at(terms: float, adjoint: Any) -> float:
+        columns, intercepts = inner_products(engine, (adjoint, adjoint), (last, last))
+        bound = terms - columns / (2.0 * penalty.l2)
+        return bound - intercepts / (2.0 * penalty.l2) if kind is Intercept.PENALISED else bound
+
+    sizes = (_FEW_MOVED, _MOST_MOVED)
+    return _best_bound(engine, communicator, (coef, loss, gradient), sizes, bound_at)
 
 
 def constrained_lower_bound(
@@ -89,18 +91,20 @@ def constrained_lower_bound(
         No model has a lower objective.
     """
     penalty, kind = engine.problem.penalty, engine.problem.intercept
-    terms, adjoint = _dual_point(engine, communicator, coef, loss, gradient, (_MOST_MOVED,))
-    point = engine.to_host(-gradient if kind is Intercept.PENALISED else adjoint).ravel()
-    largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))
-    scales = {1.0} if penalty.l2 or largest <= penalty.l1 else {penalty.l1 / largest}
-    if penalty.l2 and 0.0 < penalty.l1 < largest:
-        scales.add(penalty.l1 / largest)
-    bounds = [
-        scale * terms - (penalty_conjugate(penalty, scale * point) if penalty.l2 else 0.0)
-        for scale in scales
-    ]
-    bound = max(bounds)
-    return bound if math.isfinite(bound) else -math.inf
+
+    def bound_at(terms: float, adjoint: Any) -> float:
+        point = engine.to_host(-gradient if kind is Intercept.PENALISED else adjoint).ravel()
+        largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))
+        scales = {1.0} if penalty.l2 or largest <= penalty.l1 else {penalty.l1 / largest}
+        if penalty.l2 and 0.0 < penalty.l1 < largest:
+            scales.add(penalty.l1 / largest)
+        return max(
+            scale * terms - (penalty_conjugate(penalty, scale * point) if penalty.l2 else 0.0)
+            for scale in scales
+        )
+
+    point = coef, loss, gradient
+    return _best_bound(engine, communicator, point, (_MOST_MOVED,), bound_at)
 
 
 def rows_looked_at(n_rows: int) -> np.ndarray:
@@ -114,28 +118,55 @@ def rows_looked_at(n_rows: int) -> np.ndarray:
     return np.arange(0, n_rows, max(1, n_rows // _MOST_LOOKED_AT))
 
 
-def _dual_point(
+def _best_bound(
     engine: PrimalEngine,
     communicator: Communicator,
-    coef: Any,
-    loss: float,
-    gradient: Any,
+    point: tuple[Any, float, Any],
     sizes: tuple[int, ...],
-) -> tuple[float, Any]:
-    """Return the dual's loss terms and X^T beta of the slopes, balanced for a free intercept.
+    bound_at: Callable[[float, Any], float],
+) -> float:
+    """Return what `bound_at` makes of the slopes' dual point, balanced for a free intercept.
 
-    As many rows move as the first of `sizes` that suffices.
+    `bound_at` takes the dual's loss terms and X^T beta. As many rows move as the first of `sizes`
+    that suffices. Of several shards one moves rows of its own, so that X^T beta, which it knows,
+    is not added up once more; where its rows are few and do not suffice, all shards' move.
     """
+    coef, loss, gradient = point
     terms = loss - inner(engine, gradient, coef)  # sum_i -c_i l*(l'(z_i)), by Fenchel's equality
     adjoint = -gradient[:, :-1]
     if engine.problem.intercept is not Intercept.FREE:
-        return terms, adjoint
+        return _finite(bound_at(terms, adjoint))
     mass = engine.to_host(-gradient[:, -1])
-    for n_moved in sizes:
-        change, moved = _balance(engine, communicator, mass, n_moved)
-        if math.isfinite(change):
-            break
-    return terms + change, adjoint + moved
+
+    def balanced(shards: Communicator, sizes: tuple[int, ...]) -> float:
+        for n_moved in sizes:
+            change, moved = _balance(engine, shards, mass, n_moved)
+            if math.isfinite(change):
+                return _finite(bound_at(terms + change, adjoint + moved))
+        return -math.inf
+
+    if communicator.size == 1:
+        return balanced(communicator, sizes)
+    own = np.zeros(2)
+    if communicator.rank == _roomiest(engine, communicator):
+        own[:] = balanced(SerialCommunicator(), sizes), engine.n_rows < 2 * _MOST_LOOKED_AT
+    bound, has_few = communicator.allreduce_sum(own).tolist()
+    if math.isfinite(bound) or not has_few:
+        return float(bound)
+    return balanced(communicator, sizes[-1:])
+
+
+def _finite(bound: float) -> float:
+    return bound if math.isfinite(bound) else -math.inf
+
+
+def _roomiest(engine: PrimalEngine, communicator: Communicator) -> int:
+    """Return the shard whose rows have the most room, by the output where they have least."""
+    rooms = np.zeros((communicator.size, engine.n_outputs))
+    rooms[communicator.rank] = own_curvatures(engine, rows_looked_at(engine.n_rows)).sum(axis=1)
+    rooms = communicator.allreduce_sum(rooms)
+    totals = rooms.sum(axis=0)
+    return int(np.argmax((rooms / np.where(totals > 0.0, totals, 1.0)).min(axis=1)))
 
 
 def _balance(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from snapml.problems import Penalty
+from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_formulas import penalty_conjugate, penalty_value
 
 __all__ = ["Model", "feasible_scale", "model_gap"]
@@ -27,6 +28,8 @@ class Model:
         Whether a Gram matrix of curvatures that have changed a little will not do.
     is_trusted : bool
         Whether the last model kept its promise: if not, a rough minimum of this one will do.
+    communicator : Communicator
+        The other shards: slopes and sums are over the rows of all of them.
     """
 
     def __init__(
@@ -37,7 +40,9 @@ class Model:
         penalty: Penalty,
         must_be_fresh: bool = False,
         is_trusted: bool = True,
+        communicator: Communicator | None = None,
     ) -> None:
+        self.communicator = SerialCommunicator() if communicator is None else communicator
         self.is_trusted = is_trusted
         self.must_be_fresh = must_be_fresh
         self.slopes = slopes
@@ -50,11 +55,30 @@ class Model:
         """sum_i g_i^2 / h_i, what the model could gain if every margin were free."""
         is_curved = self.curvatures > 0.0
         r, h = self.gradients * is_curved, self.curvatures + ~is_curved
-        return float(r @ (r / h))
+        return self._total_of(r @ (r / h))
+
+    @property
+    def curvature_sum(self) -> float:
+        """sum_i h_i, at least the least positive number."""
+        return max(self._total_of(self.curvatures.sum()), float(np.finfo(np.float64).tiny))
 
     def curved(self, change: Any) -> float:
         """Return sum_i h_i u_i^2 for a change u of the margins."""
-        return float(change @ (self.curvatures * change))
+        return self._total_of(change @ (self.curvatures * change))
+
+    def total(self, array: np.ndarray) -> np.ndarray:
+        """Return the sum over the shards."""
+        total: np.ndarray = self.communicator.allreduce_sum(array)
+        return total
+
+    def _total_of(self, number: Any) -> float:
+        return float(self.total(np.array([float(number)]))[0])
+
+    def agreed(self, found: np.ndarray) -> np.ndarray:
+        """Return the first shard's point: unlike machines round the same steps differently."""
+        if self.communicator.size == 1:
+            return found
+        return self.total(found if self.communicator.rank == 0 else np.zeros_like(found))
 
 
 def model_gap(

@@ -63,7 +63,7 @@ class SoftmaxModel:
         damping: float,
     ) -> None:
         n_classes, n_rows = engine.n_outputs, engine.n_rows
-        self._coordinates = coordinates
+        self._coordinates, self._communicator = coordinates, communicator
         self._has_free = engine.problem.intercept is Intercept.FREE
         p = engine.curvatures()
         weights = np.broadcast_to(engine.row_weights(np.arange(n_rows)), n_rows)
@@ -115,7 +115,7 @@ class SoftmaxModel:
         ndarray of shape (n_classes, n_features + 1), float64
             The point.
         """
-        model = _Reduced(self._slopes, self._residual_sq, penalty)
+        model = _Reduced(self._slopes, self._residual_sq, penalty, self._communicator)
         before, found = self._coordinates.of(coef), coef.copy()
         gram = np.ascontiguousarray(self._gram)
         after = minimise_on_gram(gram, model, before, target, most_settled=len(gram))
@@ -130,8 +130,15 @@ class SoftmaxModel:
 class _Reduced(Model):
     """A model whose rows are not at hand, only the most that it could gain from them."""
 
-    def __init__(self, slopes: np.ndarray, residual_sq: float, penalty: Penalty) -> None:
-        super().__init__(slopes, np.empty(0), np.empty(0), penalty)
+    def __init__(
+        self,
+        slopes: np.ndarray,
+        residual_sq: float,
+        penalty: Penalty,
+        communicator: Communicator,
+    ) -> None:
+        none = np.empty(0)
+        super().__init__(slopes, none, none, penalty, communicator=communicator)
         self._residual_sq = residual_sq
 
     @property

@@ -17,7 +17,7 @@ from snapml.solvers.cpu_rows import array_of, native_rows
 from snapml.solvers.engine import WorkingSet
 from snapml.solvers.host_losses import HostLosses
 from snapml.solvers.streamed_gram import StreamedGram
-from snapml.solvers.working_set_descent import Ahead
+from snapml.solvers.working_set_state import Ahead
 
 __all__ = ["PackedColumns", "StreamedColumns"]
 

@@ -24,13 +24,13 @@ from snapml.solvers.streamed_columns import PackedColumns, StreamedColumns
 from snapml.solvers.streamed_gram import StreamedGram
 from snapml.solvers.threads import limit_blas_threads
 from snapml.solvers.working_set_descent import (
-    State,
     improve_in_memory,
     result_of,
     run,
     search_line,
     take_whole_step,
 )
+from snapml.solvers.working_set_state import State
 
 __all__ = ["solve"]
 
@@ -117,14 +117,15 @@ class _Descent:
         """Let the first read form the Gram matrix of few columns, too many to be packed."""
         engine, every = self._engine, np.arange(self._engine.n_cols)
         n_bytes = 2.0 * engine.n_stored * engine.dtype.itemsize
-        if len(every) <= _FEW_COLUMNS and n_bytes > engine.packed_limit:
+        is_few = len(every) <= _FEW_COLUMNS
+        if is_few and self._state.is_on_any(n_bytes > engine.packed_limit):
             self._gram = engine.gram_of(every, self._state.damped_curvatures())
 
     def _step(self, state: State, target: float) -> bool:
         """Improve on columns that are packed, or on their Gram matrix."""
         ranked, n_used, n_wanted = _rank(state)
         fits = np.cumsum(self._engine.bytes_of(ranked)) <= self._engine.packed_limit
-        n_packed = int(np.count_nonzero(fits))
+        n_packed = min(state.communicator.exchange(int(np.count_nonzero(fits))))
         # What a step should have, what it must have to get anywhere, what a Gram matrix can hold.
         n_least = min(n_wanted, max(_FIRST_COLUMNS, int(_GROWTH * n_used)))
         n_must = min(n_wanted, int(_LEAST_GROWTH * n_used) + 1)
@@ -172,7 +173,7 @@ class _Descent:
             target = 1e-3 * self._progress.rule.tol * abs(state.objective)
         model, lead = _centred_model(state, self._gram, columns)
         coef = state.coef[columns]
-        found = minimise_on_gram(self._gram.matrix(columns), model, coef, 0.5 * target)
+        found = minimise_on_gram(self._gram.matrix(columns, model), model, coef, 0.5 * target)
         step = np.zeros(engine.n_cols)
         step[columns] = found - coef
         if not step.any():
@@ -208,11 +209,20 @@ def _centred_model(
     """Return the model on some columns, and how far a free intercept follows a step of them."""
     slopes, penalty = state.slopes[columns], state.problem.penalty
     if state.problem.intercept is not Intercept.FREE:
-        return Model(slopes, state.gradients, gram.curvatures, penalty), lambda step: 0.0
+        model = Model(
+            slopes, state.gradients, gram.curvatures, penalty, communicator=state.communicator
+        )
+        return model, lambda step: 0.0
     totals = state.total(np.array([state.gradients.sum(), gram.curvatures.sum()]))
     slope, total = float(totals[0]), max(float(totals[1]), np.finfo(np.float64).tiny)
-    sums = gram.sums(columns)
-    model = Model(slopes - sums * (slope / total), state.gradients, gram.curvatures, penalty)
+    sums = state.total(gram.sums(columns))
+    model = Model(
+        slopes - sums * (slope / total),
+        state.gradients,
+        gram.curvatures,
+        penalty,
+        communicator=state.communicator,
+    )
     return model, lambda step: -(slope + float(sums @ step)) / total
 
 
@@ -237,11 +247,8 @@ def _rank(state: State) -> tuple[np.ndarray, int, int]:
     is_violated = (size > penalty.l1) & ~is_used
     score = size - _NEARLY * penalty.l1
     if not engine.is_sparse:
-        sums, squares = engine.moments()
-        if state.problem.intercept is Intercept.FREE:
-            squares = squares - sums**2 / engine.total_weight
         with np.errstate(divide="ignore", invalid="ignore"):
-            score = (size - penalty.l1) / np.sqrt(np.maximum(squares, 0.0))
+            score = (size - penalty.l1) / np.sqrt(state.column_squares())
         score[~np.isfinite(score)] = -math.inf
     is_near = (size >= _NEARLY * penalty.l1) | (engine.n_cols <= _FEW_COLUMNS)
     kind = np.where(is_used, 0, np.where(is_violated, 1, 2))

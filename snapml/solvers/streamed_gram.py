@@ -10,6 +10,7 @@ from snapml import _native
 from snapml.data import DenseMatrix, Matrix
 from snapml.problems import Intercept
 from snapml.solvers.cpu_rows import inspect, native_rows, without_duplicates
+from snapml.solvers.quadratic_model import Model
 
 if TYPE_CHECKING:
     from snapml.solvers.streamed_columns import StreamedColumns
@@ -104,13 +105,15 @@ class StreamedGram:
         centre = 0.0 if self._centre is None else self._centre[at] * float(self.curvatures.sum())
         return self._sums[at] + centre
 
-    def matrix(self, columns: np.ndarray) -> np.ndarray:
-        """Return the Gram matrix of some of the columns.
+    def matrix(self, columns: np.ndarray, model: Model) -> np.ndarray:
+        """Return the Gram matrix of some of the columns over the rows of all shards.
 
         Parameters
         ----------
         columns : ndarray
             Sorted numbers, all of them among this one's.
+        model : Model
+            Of these curvatures; knows the other shards.
 
         Returns
         -------
@@ -124,4 +127,9 @@ class StreamedGram:
             sums = self._sums[at]
             total = max(float(self.curvatures.sum()), np.finfo(np.float64).tiny)
             gram -= np.outer(sums, sums / total)
-        return np.ascontiguousarray(gram)
+            if model.communicator.size > 1:
+                # About the mean of all rows: shards have different ones.
+                weight, own = float(self.curvatures.sum()), self.sums(columns)
+                apart = own / total - model.total(own) / model.curvature_sum
+                gram += weight * np.outer(apart, apart)
+        return np.ascontiguousarray(model.total(gram))

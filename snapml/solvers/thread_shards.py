@@ -12,7 +12,7 @@ import numpy as np
 
 from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.kernels import Device
-from snapml.solvers.communicator import Communicator
+from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult
 
@@ -113,7 +113,9 @@ def rows_of(dataset: Dataset, rows: slice | np.ndarray) -> Dataset:
 
 
 def solve_together(
-    solves: Sequence[Callable[[Communicator], FitResult]], devices: Sequence[Device] = ()
+    solves: Sequence[Callable[[Communicator], FitResult]],
+    devices: Sequence[Device] = (),
+    others: Communicator | None = None,
 ) -> list[FitResult]:
     """Run one solver a shard, on as many threads, and return what they return.
 
@@ -127,6 +129,9 @@ def solve_together(
     devices : sequence of Device, default=()
         Where each shard's arrays live that are not of the host, if there are any: one device a
         shard, or the same one for several. Equal bits on all take devices of one model.
+    others : Communicator or None, default=None
+        Processes that have shards too. Shards are added up within this process first; where there
+        are `devices`, `others` adds up arrays of the first one.
 
     Returns
     -------
@@ -138,7 +143,9 @@ def solve_together(
     BaseException
         What a shard raised; the others have ended when it leaves here.
     """
-    meeting = _Meeting(len(solves))
+    others = SerialCommunicator() if others is None else others
+    counts = others.exchange(len(solves))
+    meeting = _Meeting(len(solves), sum(counts[: others.rank]), sum(counts), others)
     results: dict[int, FitResult] = {}
     errors: list[BaseException] = []
 
@@ -150,16 +157,16 @@ def solve_together(
             errors.append(error)
             meeting.leave()
 
-    others = [threading.Thread(target=run, args=(rank,)) for rank in range(1, len(solves))]
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(1, len(solves))]
     try:
-        for thread in others:
+        for thread in threads:
             thread.start()
         run(0)
-        _join(others)
+        _join(threads)
     except BaseException as error:  # between the shards' own code
         errors.append(error)
         meeting.leave()
-        _join(others)
+        _join(threads)
     meeting.forget()  # `run` knows it, and whoever keeps an error keeps `run`
     if not errors:
         return [results[rank] for rank in range(len(solves))]
@@ -186,8 +193,9 @@ class _Meeting:
     shows in every shard that has one, and not as a broken wait.
     """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, first: int, n_all: int, others: Communicator) -> None:
+        self.size, self.first, self.n_all = size, first, n_all
+        self.others = others
         self._change = threading.Condition()
         self._laid_down: list[Any] = [None] * size
         self._n_arrived = self._n_meetings = 0
@@ -224,24 +232,39 @@ class _Meeting:
 class _ThreadCommunicator:
     """One shard's end of a meeting (protocol `Communicator`)."""
 
-    def __init__(self, rank: int, meeting: _Meeting, device: Device | None) -> None:
-        self.rank = rank
-        self.size = meeting.size
+    def __init__(self, place: int, meeting: _Meeting, device: Device | None) -> None:
+        self.rank = meeting.first + place
+        self.size = meeting.n_all
+        self._place = place
         self._meeting = meeting
         self._device = device
+
+    description = "shards of one process"
+
+    def with_device(self, device: Device) -> _ThreadCommunicator:
+        """Return itself: each shard was given its device."""
+        return self
 
     def allreduce_sum(self, array: Any) -> Any:
         """Return the sum over all shards, where the array is; every shard gets the same bits."""
         if isinstance(array, np.ndarray):
-            return self._meeting.meet(self.rank, array, _sum).copy()
+            return self._meeting.meet(self._place, array, self._sum_of_all).copy()
         if self._device is None:
             raise TypeError(f"expected an array of the host, got {type(array)}")
+        if self._meeting.others.size > 1:
+            return self._sum_with_others(self._device, array)
         return self._sum_on(self._device, array)
 
     def exchange(self, value: Any) -> list[Any]:
         """Return what all shards have laid down, in the order of ranks."""
-        found: list[Any] = self._meeting.meet(self.rank, value, list)
-        return found
+        found: list[Any] = self._meeting.meet(self._place, value, self._all_of)
+        return list(found)
+
+    def _sum_of_all(self, addends: list[np.ndarray]) -> Any:
+        return self._meeting.others.allreduce_sum(_sum(addends))
+
+    def _all_of(self, values: list[Any]) -> list[Any]:
+        return [value for own in self._meeting.others.exchange(values) for value in own]
 
     def _sum_on(self, device: Device, array: Any) -> Any:
         """Return the sum on this shard's device, which fetches the others' addends itself.
@@ -249,15 +272,35 @@ class _ThreadCommunicator:
         CUDA orders the work of one stream only: an addend is complete before others hear of it,
         and stays until all of them have read it.
         """
-        own = device.xp.ascontiguousarray(array)
+        addends = self._lay_down(device, device.xp.ascontiguousarray(array))
+        total = _sum_of_copies(device, addends)
         device.synchronize()
-        addends = self._meeting.meet(self.rank, own, list)
-        total = device.copy_of(addends[0])
-        for addend in addends[1:]:
-            total += device.copy_of(addend)
-        device.synchronize()
-        self._meeting.meet(self.rank, None, list)
+        self._meeting.meet(self._place, None, list)
         return total
+
+    def _sum_with_others(self, device: Device, array: Any) -> Any:
+        """Return the sum over the shards of all processes; the first one here speaks to those."""
+        addends = self._lay_down(device, device.xp.ascontiguousarray(array))
+        total = None
+        if self._place == 0:
+            total = self._meeting.others.allreduce_sum(_sum_of_copies(device, addends))
+        found = self._lay_down(device, total)[0]
+        if self._place > 0:
+            total = device.copy_of(found)
+            device.synchronize()
+        self._meeting.meet(self._place, None, list)
+        return total
+
+    def _lay_down(self, device: Device, own: Any) -> list[Any]:
+        device.synchronize()
+        return list(self._meeting.meet(self._place, own, list))
+
+
+def _sum_of_copies(device: Device, addends: list[Any]) -> Any:
+    total = device.copy_of(addends[0])
+    for addend in addends[1:]:
+        total += device.copy_of(addend)
+    return total
 
 
 def _sum(addends: list[np.ndarray]) -> np.ndarray:
@@ -279,6 +322,10 @@ def _consequence(error: BaseException) -> int:
 def _rows_of(matrix: Matrix, first: int, last: int) -> Matrix:
     if isinstance(matrix, DenseMatrix):
         return DenseMatrix(matrix.values[first:last])
+    return _compressed_rows_of(matrix, first, last)
+
+
+def _compressed_rows_of(matrix: Matrix, first: int, last: int) -> CompressedMatrix:
     if not isinstance(matrix, CompressedMatrix):
         raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
     stored = slice(int(matrix.indptr[first]), int(matrix.indptr[last]))
@@ -295,6 +342,8 @@ def _blocks_of(matrix: Matrix, rows: np.ndarray) -> CompressedMatrix:
     """Return a copy of rows, of which neighbours come together: one memory copy for each run."""
     if not isinstance(matrix, CompressedMatrix):
         raise TypeError(f"expected a DenseMatrix or CompressedMatrix, got {type(matrix).__name__}")
+    if len(rows) == 0:
+        return _compressed_rows_of(matrix, 0, 0)
     breaks = np.flatnonzero(np.diff(rows) != 1) + 1
     firsts = rows[np.append(0, breaks)]
     lasts = rows[np.append(breaks, len(rows)) - 1] + 1

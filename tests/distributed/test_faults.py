@@ -39,10 +39,15 @@ ON_RANK_1 = {
 }
 
 
+@pytest.fixture(scope="module", params=["Open MPI", "MPICH"])
+def mpi(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def found():
+def found(mpi):
     """Return what each rank of a job saw in each case."""
-    job = run_job("faults.py", 3, *EVERYWHERE, *ON_RANK_1)
+    job = run_job("faults.py", 3, *EVERYWHERE, *ON_RANK_1, mpi=mpi)
     return {result["case"]: result for result in results_of(job)}
 
 
@@ -68,9 +73,9 @@ def test_the_others_hear_which_rank_failed_and_of_what(found, case):
 
 
 @pytest.mark.parametrize("case", ["killed", "uncaught"])
-def test_death_of_a_rank_ends_the_job(case):
+def test_death_of_a_rank_ends_the_job(case, mpi):
     began = time.monotonic()
-    job = run_job("faults.py", 3, case, timeout_s=60)
+    job = run_job("faults.py", 3, case, timeout_s=60, mpi=mpi)
     assert time.monotonic() - began < 30.0
     assert job.returncode != 0
     if case == "uncaught":

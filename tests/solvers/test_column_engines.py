@@ -186,7 +186,7 @@ def test_gram_matrix_of_the_device_is_exact_and_grows(layout, intercept, monkeyp
     for chosen in ([1, 4], [1, 4, 6, case.X.shape[1] - 1]):
         columns = case.engine.working_set(np.array(chosen))
         assert isinstance(columns, GramSet)
-        gram = columns._gram_for(case.rows(h), False)
+        gram = columns._gram_for(Model(np.empty(0), None, case.rows(h), Penalty()))
         np.testing.assert_allclose(gram, case.gram(h, columns.columns), **EXACT)
 
 
@@ -203,7 +203,7 @@ def test_columns_of_the_device_say_curvatures_counts_and_gram(layout, intercept,
     counts = np.full(5, 60) if layout == "dense" else (X != 0).sum(axis=0)
     np.testing.assert_array_equal(columns.counts(), counts)
     kept = np.array([1, 3, 4])
-    gram = columns.gram(kept, case.rows(h))
+    gram = columns.gram(kept, Model(np.empty(0), None, case.rows(h), Penalty()))
     np.testing.assert_allclose(gram, case.gram(h, chosen[kept]), **EXACT)
     w = numbers(5)
     product = columns.hessian_product(w, 0.5, case.rows(h))

@@ -171,9 +171,9 @@ class CountingDevice(StrictDevice):
         self.n_bytes += array.nbytes
         return super().to_device(array)
 
-    def to_host(self, array):
+    def to_host(self, array, out=None):
         self.n_bytes += array.nbytes
-        return super().to_host(array)
+        return super().to_host(array, out)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=str)

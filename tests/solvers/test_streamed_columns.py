@@ -14,6 +14,7 @@ from snapml.solvers.column_packing import ColumnPacker
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.cpu_quadratic import CpuColumnEngine
 from snapml.solvers.cpu_rows import array_of
+from snapml.solvers.quadratic_model import Model
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.streamed_columns import StreamedColumns
 from snapml.solvers.streamed_gram import StreamedGram
@@ -145,7 +146,12 @@ def test_gram_matrix_is_that_of_the_columns(tmp_path, is_sparse, intercept, n_th
     if intercept is Intercept.FREE:
         taken = taken - h @ taken / h.sum()
     expected = (taken.T * h) @ taken
-    np.testing.assert_allclose(gram.matrix(asked[1:]), expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(
+        gram.matrix(asked[1:], Model(np.empty(0), None, h, Penalty())),
+        expected,
+        rtol=1e-11,
+        atol=1e-12,
+    )
     assert engine.n_reads == 1
     engine.form(gram)
     assert engine.n_reads == 1

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import zlib
 from typing import Any
 
 import numpy as np
 
 import snapml
-from snapml.data import ChunkedDataset, ChunkedMatrix, DenseMatrix, Matrix
+from snapml.data import ChunkedMatrix, DenseMatrix, Matrix
+from snapml.distributed.mpi.agreement import check_alike
 from snapml.distributed.mpi.communicator import MpiCommunicator
+from snapml.distributed.mpi.interrupts import HeldInterrupts
+from snapml.distributed.mpi.own_part import own_part
+from snapml.distributed.mpi.placement import placed
 from snapml.estimators.base import all_or_nothing
-from snapml.estimators.row_sources import opened
+from snapml.estimators.placement import byte_limit
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.range_checks import NonFiniteError
 
@@ -27,7 +29,8 @@ class MpiEstimator:
     comm : mpi4py.MPI.Intracomm
         The ranks that train together; all of them call `fit`, each with its own rows.
     **parameters : object
-        Those of the estimator of the same name in `snapml`; the same on all ranks.
+        Those of the estimator of the same name in `snapml`; the same on all ranks. ``device_ids``
+        may also be 'local_rank': one GPU for each rank, of those that its node has.
     """
 
     least_rows = 0
@@ -59,13 +62,15 @@ class MpiEstimator:
         ----------
         X : {array-like, sparse matrix} of shape (n_own_samples, n_features)
             This rank's rows; there may be none. All ranks have the same columns, in the same dtype.
-            Or a `ChunkedDataset`, or the path of one: where all ranks open the same store, each
-            trains on its part of the chunks, and no row counts twice.
+            Or a `ChunkedDataset`, the path of one or of a file or folder that `snapml.io.convert`
+            reads, or a list of such files: ranks that name the same divide it among them, and no
+            row counts twice. Files go to temporary stores.
         y : array-like of shape (n_own_samples,)
-            Their targets; a rank need not have all classes. None takes those of a store; beside a
-            store that all ranks share, the targets of all its rows.
+            Their targets; a rank need not have all classes. None takes those of a store or file,
+            the name or number of a column those in it. Beside what ranks share, of all its rows.
         sample_weight : array-like of shape (n_own_samples,), default=None
-            Their weights; ones where only other ranks have some.
+            Their weights; ones where only other ranks have some. Beside what ranks share, of all
+            its rows.
 
         Returns
         -------
@@ -79,46 +84,40 @@ class MpiEstimator:
         ValueError
             If parameters or data are not as described, or the ranks' do not fit each other.
         """
-        communicator = MpiCommunicator(self.comm)
-        self._shards = communicator
-        try:
-            _check_alike("parameters", communicator.exchange(self._terms()))
-            own, rows = self._own_part(opened(X))
-            if rows is not None:
-                y, sample_weight = _of_rows(rows, y), _of_rows(rows, sample_weight)
-            super().fit(own, y, sample_weight)  # type: ignore[misc]
-            communicator.exchange(None)  # all have come to the end
-        except BaseException as error:
-            # NaN in one rank's rows is an overflow in the sums of all.
-            is_cause = isinstance(error.__context__, NonFiniteError)
-            cause = communicator.fail(error, is_cause=is_cause)
-            if cause is not None:
-                raise cause from error
-            raise
-        finally:
-            del self._shards
-            communicator.close()
+        with HeldInterrupts() as interrupts:
+            communicator = MpiCommunicator(self.comm)
+            self._shards = communicator
+            try:
+                with interrupts.let_through():
+                    self._fit_own(X, y, sample_weight)
+                    communicator.finish()
+            except BaseException as error:
+                # NaN in one rank's rows is an overflow in the sums of all.
+                is_cause = isinstance(error.__context__, NonFiniteError)
+                cause = communicator.fail(error, is_cause=is_cause)
+                if cause is not None:
+                    raise cause from error
+                raise
+            finally:
+                for name in ("_shards", "_devices", "_file_names"):
+                    vars(self).pop(name, None)
+                communicator.close()
         return self
+
+    def _fit_own(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit to this rank's rows, together with the other ranks."""
+        check_alike("parameters", self._shards.exchange(self._terms()))
+        self._devices = placed(getattr(self, "device_ids", None), self._shards)
+        own = own_part(self._shards, X, y, sample_weight, byte_limit(self))
+        self._file_names = own.feature_names
+        super().fit(own.X, own.y, own.sample_weight)  # type: ignore[misc]
+
+    def _asked_devices(self) -> tuple[int, ...]:
+        """Return the numbers of this rank's GPUs, none for the CPU."""
+        return self._devices
 
     def _communicator(self) -> Communicator:
         return self._shards
-
-    def _own_part(self, X: Any) -> tuple[Any, slice | None]:
-        """Return X, or this rank's part where all ranks have opened one store, with its rows."""
-        mark = None
-        if isinstance(X, ChunkedDataset):
-            mark = f"store {zlib.crc32(X.manifest.to_json().encode())}"
-        elif isinstance(X, str | os.PathLike):
-            mark = os.fspath(X)
-        marks = self._shards.exchange(mark)
-        if self._shards.size == 1 or mark is None or len(set(marks)) > 1:
-            return X, None
-        if isinstance(X, ChunkedDataset):
-            return X.share(self._shards.rank, self._shards.size)
-        raise ValueError(
-            f"X: all ranks name {mark}: expected a chunk store, of which each rank reads its part, "
-            "or another file on each rank; snapml.io.convert makes a store"
-        )
 
     def _terms(self) -> dict[str, str]:
         """Return what all ranks must have in common before the first look at the rows."""
@@ -129,6 +128,9 @@ class MpiEstimator:
 
     def _agree_on_rows(self, matrix: Matrix) -> None:
         """Refuse shards that do not fit each other."""
+        if self._file_names is not None:
+            self.feature_names_in_ = np.asarray(self._file_names, dtype=object)
+        local: Any = self
         names = getattr(self, "feature_names_in_", None)
         is_dense = isinstance(matrix, DenseMatrix)
         if isinstance(matrix, ChunkedMatrix):
@@ -137,25 +139,10 @@ class MpiEstimator:
             "n_features": str(matrix.shape[1]),
             "dtype": str(matrix.dtype),
             "layout": "dense" if is_dense else "sparse",
+            "kind of device": "GPU" if local._checked_devices(matrix) else "CPU",
             "feature_names": "none" if names is None else str(list(names)),
         }
-        _check_alike("X", self._shards.exchange(terms))
-
-
-def _of_rows(rows: slice, vector: Any) -> Any:
-    return None if vector is None else np.asarray(vector)[rows]
-
-
-def _check_alike(subject: str, terms: list[dict[str, str]]) -> None:
-    """Raise the same error on every rank where the ranks' terms differ."""
-    for name in sorted({name for own in terms for name in own}):
-        found = [own.get(name, "nothing") for own in terms]
-        if len(set(found)) > 1:
-            first_other = int(np.argmax([value != found[0] for value in found]))
-            raise ValueError(
-                f"{subject}: expected the same {name} on all ranks, got {found[0]} on rank 0 and "
-                f"{found[first_other]} on rank {first_other}"
-            )
+        check_alike("X", self._shards.exchange(terms))
 
 
 class LogisticRegression(MpiEstimator, snapml.LogisticRegression):

@@ -1,4 +1,4 @@
-"""Fits a store that all ranks share, and stores of their own; refuses a file that all name."""
+"""Fits a store that all ranks share, and stores of their own."""
 
 import json
 import sys
@@ -25,7 +25,6 @@ def main():
     y = (X[:, 0] + rng.normal(size=700) > 0.0).astype(float)
     if comm.rank == 0:
         written(folder / "all", X, y)
-        np.save(folder / "all.npy", X)
     comm.Barrier()
     settings = {"C": 0.1, "tol": 1e-9}
     whole = snapml.LogisticRegression(**settings).fit(X, y)
@@ -37,18 +36,33 @@ def main():
     rows = slice(comm.rank, None, comm.size)
     fits["own"] = model.fit(written(folder / f"own {comm.rank}", X[rows], y[rows])).objective_
     errors = {}
-    for name, estimator, path in (
-        ("one file", model, folder / "all.npy"),
-        ("few chunks", model, written(folder / f"{comm.rank}", X[:9], y[:9])),
-        ("L1", mpi.LogisticRegression(l1_ratio=1.0, comm=comm), folder / "all"),
+    lasso = mpi.Lasso(alpha=0.05, comm=comm)
+    targets = np.column_stack([y] * (1 + comm.rank))
+    for name, estimator, rows, own in (
+        ("few chunks", model, written(folder / f"{comm.rank}", X[:9], y[:9]), y),
+        ("a store on one rank", lasso, written(folder / "a", X, y) if comm.rank == 1 else X, y),
+        ("numbers of targets", lasso, X, targets),
+        ("a Gram matrix", mpi.Lasso(precompute=np.eye(6), comm=comm), X, y),
     ):
         try:
-            estimator.fit(path, y)
+            estimator.fit(rows, own)
         except (ValueError, NotImplementedError) as error:
             errors[name] = str(error)
-    found = comm.gather((fits, errors))
+    sparse = [mpi_lasso(comm, folder / "all"), mpi_lasso(comm, folder / "all", memory_limit=0)]
+    found = comm.gather((fits, errors, sparse))
     if comm.rank == 0:
-        print(json.dumps({"whole": whole.objective_, "ranks": found}), flush=True)
+        alone = snapml.Lasso(alpha=0.05).fit(folder / "all")
+        result = {"whole": whole.objective_, "lasso": described(alone), "ranks": found}
+        print(json.dumps(result), flush=True)
+
+
+def mpi_lasso(comm, store, **settings):
+    return described(mpi.Lasso(alpha=0.05, comm=comm, **settings).fit(store))
+
+
+def described(model):
+    coef = np.asarray(model.coef_).tolist()
+    return {"objective": model.objective_, "gap": model.gap_, "coef": coef, "reads": model.n_iter_}
 
 
 if __name__ == "__main__":

@@ -299,9 +299,13 @@ class StrictDevice(EmulatedDevice):
         assert isinstance(array, np.ndarray), f"expected an array of the host, got {type(array)}"
         return DeviceArray(super().to_device(array), self)
 
-    def to_host(self, array):
+    def to_host(self, array, out=None):
         assert isinstance(array, DeviceArray), f"expected an array of a device, got {type(array)}"
-        return super().to_host(array._data)
+        return super().to_host(array._data, out)
+
+    def address(self, array):
+        assert array.memory.flags.c_contiguous, "NCCL would read past its strides"
+        return super().address(array._data)
 
     def copy_of(self, array):
         assert array.memory.flags.c_contiguous, "CuPy would lay it out without waiting for it"

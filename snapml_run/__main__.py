@@ -1,0 +1,8 @@
+"""The launcher: ``python -m snapml_run``."""
+
+import sys
+
+from snapml_run.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
