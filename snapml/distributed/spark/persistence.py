@@ -35,7 +35,7 @@ class EstimatorWriter(MLWriter):
 
     def saveImpl(self, path: str) -> None:
         """Write to a folder that does not exist."""
-        DefaultParamsWriter.saveMetadata(self.instance, path, self.sparkSession)
+        DefaultParamsWriter.saveMetadata(self.instance, path, _for_metadata(self))
 
     def _handleOverwrite(self, path: str) -> None:
         """Remove a folder; over Connect the server does, since version 4.0 of Spark."""
@@ -92,7 +92,7 @@ class EstimatorReader(MLReader):
         Params
             With the parameters and the uid that it was saved with.
         """
-        metadata = DefaultParamsReader.loadMetadata(path, self.sparkSession)
+        metadata = DefaultParamsReader.loadMetadata(path, _for_metadata(self))
         expected = f"{self.cls.__module__}.{self.cls.__name__}"
         if metadata["class"] != expected:
             raise InvalidInput(f"{path}: expected a {expected}, got a {metadata['class']}")
@@ -125,6 +125,12 @@ class ModelReader(EstimatorReader):
             raise InvalidInput(f"{path}/model: expected one file, got {len(found)}")
         instance._take(numbers_of(_loaded(bytes(found[0]["content"]))))
         return instance
+
+
+def _for_metadata(files: Any) -> Any:
+    """Return what metadata are written and read with: a context before version 4 of Spark."""
+    session = files.sparkSession
+    return session if int(session.version.split(".")[0]) >= 4 else session.sparkContext
 
 
 def _file_content(model: Any) -> bytes:
