@@ -37,8 +37,8 @@ def is_connect(session: Any) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
-def check_number(schema: Any, role: str, name: str) -> None:
-    """Refuse a column that is not there, not unique, or not of numbers.
+def check_number(schema: Any, role: str, name: str) -> str:
+    """Return the DataFrame's name of a column, which is there, unique and of numbers.
 
     Parameters
     ----------
@@ -47,48 +47,60 @@ def check_number(schema: Any, role: str, name: str) -> None:
     role : str
         The parameter that names the column.
     name : str
-        The column.
+        The column, in upper or lower case.
+
+    Returns
+    -------
+    str
+        In the DataFrame's case.
 
     Raises
     ------
     InvalidInput
-        With both.
+        If it is not so, with both.
     """
-    dtype = _field(schema, role, name).dataType
-    if not isinstance(dtype, NumericType):
+    field = _field(schema, role, name)
+    if not isinstance(field.dataType, NumericType):
         raise InvalidInput(
-            f"{role}: expected a column of numbers, got {name!r} of type {dtype.simpleString()}"
+            f"{role}: expected a column of numbers, got {name!r} of type "
+            f"{field.dataType.simpleString()}"
         )
+    return str(field.name)
 
 
-def check_features(schema: Any, names: str | list[str]) -> None:
-    """Refuse features that are neither vectors, arrays nor columns of numbers.
+def check_features(schema: Any, names: str | list[str]) -> str | tuple[str, ...]:
+    """Return the DataFrame's names of features: vectors, arrays or columns of numbers.
 
     Parameters
     ----------
     schema : pyspark.sql.types.StructType
         Of the DataFrame.
     names : str or list of str
-        The column, or the columns.
+        The column, or the columns, in upper or lower case.
+
+    Returns
+    -------
+    str or tuple of str
+        In the DataFrame's case.
 
     Raises
     ------
     InvalidInput
-        With the column's name and type.
+        If they are something else, with the column's name and type.
     """
     if not isinstance(names, str):
         if len(set(names)) < len(names):
             raise InvalidInput(f"featuresCol: expected different columns, got {names}")
-        for name in names:
-            check_number(schema, "featuresCol", name)
-        return
-    dtype = _field(schema, "featuresCol", names).dataType
+        return tuple(check_number(schema, "featuresCol", name) for name in names)
+    field = _field(schema, "featuresCol", names)
+    dtype = field.dataType
     is_array = isinstance(dtype, ArrayType) and isinstance(dtype.elementType, NumericType)
     if not (is_array or isinstance(dtype, VectorUDT)):
         raise InvalidInput(
             "featuresCol: expected a column of pyspark.ml vectors or of arrays of numbers, or a "
             f"list of columns of numbers, got {names!r} of type {dtype.simpleString()}"
         )
+    return str(field.name)
 
 
 def check_free(schema: Any, names: Iterable[str]) -> None:

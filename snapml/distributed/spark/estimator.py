@@ -103,16 +103,13 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
 
     def _request(self, schema: Any, estimators: Sequence[Any]) -> FitRequest:
         first = estimators[0]
-        features = first.getFeaturesCol()
-        check_features(schema, features)
-        check_number(schema, "labelCol", first.getLabelCol())
         weights = first._weight_column()
         if weights is not None:
-            check_number(schema, "weightCol", weights)
+            weights = check_number(schema, "weightCol", weights)
         return FitRequest(
             model=first._model_name(),
-            features_col=features if isinstance(features, str) else tuple(features),
-            label_col=first.getLabelCol(),
+            features_col=check_features(schema, first.getFeaturesCol()),
+            label_col=check_number(schema, "labelCol", first.getLabelCol()),
             weight_col=weights,
             reg_params=tuple(each.getRegParam() for each in estimators),
             elastic_net_params=tuple(each._elastic_net() for each in estimators),
