@@ -77,7 +77,7 @@ def _features(batch: Any, request: FitRequest) -> Iterator[tuple[Any, Any]]:
     column, name = batch.column(FEATURES), f"featuresCol={request.features_col!r}"
     if column.null_count:
         raise ValueError(f"{name}: expected a vector in every row, got {column.null_count} nulls")
-    if not hasattr(column.type, "field"):
+    if not hasattr(column, "field"):  # an array of lists, not of structures
         lengths, values = _lists(column, name)
         yield slice(None), _dense(lengths, values, name)
         return

@@ -62,16 +62,18 @@ def _selected(dataframe: Any, request: FitRequest) -> Any:
     from pyspark.sql import functions as F
     from pyspark.sql.types import UserDefinedType
 
-    columns = [F.col(request.label_col).cast("double").alias(LABEL)]
+    from snapml.distributed.spark.columns import quoted
+
+    columns = [F.col(quoted(request.label_col)).cast("double").alias(LABEL)]
     if request.weight_col is not None:
-        columns.append(F.col(request.weight_col).cast("double").alias(WEIGHT))
+        columns.append(F.col(quoted(request.weight_col)).cast("double").alias(WEIGHT))
     if not isinstance(request.features_col, str):
         for k, name in enumerate(request.features_col):
-            columns.append(F.col(name).cast("double").alias(f"{FEATURES}{k}"))
+            columns.append(F.col(quoted(name)).cast("double").alias(f"{FEATURES}{k}"))
     elif isinstance(dataframe.schema[request.features_col].dataType, UserDefinedType):
-        columns.append(F.unwrap_udt(request.features_col).alias(FEATURES))
+        columns.append(F.unwrap_udt(quoted(request.features_col)).alias(FEATURES))
     else:
-        columns.append(F.col(request.features_col).cast("array<double>").alias(FEATURES))
+        columns.append(F.col(quoted(request.features_col)).cast("array<double>").alias(FEATURES))
     return dataframe.select(*columns)
 
 
