@@ -1,0 +1,1 @@
+"""What ranks cost: sums, bytes, passes, and what they predict."""
