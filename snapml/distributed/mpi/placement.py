@@ -33,9 +33,14 @@ def placed(device_ids: Any, ranks: MpiCommunicator) -> tuple[int, ...]:
     Raises
     ------
     ValueError
-        On all ranks, where some node has more ranks than GPUs for them.
+        If `device_ids` is nothing of that; and on all ranks, where some node has more ranks than
+        GPUs for them.
     """
     is_asked = isinstance(device_ids, str) and device_ids == LOCAL_RANK
+    if isinstance(device_ids, str) and not is_asked:
+        raise ValueError(
+            f"device_ids={device_ids!r}: expected None, a list of integers >= 0 or {LOCAL_RANK!r}"
+        )
     own = None if is_asked else check_device_ids(device_ids)
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
     found = ranks.exchange((device_choice.visible_devices() if is_asked else None, hidden))
