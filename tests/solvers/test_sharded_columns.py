@@ -28,6 +28,12 @@ PENALTIES = {
 }
 # Row numbers at which the rows, which are sorted by label, are cut: shards of one class, of no row.
 CUTS = {"two": (7,), "three, one of them empty": (30, 30)}
+LIMITS = (
+    "_MOST_GRAM_COLUMNS",
+    "_MOST_SPARSE_GRAM",
+    "_MOST_SPARSE_GRAM_OF_SHARDS",
+    "_MOST_GATHERED",
+)
 on_every_layout = pytest.mark.parametrize("layout", ["dense", "csr"])
 on_every_cut = pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
 of_every_kind = pytest.mark.parametrize("intercept", Intercept, ids=lambda kind: kind.value)
@@ -116,12 +122,25 @@ def test_float32_shards_are_solved_to_the_resolution_of_the_model(loss, layout):
 @on_every_layout
 @on_every_cut
 def test_blocks_of_columns_are_descended_on_together(monkeypatch, loss, intercept, layout, cuts):
-    for most in ("_MOST_GRAM_COLUMNS", "_MOST_SPARSE_GRAM", "_MOST_SPARSE_GRAM_OF_SHARDS"):
+    for most in LIMITS:
         monkeypatch.setattr(cpu_quadratic, most, 0)
-    monkeypatch.setattr(cpu_block_descent, "_MOST_COLUMNS", 5)
+    monkeypatch.setattr(cpu_block_descent, "_COLUMNS", 5)
     monkeypatch.setattr(hot_block, "_MOST_COLUMNS", 4)
     case = Case(loss, Penalty(2.0, 0.0), intercept, layout)
     assert_one_optimum(case, case.fit(cuts, tol=1e-8), rel=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
+@of_every_kind
+@on_every_cut
+def test_columns_that_all_shards_get_are_descended_on_by_each(monkeypatch, loss, intercept, cuts):
+    monkeypatch.setattr(cpu_quadratic, "_MOST_SPARSE_GRAM", 0)
+    monkeypatch.setattr(hot_block, "_MOST_COLUMNS", 4)
+    case = Case(loss, Penalty(2.0, 0.0), intercept, "csr")
+    alone = case.fit_alone(tol=1e-8)
+    results = case.fit(cuts, tol=1e-8)
+    assert_one_optimum(case, results, rel=1e-8)
+    assert results[0].n_iter <= alone.n_iter + 1
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
