@@ -162,6 +162,48 @@ def test_many_columns_grow_their_working_set_alike(loss):
     assert results[0].n_iter <= case.fit_alone(1e-9).n_iter + 2
 
 
+class Counting:
+    """A communicator that counts the vectors over the columns that are sent."""
+
+    def __init__(self, communicator, n_columns):
+        self.rank, self.size = communicator.rank, communicator.size
+        self._communicator, self._n_columns = communicator, n_columns
+        self.n_vectors = 0
+
+    def allreduce_sum(self, array):
+        self._see(array)
+        return self._communicator.allreduce_sum(array)
+
+    def exchange(self, value):
+        for part in value or ():
+            self._see(np.asarray(part))
+        return self._communicator.exchange(value)
+
+    def _see(self, array):
+        if array.shape and array.shape[-1] == self._n_columns:
+            self.n_vectors += array.size // self._n_columns
+
+
+@on_every_layout
+def test_a_read_sends_the_slopes_and_little_else(layout):
+    """Beside them the moments of dense columns, and a row or two for the balance."""
+    case = Case(Logistic(), Penalty(8.0, 0.0), shape=(60, 5000), layout=layout)
+    counts = []
+
+    def solve(engine, communicator, rule):
+        counting = Counting(communicator, 5000)
+        result = working_set_descent.solve(engine, counting, rule)
+        counts.append((counting.n_vectors, result.n_iter + 1))
+        return result
+
+    shards = [lambda: case.shard(slice(0, 25)), lambda: case.shard(slice(25, 60))]
+    solve_shards(shards, StoppingRule(1e-7, 100), solve)
+    most_beside = {"dense": 2 + 2 * 2, "csr": 0}[layout]
+    for n_vectors, n_reads in counts:
+        assert n_reads >= 3
+        assert n_reads <= n_vectors <= n_reads + most_beside
+
+
 @pytest.mark.parametrize("max_iter", [0, 1, 2])
 @of_every_kind
 @on_every_layout
