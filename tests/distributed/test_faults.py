@@ -28,6 +28,15 @@ EVERYWHERE = {
         "TypeError",
         "comm: expected a communicator of mpi4py such as MPI.COMM_WORLD, got NoneType",
     ),
+    "other_start": (
+        "ValueError",
+        "parameters: expected the same last model on all ranks",
+    ),
+    "overflow": ("ValueError", "overflow"),
+    "many_columns": (
+        "NotImplementedError",
+        "least squares of 4097 columns on several ranks: expected at most 4096",
+    ),
     "other_sums": (
         "RuntimeError",
         "expected the same number of entries on all, got [100, 101, 102]",
@@ -35,6 +44,8 @@ EVERYWHERE = {
 }
 ON_RANK_1 = {
     "not_a_number": ("ValueError", "contains NaN"),
+    "not_a_number_in_lasso": ("ValueError", "contains NaN"),
+    "infinite_in_least_squares": ("ValueError", "contains infinity"),
     "no_targets": ("ValueError", "requires y to be passed, but the target y is None"),
 }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 import snapml
 from snapml.data import ChunkedMatrix, DenseMatrix, Matrix
@@ -124,7 +126,14 @@ class MpiEstimator:
         parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
         own = ("comm", "random_state", "device_ids", "n_threads", "memory_limit", "verbose")
         common = {name: repr(value) for name, value in parameters.items() if name not in own}
+        if parameters.get("warm_start"):
+            common["last model"] = self._last_model()
         return {"snapml": snapml.__version__, "estimator": type(self).__name__, **common}
+
+    def _last_model(self) -> str:
+        """Return what tells the model that a warm start begins with from another."""
+        values = (getattr(self, name, None) for name in ("coef_", "intercept_"))
+        return "/".join("none" if v is None else f"{_checksum(v):08x}" for v in values)
 
     def _agree_on_rows(self, matrix: Matrix) -> None:
         """Refuse shards that do not fit each other."""
@@ -143,6 +152,11 @@ class MpiEstimator:
             "feature_names": "none" if names is None else str(list(names)),
         }
         check_alike("X", self._shards.exchange(terms))
+
+
+def _checksum(values: Any) -> int:
+    array = values.toarray() if issparse(values) else np.asarray(values)
+    return zlib.crc32(np.ascontiguousarray(array).tobytes())
 
 
 class LogisticRegression(MpiEstimator, snapml.LogisticRegression):

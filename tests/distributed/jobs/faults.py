@@ -9,7 +9,13 @@ import numpy as np
 from mpi4py import MPI  # noqa: TID253 - a job of MPI
 from sklearn.linear_model import LogisticRegression as Reference
 
-from snapml.distributed.mpi import LogisticRegression, MpiCommunicator, Ridge
+from snapml.distributed.mpi import (
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    MpiCommunicator,
+    Ridge,
+)
 
 
 def data(rank):
@@ -48,6 +54,37 @@ def other_parameters(comm):
 def other_estimator(comm):
     X, y = data(comm.rank)
     (Ridge if comm.rank else LogisticRegression)(comm=comm).fit(X, y)
+
+
+def other_start(comm):
+    X, y = data(0)
+    model = Lasso(alpha=0.01, warm_start=True, comm=comm)
+    if comm.rank != 1:
+        model.coef_, model.intercept_, model.n_features_in_ = np.ones(5), 0.0, 5
+    model.fit(X, y)
+
+
+def overflow(comm):
+    X, y = data(comm.rank)
+    Lasso(alpha=0.01, comm=comm).fit(1e160 * X, y)
+
+
+def not_a_number_in_lasso(comm):
+    X, y = data(comm.rank)
+    if comm.rank == 1:
+        X[3, 2] = np.nan
+    Lasso(alpha=0.01, comm=comm).fit(X, y)
+
+
+def infinite_in_least_squares(comm):
+    X, y = data(comm.rank)
+    if comm.rank == 1:
+        X[3, 2] = np.inf
+    LinearRegression(comm=comm).fit(X, y)
+
+
+def many_columns(comm):
+    LinearRegression(comm=comm).fit(np.ones((2, 4097)), np.ones(2))
 
 
 def no_targets(comm):
