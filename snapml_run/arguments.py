@@ -70,9 +70,10 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
         ("--bind",),
         {
-            "choices": ("cores", "none"),
+            "choices": ("cores", "none", "mpi"),
             "default": "cores",
-            "help": "whether each rank has its own cores, near its GPU (default), or all have all",
+            "help": "whether each rank has its own cores, near its GPU (default), all have all, or "
+            "the MPI and --mpi-args decide",
         },
     ),
     (

@@ -51,7 +51,12 @@ def launch(*arguments, **variables):
 def finished(*arguments, **variables):
     """Run snapml-run to its end; return exit code, stdout and stderr."""
     process = launch(*arguments, **variables)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=200)  # two ranks import snapml on loaded machines
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.communicate()
+        raise
     return process.returncode, out, err
 
 
@@ -184,7 +189,7 @@ def test_check_compares_ranks_and_times_their_sums(mpi):
     ],
 )
 def test_check_that_finds_a_fault_fails_and_says_which(mpi, expected, message):
-    job = ("-m", "snapml_run.check_job", expected, "bound")
+    job = ("-m", "snapml_run.check_job", expected, "bound", "0")
     code, _, err = finished("-n", 2, "--oversubscribe", "--bind", "none", *job)
     assert code == 1
     assert message in err
