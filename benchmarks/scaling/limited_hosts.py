@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--passes", type=int, default=25)
     parser.add_argument("--hosts", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--mbit", type=float, nargs="+", default=[1000.0, 100.0])
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
     parser.add_argument("--overwrite", action="store_true")
     arguments = parser.parse_args()
@@ -50,7 +51,7 @@ def main() -> int:
             with SimulatedHosts(n_hosts) as hosts:
                 if "add_s_per_byte" not in alone:
                     alone["add_s_per_byte"] = _adding(hosts, n_hosts, task)
-                for rate in arguments.mbit:
+                for rate in arguments.mbit * arguments.repeats:
                     row = {"hosts": n_hosts, "mbit_per_s": rate, **_at_rate(hosts, rate, task)}
                     write_rows(arguments.output, [{**data, **row, **alone, **machine_facts()}])
                     names = ("hosts", "mbit_per_s", "bytes_per_s", "n_passes", "solve_s")
