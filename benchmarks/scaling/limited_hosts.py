@@ -2,8 +2,8 @@
 
 One rank on each host. Latency and bandwidth of the way between two hosts are measured by messages
 there and back, not by the sums that are to be predicted; rates of computing come from a fit on one
-rank, the cost of copying and adding from a fit on hosts whose rate is not limited. Needs root; run
-from the repository's root, on a machine with nothing else to do::
+rank, the number of sums and the cost of copying and adding from a fit on the first number of hosts
+without a limit. Needs root; run from the repository's root, on a machine with nothing else to do::
 
     python -m benchmarks.scaling.limited_hosts
     python -m benchmarks.scaling.model
@@ -50,7 +50,7 @@ def main() -> int:
         for n_hosts in arguments.hosts:
             with SimulatedHosts(n_hosts) as hosts:
                 if "add_s_per_byte" not in alone:
-                    alone["add_s_per_byte"] = _adding(hosts, n_hosts, task)
+                    alone |= _unlimited(hosts, n_hosts, task)
                 for rate in arguments.mbit * arguments.repeats:
                     row = {"hosts": n_hosts, "mbit_per_s": rate, **_at_rate(hosts, rate, task)}
                     write_rows(arguments.output, [{**data, **row, **alone, **machine_facts()}])
@@ -66,19 +66,22 @@ def _alone(spent: dict[str, float]) -> dict[str, float]:
         "one_rank_passes": spent["n_passes"],
         "one_rank_rows_s": spent["rows_cpu_s"],
         "one_rank_vectors_s": vectors_s,
-        "one_rank_vector_sums": spent["n_vectors"],
-        "one_rank_small_sums": spent["n_small_sums"],
     }
 
 
-def _adding(hosts: SimulatedHosts, n_hosts: int, task: dict[str, Any]) -> float:
-    """Return a rank's CPU seconds for each byte that it sends in sums, at no limited rate.
+def _unlimited(hosts: SimulatedHosts, n_hosts: int, task: dict[str, Any]) -> dict[str, float]:
+    """Return the sums of a fit, and CPU seconds for each byte that a rank sends in them.
 
-    Of the first number of hosts, which should not be more than the cores: ranks that wait for a
+    From the first number of hosts, which should not be more than the cores: ranks that wait for a
     core add to it.
     """
     spent = jobs.median_rank(jobs.run("timed_fit", task, hosts=hosts))
-    return spent["sums_cpu_s"] / (spent["n_vectors"] * rank_bytes(n_hosts, task["n_features"] + 1))
+    n_bytes = spent["n_vectors"] * rank_bytes(n_hosts, task["n_features"] + 1)
+    return {
+        "vector_sums": spent["n_vectors"],
+        "small_sums": spent["n_small_sums"],
+        "add_s_per_byte": spent["sums_cpu_s"] / n_bytes,
+    }
 
 
 def _at_rate(hosts: SimulatedHosts, mbit_per_s: float, task: dict[str, Any]) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def checks(runs: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
 
 
 def work_of(run: dict[str, str]) -> Work:
-    """Return what a run on one rank of the same rows has shown of their fit."""
+    """Return what one rank, and hosts without a limit, have shown of a fit of the same rows."""
     n_passes = float(run["one_rank_passes"])
     return Work(
         rows_s=float(run["one_rank_rows_s"]) / n_passes,
@@ -207,8 +207,8 @@ def work_of(run: dict[str, str]) -> Work:
         add_s_per_byte=float(run["add_s_per_byte"]),
         size=int(run["n_features"]) + 1,
         n_passes=n_passes,
-        vectors_per_pass=float(run["one_rank_vector_sums"]) / n_passes,
-        small_sums_per_pass=float(run["one_rank_small_sums"]) / n_passes,
+        vectors_per_pass=float(run["vector_sums"]) / n_passes,
+        small_sums_per_pass=float(run["small_sums"]) / n_passes,
     )
 
 
