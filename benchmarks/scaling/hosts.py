@@ -34,6 +34,8 @@ def why_not() -> str | None:
         _run("ip", "netns", "add", probe)
         _run("ip", "netns", "exec", probe, "unshare", "--uts", "true")
         _run("ip", "-n", probe, "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
+        _run("ip", "-n", probe, "link", "add", "bridge", "type", "bridge")
+        _run(*_limit(probe, 1.0))
     except subprocess.CalledProcessError as error:
         return f"network namespaces are not permitted: {error.stderr.strip()}"
     finally:
@@ -238,6 +240,11 @@ class SimulatedHosts:
     def _statistics(self, host: str) -> Any:
         shown = _run("ip", "-n", host, "-s", "-j", "link", "show", "eth0")
         return json.loads(shown)[0]["stats64"]
+
+
+def _limit(host: str, mbit_per_s: float) -> list[str]:
+    new = ["ip", "netns", "exec", host, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf"]
+    return [*new, "rate", f"{mbit_per_s}mbit", "burst", str(_BURST_BYTES), "latency", "400ms"]
 
 
 def _remove_abandoned() -> None:

@@ -81,6 +81,17 @@ def test_hosts_are_removed_with_what_runs_on_them(can_simulate):
     assert f"snapml-hosts-{os.getpid()}-" not in listed.stdout
 
 
+def test_hosts_of_a_dead_process_are_removed_by_the_next(can_simulate):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    namespace = f"snapml-hosts-{dead.pid}-1"
+    subprocess.run(["ip", "netns", "add", namespace], check=True)
+    with SimulatedHosts(1):
+        listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    assert namespace not in listed.stdout
+    assert f"snapml-hosts-{os.getpid()}-1" in listed.stdout
+
+
 def test_unplugged_host_ends_the_job_of_open_mpi(can_simulate):
     """With a heartbeat between its daemons, as docs/mpi.md says; else TCP's patience decides."""
     mpi = library()
