@@ -1,0 +1,1 @@
+"""How training over ranks scales: passes and rounds, bytes and time."""
