@@ -15,6 +15,7 @@ from snapml.solvers.certificate import Certificate, certified_gap, certify
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import Engine
 from snapml.solvers.result import FitResult
+from snapml.solvers.shard_merge import ShardMerge
 from snapml.solvers.stopping import Progress, StoppingRule
 
 __all__ = ["check_solvable", "solve"]
@@ -51,14 +52,16 @@ def solve(
     """
     progress = Progress(rule)
     best = _BestModel()
+    merge = None
     if communicator.size > 1:
         engine.agree(communicator)
+        merge = ShardMerge(engine, communicator)
     if engine.has_warm_start:
         _repair(engine, communicator, None)
         _certify(engine, communicator, progress, best)
     if not progress.is_met:
-        _ascend(engine, communicator, progress, best, patience)
-    if progress.is_met and _polish(engine, communicator, progress, best):
+        _ascend(engine, communicator, merge, progress, best, patience)
+    if progress.is_met and _polish(engine, communicator, merge, progress, best):
         _certify(engine, communicator, progress, best)
     return FitResult(
         coef=engine.shared[:-1] if best.coef is None else best.coef,
@@ -140,6 +143,7 @@ def _certify(
 def _ascend(
     engine: Engine,
     communicator: Communicator,
+    merge: ShardMerge | None,
     progress: Progress,
     best: _BestModel,
     patience: float,
@@ -147,7 +151,7 @@ def _ascend(
     """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
     max_iter = progress.rule.max_iter
     for epoch in range(max_iter):
-        gap = _epoch(engine, communicator, epoch)
+        gap = _epoch(engine, merge, epoch)
         seems_met = progress.see_epoch(gap)
         is_last = epoch + 1 == max_iter or progress.expected_epochs() > patience
         if not (seems_met or is_last):
@@ -162,7 +166,11 @@ def _ascend(
 
 
 def _polish(
-    engine: Engine, communicator: Communicator, progress: Progress, best: _BestModel
+    engine: Engine,
+    communicator: Communicator,
+    merge: ShardMerge | None,
+    progress: Progress,
+    best: _BestModel,
 ) -> bool:
     """Go on to rounding level while that costs next to nothing; return whether anything was done.
 
@@ -176,31 +184,19 @@ def _polish(
         return False
     best.keep(engine)
     for epoch in range(first, n_epochs):
-        progress.see_epoch(_epoch(engine, communicator, epoch))
+        progress.see_epoch(_epoch(engine, merge, epoch))
         if progress.relative_gap <= floor:
             break
     return True
 
 
-def _epoch(engine: Engine, communicator: Communicator, epoch: int) -> float:
+def _epoch(engine: Engine, merge: ShardMerge | None, epoch: int) -> float:
     """Run one epoch on every shard, add up the changes, move the multiplier; return the gap."""
-    gap = _sweep(engine, communicator, epoch)
+    gap = engine.dual_epoch(epoch, 1.0) if merge is None else merge.epoch(epoch)
     if engine.problem.intercept is Intercept.FREE:
         # Method of multipliers for sum(beta) = 0, the optimality of an unpenalised intercept.
         engine.offset += engine.tau * float(engine.shared[-1])
     return gap
-
-
-def _sweep(engine: Engine, communicator: Communicator, epoch: int) -> float:
-    if communicator.size == 1:
-        return engine.dual_epoch(epoch, 1.0)
-    # Adding with the safe factor sigma' = number of shards (CoCoA+, Ma et al. 2015).
-    sigma = float(communicator.size)
-    before = engine.shared.copy()
-    gap = engine.dual_epoch(epoch, sigma)
-    change = (engine.shared.astype(np.float64) - before) / sigma
-    engine.shared[:] = before + communicator.allreduce_sum(change)
-    return float(communicator.allreduce_sum(np.array([gap]))[0])
 
 
 def _repair(engine: Engine, communicator: Communicator, certificate: Certificate | None) -> None:

@@ -55,6 +55,15 @@ class Engine(Protocol):
     def dual_epoch(self, epoch: int, outer_sigma: float) -> float:
         """Visit every row once; return the sum of the rows' gaps as each was visited."""
 
+    def keep_states(self) -> None:
+        """Remember the states: the line to what they become begins there."""
+
+    def line_slope(self, step: float) -> float:
+        """Return how the dual's loss terms, less the multiplier's, rise at `step` on that line."""
+
+    def go_to(self, step: float) -> None:
+        """Move the states to `step` on that line."""
+
     def dual_mass(self) -> tuple[float, float]:
         """Return the sums of the positive and of the negative dual variables beta_i."""
 

@@ -112,6 +112,7 @@ class GpuEngine:
         loss_name = self.problem.loss.core_name
         self._row_sums = RowSums(device, loss_name, self._labels, self._row_weights, dataset.weight)
         self._duals = self._row_sums.start_states() if duals is None else device.to_device(duals)
+        self._kept: Any = None
         self._terms_and_mass: tuple[float, float] | None = None
         self._margins: Any = None
         self._fixed = FixedVector(device)
@@ -219,6 +220,39 @@ class GpuEngine:
             self._learn(before, after, sums, outer_sigma)
             self._mirror.device_has_changed()
         return sums.gap
+
+    def keep_states(self) -> None:
+        """Remember the states: the line to what they become begins there."""
+        with self.device.use():
+            self._kept = self._duals.copy()
+
+    def line_slope(self, step: float) -> float:
+        """Return how the dual's loss terms, less the multiplier's, rise along the line.
+
+        Parameters
+        ----------
+        step : float
+            Where on the line from the kept states, at 0, to the present ones, at 1.
+
+        Returns
+        -------
+        float
+            The derivative in `step` of ``sum_i (-c_i l*(-beta_i / c_i) - offset beta_i)``.
+        """
+        with self.device.use():
+            return self._row_sums.line_slope(self._kept_states(), self._duals, step, self.offset)
+
+    def go_to(self, step: float) -> None:
+        """Move the states along the line from the kept ones; the shared vector stays.
+
+        Parameters
+        ----------
+        step : float
+            As of `line_slope`.
+        """
+        with self.device.use():
+            self._row_sums.go_to(self._kept_states(), self._duals, step)
+            self._terms_and_mass = None
 
     def dual_mass(self) -> tuple[float, float]:
         """Return the sums of the positive and of the negative dual variables.
@@ -399,6 +433,11 @@ class GpuEngine:
         loss, _, _ = self._row_sums.loss(None, self.offset)
         self._vector.load(values, math.sqrt(2.0 * loss))
         self._mirror.device_has_changed()
+
+    def _kept_states(self) -> Any:
+        if self._kept is None:
+            raise RuntimeError("expected kept states before a line from them, got none")
+        return self._kept
 
     def _kept_margins(self) -> Any:
         if self._margins is None:
