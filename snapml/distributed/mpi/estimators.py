@@ -12,6 +12,7 @@ import snapml
 from snapml.data import ChunkedDataset, ChunkedMatrix, DenseMatrix, Matrix
 from snapml.distributed.mpi.communicator import MpiCommunicator
 from snapml.distributed.mpi.fit_watch import FitWatch
+from snapml.distributed.mpi.uncaught import let_the_failed_rank_speak
 from snapml.estimators.base import all_or_nothing
 from snapml.estimators.row_sources import opened
 from snapml.solvers.communicator import Communicator
@@ -129,6 +130,7 @@ class MpiEstimator:
         FitInterrupted
             On all ranks, where one has got SIGTERM and there is a checkpoint, which has the state.
         """
+        let_the_failed_rank_speak()
         communicator = MpiCommunicator(self.comm)
         self._watch = FitWatch(communicator)
         self._shards = self._watch.communicator

@@ -4,6 +4,7 @@ Usage: restarts.py HOW FOLDER CASE...; prints what all ranks found, one object a
 """
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -14,18 +15,19 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI  # noqa: TID253 - a job of MPI
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+import snapml
 from snapml.distributed import mpi
 from snapml.solvers.stopping import Progress
 
-N_ROWS = 1200
+N_ROWS = 600
 CASES = {
     "logistic": ("LogisticRegression", {"C": 0.1}),
     "multinomial": ("LogisticRegression", {}),
-    "ascent": ("LogisticRegression", {"solver": "sdca", "C": 0.05}),
-    "hinge": ("LinearSVC", {"loss": "hinge", "C": 0.01}),
-    "classes apart": ("LinearSVC", {"loss": "hinge", "C": 0.003}),
+    "ascent": ("LogisticRegression", {"solver": "sdca", "C": 0.002, "tol": 1e-3}),
+    "classes apart": ("LinearSVC", {"loss": "hinge", "C": 0.003, "tol": 1e-4}),
     "ridge": ("Ridge", {"alpha": 0.1}),
 }
 
@@ -78,7 +80,7 @@ def whole(comm, name, folder):
 
 def on(comm, name, folder):
     """Fit with a checkpoint, from where one has ended."""
-    model = fit(comm, model_of(comm, name, folder), name)
+    model = fit(comm, model_of(comm, name, folder, checkpoint_every=20), name)
     return described(model) | {"is_left": (folder / name).exists()}
 
 
@@ -166,6 +168,25 @@ def hidden(comm, name, folder):
         os.chdir(folder)
     model = fit(comm, model_of(comm, name, Path()), name)
     return described(model)
+
+
+def reported(comm, name, folder):
+    """Return the report, the lines of the log, and whether the saved model is the fitted one."""
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logging.getLogger("snapml").addHandler(handler)
+    model = fit(comm, model_of(comm, name, folder, report=folder / "report", verbose=1), name)
+    X, _ = data(name)
+    is_same = None
+    if comm.rank == 0:
+        model.save(folder / "model")
+        loaded = snapml.load(folder / "model")
+        is_same = bool((loaded.predict(X) == model.predict(X)).all())
+        is_same &= type(loaded) is snapml.LogisticRegression
+    copy = clone(model)
+    is_same_copy = copy.checkpoint == folder / name and copy.comm is comm
+    return {"report": model.run_report_, "lines": lines, "saved": is_same, "copy": is_same_copy}
 
 
 def described(model):
