@@ -7,10 +7,12 @@ minimization, JMLR 2013; docs/algorithms.md gives the form used here.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from snapml.problems import Intercept, Problem, Softmax
+from snapml.solvers import kept_ascent
 from snapml.solvers.certificate import Certificate, certified_gap, certify
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import Engine
@@ -50,12 +52,19 @@ def solve(
     FitResult
         The model with its certificate.
     """
-    progress = Progress(rule)
+    stage = rule.observer.stage(f"coordinate ascent, {len(engine.shared)}")
+    if stage.result is not None:
+        return stage.result
+    progress = Progress(rule, stage=stage)
     best = _BestModel()
+    offset = kept_ascent.begin(engine, progress)
     merge = None
-    if communicator.size > 1:
+    if communicator.size > 1 or offset is not None:
         engine.agree(communicator)
+    if communicator.size > 1:
         merge = ShardMerge(engine, communicator)
+    if offset is not None:
+        engine.offset = offset
     if engine.has_warm_start:
         _repair(engine, communicator, None)
         _certify(engine, communicator, progress, best)
@@ -63,7 +72,7 @@ def solve(
         _ascend(engine, communicator, merge, progress, best, patience)
     if progress.is_met and _polish(engine, communicator, merge, progress, best):
         _certify(engine, communicator, progress, best)
-    return FitResult(
+    result = FitResult(
         coef=engine.shared[:-1] if best.coef is None else best.coef,
         intercept=best.intercept,
         duals=engine.duals,
@@ -76,6 +85,7 @@ def solve(
         mean_stiffness=engine.mean_stiffness,
         description=f"dual coordinate ascent, {engine.description}",
     )
+    return stage.finish(result)
 
 
 def check_solvable(problem: Problem) -> None:
@@ -134,7 +144,8 @@ class _BestModel:
 def _certify(
     engine: Engine, communicator: Communicator, progress: Progress, best: _BestModel
 ) -> Certificate:
-    certificate = certify(engine, communicator)
+    with progress.rule.observer.phase("certificate"):
+        certificate = certify(engine, communicator)
     best.see(certificate)
     progress.see_certificate(best.gap, best.objective)
     return certificate
@@ -150,7 +161,8 @@ def _ascend(
 ) -> None:
     """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
     max_iter = progress.rule.max_iter
-    for epoch in range(max_iter):
+    for epoch in range(len(progress.history), max_iter):
+        progress.stage.offer(communicator, partial(kept_ascent.state_of, engine, progress))
         gap = _epoch(engine, merge, epoch)
         seems_met = progress.see_epoch(gap)
         is_last = epoch + 1 == max_iter or progress.expected_epochs() > patience

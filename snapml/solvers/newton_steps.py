@@ -8,6 +8,7 @@ trust-region method (Lin, Weng and Keerthi 2008), with the diagonal as precondit
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from snapml.problems import Intercept
@@ -59,6 +60,19 @@ class NewtonSteps:
         self._n_products = 0
         self._n_steps, self._renewal = 0, 1
         self.curvature: DiagonalCurvature | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return what `resume` takes."""
+        return {
+            "radius": self._radius,
+            "first_square": self._first_square,
+            "n_products": self._n_products,
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where other steps have ended."""
+        self._radius, self._first_square = state["radius"], state["first_square"]
+        self._n_products = state["n_products"]
 
     @property
     def description(self) -> str:

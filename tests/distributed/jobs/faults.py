@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 import numpy as np
 from mpi4py import MPI  # noqa: TID253 - a job of MPI
@@ -106,6 +107,7 @@ def killed(comm):
     X, y = data(comm.rank)
     model = LogisticRegression(comm=comm).fit(X, y)
     if comm.rank == 1:
+        ends_now()
         os.kill(os.getpid(), signal.SIGKILL)
     model.fit(X, y)
 
@@ -113,8 +115,21 @@ def killed(comm):
 def uncaught(comm):
     X, y = data(comm.rank)
     if comm.rank == 1:
+        ends_now()
         raise ValueError("what the user's own code raised")
     LogisticRegression(comm=comm).fit(X, y)
+
+
+def inside(comm):
+    X, y = data(comm.rank)
+    if comm.rank == 1:
+        X[3, 2] = np.nan
+        ends_now()
+    LogisticRegression(comm=comm).fit(X, y)
+
+
+def ends_now():
+    print("ends at", time.time(), flush=True)
 
 
 def report(case, comm):
@@ -136,7 +151,7 @@ def report(case, comm):
 
 def main():
     for case in sys.argv[1:]:
-        if case in ("killed", "uncaught"):
+        if case in ("killed", "uncaught", "inside"):
             globals()[case](MPI.COMM_WORLD)
         else:
             report(case, MPI.COMM_WORLD)
