@@ -129,8 +129,8 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {
             "type": _positive,
             "metavar": "SECONDS",
-            "help": "on SIGTERM send the ranks SIGUSR1, upon which a fit with checkpoint= writes "
-            "it, and SIGTERM so much later",
+            "help": "on SIGTERM send the ranks SIGUSR1, upon which the script may write what it "
+            "has, and SIGTERM so much later",
         },
     ),
     (

@@ -186,9 +186,11 @@ def _summary(mpi: Mpi, placement: Placement, allocation: Allocation, n_threads: 
     bound = "bound to cores" if placement.cores else "not bound"
     why = f" ({placement.note})" if placement.note else ""
     gpus = "a GPU and " if placement.n_gpus else ""
+    ranks = f"{placement.n_ranks} rank{'s' * (placement.n_ranks > 1)}"
+    threads = f"{n_threads} thread{'s' * (n_threads != '1')}"
     return (
-        f"{placement.n_ranks} ranks on {where} ({allocation.source}), each with {gpus}"
-        f"{n_threads} threads, {bound}{why}; {KIND_NAMES[mpi.kind]} ({mpi.version})"
+        f"{ranks} on {where} ({allocation.source}), each with {gpus}"
+        f"{threads}, {bound}{why}; {KIND_NAMES[mpi.kind]} ({mpi.version})"
     )
 
 
