@@ -12,7 +12,13 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
-from snapml.solvers import cpu_block_descent, cpu_quadratic, hot_block, working_set_descent
+from snapml.solvers import (
+    cpu_block_descent,
+    cpu_quadratic,
+    gpu_columns,
+    hot_block,
+    working_set_descent,
+)
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.stopping import StoppingRule
 
@@ -213,6 +219,13 @@ def test_gap_of_shards_is_never_below_the_suboptimality(max_iter, intercept, lay
     for result in case.fit((33,), tol=1e-12, max_iter=max_iter):
         value = objective.primal(result.coef, result.intercept)
         assert result.gap >= value - objective.minimum() - 1e-12 * value
+
+
+def test_more_columns_than_a_gram_matrix_holds_are_refused_on_gpus_of_shards(monkeypatch):
+    monkeypatch.setattr(gpu_columns, "_MOST_SPARSE_GRAM", 0)
+    case = Case(Logistic(), layout="csr", engine="gpu-emulated")
+    with pytest.raises(NotImplementedError, match=r"columns to work on, on GPUs of several"):
+        case.fit((40,))
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])
