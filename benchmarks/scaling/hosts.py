@@ -191,13 +191,7 @@ class SimulatedHosts:
     def end_all(self) -> None:
         """End every process on the hosts."""
         for host in self._hosts:
-            listed = ["ip", "netns", "pids", host]
-            found = subprocess.run(listed, capture_output=True, text=True, check=False)
-            for pid in map(int, found.stdout.split()):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+            _end_processes(host)
 
     def _launch(self, mpirun: str, ranks_per_host: int) -> list[str]:
         version = subprocess.run(
@@ -254,7 +248,18 @@ def _remove_abandoned() -> None:
         owner = namespace.removeprefix(f"{_PREFIX}-").partition("-")[0]
         is_ours = namespace.startswith(f"{_PREFIX}-") and owner.isdigit()
         if is_ours and not Path("/proc", owner).exists():
+            _end_processes(namespace)
             subprocess.run(["ip", "netns", "del", namespace], capture_output=True, check=False)
+
+
+def _end_processes(namespace: str) -> None:
+    listed = ["ip", "netns", "pids", namespace]
+    found = subprocess.run(listed, capture_output=True, text=True, check=False)
+    for pid in map(int, found.stdout.split()):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
 
 
 def _run(*command: str) -> str:

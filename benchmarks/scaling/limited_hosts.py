@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,7 @@ def main() -> int:
     if reason is not None:
         raise SystemExit(reason)
     prepare_output(arguments.output, arguments.overwrite)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through the blocks that tidy up
     settings = {"solver": "pqn", "C": 0.01, "tol": 1e-9, "n_threads": 1}
     settings["max_iter"] = arguments.passes
     with tempfile.TemporaryDirectory() as folder:

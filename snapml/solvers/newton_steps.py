@@ -103,7 +103,7 @@ class NewtonSteps:
             self.curvature = DiagonalCurvature(self._engine, self._communicator)
         elif self._n_steps == self._renewal:  # rarer and rarer: it settles, and its sums cost
             self.curvature.update(self._engine, self._communicator)
-            self._renewal *= 8
+            self._renewal *= 4
         self._n_steps += 1
         reads_left = self._most_reads - self.n_reads(point) - 1  # the step itself takes one
         direction = self._direction(point.gradient, self.curvature, max(1, reads_left))
