@@ -77,7 +77,7 @@ def test_all_ranks_refuse_what_they_cannot_go_on_from(terminated, folder, tmp_pa
     shutil.copy(folder / "logistic", tmp_path / "logistic")
     (ranks,) = results("refused", 3, tmp_path, "logistic").values()
     expected = {
-        "data": "ValueError: checkpoint: .* is of other data: expected the same labels",
+        "data": "ValueError: checkpoint: .* is of other data: expected the same rows with labels",
         "parameters": "ValueError: .* is of another fit: expected C 0.1, got 0.2; remove it",
         "damaged": "ValueError: .*: this checkpoint is damaged: its checksum is wrong; remove it",
         "short": "ValueError: .*: this checkpoint is damaged",
