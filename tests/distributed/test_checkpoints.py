@@ -15,7 +15,7 @@ ON = {1: CASES[:4], 2: ("logistic", "ascent"), 3: CASES}
 
 
 def results(how, n_ranks, folder, *cases):
-    job = run_job("restarts.py", n_ranks, how, folder, *cases)
+    job = run_job("restarts.py", n_ranks, how, folder, *cases, timeout_s=300)
     found = {one["case"]: one["ranks"] for one in results_of(job)}
     assert list(found) == list(cases)
     return found
@@ -77,7 +77,7 @@ def test_all_ranks_refuse_what_they_cannot_go_on_from(terminated, folder, tmp_pa
     shutil.copy(folder / "logistic", tmp_path / "logistic")
     (ranks,) = results("refused", 3, tmp_path, "logistic").values()
     expected = {
-        "data": "ValueError: checkpoint: .* is of other data: expected the same labels",
+        "data": "ValueError: checkpoint: .* is of other data: expected the same rows with labels",
         "parameters": "ValueError: .* is of another fit: expected C 0.1, got 0.2; remove it",
         "damaged": "ValueError: .*: this checkpoint is damaged: its checksum is wrong; remove it",
         "short": "ValueError: .*: this checkpoint is damaged",
@@ -102,7 +102,7 @@ def test_only_rank_0_needs_to_see_the_file(terminated, whole, folder, tmp_path):
 
 @pytest.mark.parametrize("how", ["killed", "raises"])
 def test_what_ends_one_rank_ends_the_job_and_the_next_goes_on(whole, tmp_path, how):
-    job = run_job("restarts.py", 3, how, tmp_path, "logistic")
+    job = run_job("restarts.py", 3, how, tmp_path, "logistic", timeout_s=300)
     assert time.time() - float((tmp_path / "time").read_text()) < 10.0
     assert job.returncode != 0
     if how == "raises":
