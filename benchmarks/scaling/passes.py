@@ -121,7 +121,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
     parser.add_argument("--workers", nargs="+", type=int, default=WORKERS)
-    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--most-rounds", type=int, default=300)
     parser.add_argument("--tols", nargs="+", type=float, default=[1e-3, 1e-6])
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
@@ -178,7 +178,7 @@ def count(loss: Loss, whole: Dataset, arguments: argparse.Namespace) -> Iterator
             if loss.is_smooth and tol == min(arguments.tols):
                 found = quasi_newton_reads(problem, whole, n_workers, tol)
                 yield row_of("quasi-Newton", "", n_workers, tol, found)
-            for way in arguments.ways if n_workers > 1 else ["turns"]:
+            for way in arguments.ways if n_workers > 1 else arguments.ways[-1:]:
                 rule = StoppingRule(tol, arguments.most_rounds)
                 found = coordinate_ascent_rounds(problem, whole, n_workers, rule, WAYS[way])
                 yield row_of("coordinate ascent", way, n_workers, tol, found)

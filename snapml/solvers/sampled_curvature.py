@@ -15,6 +15,7 @@ from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, ma
 from snapml.solvers.descent import Descent
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.inner_products import inner
+from snapml.solvers.row_sample import place_of
 
 __all__ = ["SampledCurvature", "sample_rows"]
 
@@ -80,6 +81,7 @@ class SampledCurvature:
         self._tol = tol
         self._communicator = communicator
         self._total = self._count(engine)
+        self._place = place_of(communicator, engine.n_rows)
         self._rows_read = 0
         self._has_slowed = False
         self._decrements: deque[float] = deque(maxlen=_WATCHED_STEPS)
@@ -97,7 +99,7 @@ class SampledCurvature:
         self.has_other_rows = wanted < self._total
         self.engine = self._all_rows
         if self.has_other_rows:
-            self.engine = self._all_rows.sample(-(-wanted * self._all_rows.n_rows // self._total))
+            self.engine = self._all_rows.sample(wanted, self._place)
         self._n_rows = self._count(self.engine)
         self.curvature: DenseCurvature | HotCurvature | None = None
 
