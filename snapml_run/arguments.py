@@ -70,9 +70,10 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
         ("--bind",),
         {
-            "choices": ("cores", "none"),
+            "choices": ("cores", "none", "mpi"),
             "default": "cores",
-            "help": "whether each rank has its own cores, near its GPU (default), or all have all",
+            "help": "whether each rank has its own cores, near its GPU (default), all have all, or "
+            "the MPI and --mpi-args decide",
         },
     ),
     (
@@ -128,8 +129,8 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {
             "type": _positive,
             "metavar": "SECONDS",
-            "help": "on SIGTERM send the ranks SIGUSR1, upon which a fit with checkpoint= writes "
-            "it, and SIGTERM so much later",
+            "help": "on SIGTERM send the ranks SIGUSR1, upon which the script may write what it "
+            "has, and SIGTERM so much later",
         },
     ),
     (

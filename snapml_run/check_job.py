@@ -14,7 +14,7 @@ from snapml_run.gpus import find_gpus
 
 # Numbers in a sum: one message, a few columns, a million.
 _SIZES = (1, 1_000, 100_000, 1_000_000)
-_LEAST_ROUNDS, _LEAST_S = 5, 0.2
+_LEAST_ROUNDS, _LEAST_S = 3, 0.1
 _CLOCK_ROUNDS = 20
 
 
@@ -26,7 +26,8 @@ def main() -> int:
     int
         0 where the ranks are alike, 1 where something differs; the same on all.
     """
-    counts, binding = [int(count) for count in sys.argv[1].split(",")], sys.argv[2]
+    counts = [int(count) for count in sys.argv[1].split(",")]
+    is_bound, has_gpus = sys.argv[2] == "bound", sys.argv[3] != "0"
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
@@ -40,7 +41,7 @@ def main() -> int:
     ranks = comm.gather(_rank(comm, MPI, offset, doubt))
     found = None
     if ranks is not None:
-        found = faults(ranks, counts, is_bound=binding == "bound")
+        found = faults(ranks, counts, is_bound=is_bound, has_gpus=has_gpus)
     found = comm.bcast(found)
     measured = [] if found else _sums(comm, MPI)
     if ranks is not None:

@@ -41,7 +41,9 @@ class Measured:
     library_s: float
 
 
-def faults(ranks: Sequence[Rank], counts: Sequence[int], *, is_bound: bool) -> list[str]:
+def faults(
+    ranks: Sequence[Rank], counts: Sequence[int], *, is_bound: bool, has_gpus: bool
+) -> list[str]:
     """Return what must be mended before the ranks can train one model.
 
     Parameters
@@ -50,8 +52,8 @@ def faults(ranks: Sequence[Rank], counts: Sequence[int], *, is_bound: bool) -> l
         All of the job, in their order.
     counts : sequence of int
         How many were to be on each machine, one machine after the other.
-    is_bound : bool
-        Whether each was to have cores of its own.
+    is_bound, has_gpus : bool
+        Whether each was to have cores of its own; whether each was to have a GPU.
 
     Returns
     -------
@@ -78,11 +80,11 @@ def faults(ranks: Sequence[Rank], counts: Sequence[int], *, is_bound: bool) -> l
     placed = [len(list(group)) for _, group in groupby(rank.host for rank in ranks)]
     if placed != list(counts):
         found.append(f"expected {list(counts)} ranks on the machines, got {placed}")
-    found += _place_faults(ranks, is_bound=is_bound)
+    found += _place_faults(ranks, is_bound=is_bound, has_gpus=has_gpus)
     return found
 
 
-def _place_faults(ranks: Sequence[Rank], *, is_bound: bool) -> list[str]:
+def _place_faults(ranks: Sequence[Rank], *, is_bound: bool, has_gpus: bool) -> list[str]:
     found = []
     for host in dict.fromkeys(rank.host for rank in ranks):
         here = [rank for rank in ranks if rank.host == host]
@@ -99,6 +101,10 @@ def _place_faults(ranks: Sequence[Rank], *, is_bound: bool) -> list[str]:
                     f"expected ranks on {host} bound to cores of their own, got CPUs "
                     f"{ranges(shared)} for several"
                 )
+        if has_gpus and len(here) > len(here[0].gpus):
+            found.append(
+                f"expected a GPU for each of {len(here)} ranks on {host}, got {len(here[0].gpus)}"
+            )
         if len({rank.gpus for rank in here}) > 1:
             found.append(f"expected the ranks on {host} to see the same GPUs, got other ones")
     gpus = {len(rank.gpus) for rank in ranks}

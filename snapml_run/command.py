@@ -90,6 +90,7 @@ def build_command(
     rank_file_path: str | None,
     variables: Mapping[str, str],
     may_crowd: bool,
+    leaves_mapping: bool,
     runs_as_root: bool,
     further: Sequence[str],
 ) -> list[str]:
@@ -107,8 +108,9 @@ def build_command(
         Where the text of `rank_file` stands.
     variables : mapping
         Those that all ranks get; they have these values for mpirun too.
-    may_crowd, runs_as_root : bool
-        Whether the user allows more ranks than places; whether to run as root.
+    may_crowd, leaves_mapping, runs_as_root : bool
+        Whether the user allows more ranks than places; leaves binding to the MPI and to `further`;
+        allows to run as root.
     further : sequence of str
         Arguments for mpirun, from the user.
 
@@ -120,11 +122,14 @@ def build_command(
     hosts = ",".join(f"{name}:{count}" for name, count in placement.hosts)
     command = [mpi.path, "-n", str(placement.n_ranks)]
     if mpi.is_open_mpi:
-        command += ["--host", hosts, *_open_mpi_mapping(mpi, rank_file_path, may_crowd)]
+        command += ["--host", hosts]
+        if not leaves_mapping:
+            command += _open_mpi_mapping(mpi, rank_file_path, may_crowd)
         command += [word for name in variables for word in ("-x", name)]
         command += ["--allow-run-as-root"] * runs_as_root
     else:
-        command += ["-hosts", hosts, "-bind-to", _hydra_binding(placement)]
+        command += ["-hosts", hosts]
+        command += [] if leaves_mapping else ["-bind-to", _hydra_binding(placement)]
         # Not -genvlist: Hydra 5.0.2 leaves the last variable of its environment out of it.
         command += ["-genvnone"]
         command += [word for name in variables for word in ("-genv", name, variables[name])]

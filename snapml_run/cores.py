@@ -120,11 +120,11 @@ def _affinities() -> tuple[set[int], set[int]]:
     own = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, range(max(own) + 1024))
-        return own, os.sched_getaffinity(0)
-    except OSError:
+    except OSError:  # forbidden here
         return own, own
-    finally:
-        os.sched_setaffinity(0, own)
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, own)
+    return own, allowed
 
 
 def _quota(group: Path) -> float | None:

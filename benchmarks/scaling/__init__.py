@@ -1,1 +1,1 @@
-"""Many ranks: bytes and time of their sums, on hosts simulated by network namespaces."""
+"""What ranks cost: sums, bytes, passes, and what they predict."""

@@ -34,6 +34,8 @@ def why_not() -> str | None:
         _run("ip", "netns", "add", probe)
         _run("ip", "netns", "exec", probe, "unshare", "--uts", "true")
         _run("ip", "-n", probe, "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
+        _run("ip", "-n", probe, "link", "add", "bridge", "type", "bridge")
+        _run(*_limit(probe, 1.0))
     except subprocess.CalledProcessError as error:
         return f"network namespaces are not permitted: {error.stderr.strip()}"
     finally:
@@ -189,13 +191,7 @@ class SimulatedHosts:
     def end_all(self) -> None:
         """End every process on the hosts."""
         for host in self._hosts:
-            listed = ["ip", "netns", "pids", host]
-            found = subprocess.run(listed, capture_output=True, text=True, check=False)
-            for pid in map(int, found.stdout.split()):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+            _end_processes(host)
 
     def _launch(self, mpirun: str, ranks_per_host: int) -> list[str]:
         version = subprocess.run(
@@ -240,6 +236,11 @@ class SimulatedHosts:
         return json.loads(shown)[0]["stats64"]
 
 
+def _limit(host: str, mbit_per_s: float) -> list[str]:
+    new = ["ip", "netns", "exec", host, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf"]
+    return [*new, "rate", f"{mbit_per_s}mbit", "burst", str(_BURST_BYTES), "latency", "400ms"]
+
+
 def _remove_abandoned() -> None:
     """Remove the hosts of processes that were killed before they could."""
     for line in _run("ip", "netns", "list").splitlines():
@@ -247,7 +248,18 @@ def _remove_abandoned() -> None:
         owner = namespace.removeprefix(f"{_PREFIX}-").partition("-")[0]
         is_ours = namespace.startswith(f"{_PREFIX}-") and owner.isdigit()
         if is_ours and not Path("/proc", owner).exists():
+            _end_processes(namespace)
             subprocess.run(["ip", "netns", "del", namespace], capture_output=True, check=False)
+
+
+def _end_processes(namespace: str) -> None:
+    listed = ["ip", "netns", "pids", namespace]
+    found = subprocess.run(listed, capture_output=True, text=True, check=False)
+    for pid in map(int, found.stdout.split()):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
 
 
 def _run(*command: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
+from snapml._validation import check_device_ids
 from snapml.data import ChunkedDataset, ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix
 from snapml.data.chunk_format import MANIFEST
 from snapml.data.memory_limit import available_bytes
@@ -288,7 +289,7 @@ def _on_devices(
     X: Any, model: Any, sizes: RowSizes, store: Any, device_bytes: int | None
 ) -> tuple[int, int | None]:
     """Return what each GPU needs, and what the fullest one has; 0 and None without any."""
-    numbers = list(getattr(model, "device_ids", None) or [])
+    numbers = list(check_device_ids(getattr(model, "device_ids", None)))
     if not numbers and device_bytes is None:
         return 0, None
     if store is not None:

@@ -1,24 +1,22 @@
-"""Parquet, Arrow and CSV, read by pyarrow batch by batch."""
+"""Parquet and Arrow, read by pyarrow batch by batch."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from snapml.io.arrow_columns import ColumnRoles, dense_batch, to_vector
 from snapml.io.batch import BATCH_BYTES, Batch
 from snapml.io.row_groups import between, groups_between, parquet_part, rows_of_groups
-from snapml.io.text_blocks import LinesOfRange, opened, text_blocks
 
 __all__ = [
     "ArrowReader",
     "arrow_groups",
+    "explained",
     "open_arrow",
-    "open_csv",
     "open_parquet",
     "open_stream",
     "parquet_groups",
@@ -83,7 +81,7 @@ class ArrowReader:
             fields = pa.Table.from_batches([found.select(list(roles.features))])
             return Batch(encoder.transform(fields), y, weights)
 
-        with _explained(roles.source), ThreadPoolExecutor(1, "snapml-columns") as ahead:
+        with explained(roles.source), ThreadPoolExecutor(1, "snapml-columns") as ahead:
             pending: Future[Batch] | None = None
             for number, found in enumerate(self.read(roles.all, BATCH_BYTES)):
                 following = ahead.submit(made, number, found)
@@ -149,7 +147,7 @@ def open_parquet(
     dataset, n_skipped = _parquet(path, **options), 0
     import pyarrow.dataset as ds
 
-    with _explained(str(path)):
+    with explained(str(path)):
         if rows is not None:
             dataset, n_skipped = parquet_part(str(path), dataset, rows)
         n_rows = dataset.count_rows() if rows is None else rows[1] - rows[0]
@@ -188,7 +186,7 @@ def parquet_groups(path: Path) -> list[int]:
         From the footers.
     """
     dataset = _parquet(path)
-    with _explained(str(path)):
+    with explained(str(path)):
         return rows_of_groups(dataset)
 
 
@@ -197,7 +195,7 @@ def _parquet(path: Path, **options: Any) -> Any:
     pyarrow_for(str(path))
     import pyarrow.dataset as ds
 
-    with _explained(str(path)):
+    with explained(str(path)):
         given = {"format": "parquet", "partitioning": "hive", **options}
         dataset = ds.dataset(str(path), **given)
     if not dataset.files:
@@ -222,7 +220,7 @@ def arrow_groups(path: Path) -> list[int] | None:
     if not _is_arrow_file(path):
         return None
     options = pa.ipc.IpcReadOptions(included_fields=[0])
-    with _explained(str(path)), pa.memory_map(str(path)) as source:
+    with explained(str(path)), pa.memory_map(str(path)) as source:
         reader = pa.ipc.open_file(source, options=options)
         return [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
 
@@ -258,7 +256,7 @@ def open_arrow(
         if groups is None:
             raise ValueError(f"{path}: rows={rows}: expected None for an Arrow stream")
         chosen = groups_between(str(path), groups, rows)
-    with _explained(str(path)), pa.OSFile(str(path)) as source:
+    with explained(str(path)), pa.OSFile(str(path)) as source:
         schema = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(source).schema
 
     def read(columns: list[str], batch_bytes: int) -> Iterator[Any]:
@@ -301,7 +299,7 @@ def open_stream(source: Any, name: str) -> ArrowReader:
         Of its batches.
     """
     pa = pyarrow_for(name)
-    with _explained(name):
+    with explained(name):
         stream = pa.RecordBatchReader.from_stream(source)
 
     def read(columns: list[str], batch_bytes: int) -> Iterator[Any]:
@@ -309,85 +307,6 @@ def open_stream(source: Any, name: str) -> ArrowReader:
             yield from _cut(batch.select(columns), batch_bytes)
 
     return ArrowReader(stream.schema, read)
-
-
-def open_csv(
-    path: Path,
-    on_read: Callable[[int], Any],
-    *,
-    delimiter: str = ",",
-    has_header: bool = True,
-    is_text: bool = False,
-    offset: int = 0,
-    length: int = -1,
-) -> ArrowReader:
-    """Open CSV text of numbers, plain or compressed.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file.
-    on_read : callable
-        Told the bytes that are read.
-    delimiter : str, default=','
-        Between fields.
-    has_header : bool, default=True
-        Whether the first line names the columns; else they are f0, f1, ...
-    is_text : bool, default=False
-        Whether columns keep the types that the first block suggests, for an encoder; otherwise all
-        are numbers, since whole numbers in the first block may be followed by others.
-    offset, length : int, default=0 and -1
-        A range of the text, as for `load_svmlight`; the first line belongs to all. No field may
-        hold the end of a line then.
-
-    Returns
-    -------
-    ArrowReader
-        Of its batches.
-    """
-    pa = pyarrow_for(str(path))
-    import pyarrow.csv as pc
-
-    parse = pc.ParseOptions(delimiter=delimiter)
-    is_all = offset == 0 and length < 0
-
-    def opened_at(block_bytes: int, stream: Any, **convert: Any) -> Any:
-        how = pc.ReadOptions(block_size=block_bytes, autogenerate_column_names=not has_header)
-        return pc.open_csv(
-            stream,
-            read_options=how,
-            parse_options=parse,
-            convert_options=pc.ConvertOptions(**convert),
-        )
-
-    with _explained(str(path)), opened(path) as stream, opened_at(2**20, stream) as reader:
-        schema = reader.schema
-    if not is_text:
-        schema = pa.schema([(name, pa.float64()) for name in schema.names])
-
-    def read(columns: list[str], batch_bytes: int) -> Iterator[Any]:
-        types = {name: schema.field(name).type for name in columns}
-        with opened(path, on_read) as stream:
-            lines = stream if is_all else _csv_range(path, stream, offset, length, has_header)
-            if lines is None:
-                return
-            block_bytes = batch_bytes // 4
-            yield from opened_at(block_bytes, lines, column_types=types, include_columns=columns)
-
-    return ArrowReader(schema, read, n_bytes=path.stat().st_size)
-
-
-def _csv_range(path: Path, stream: Any, offset: int, length: int, has_header: bool) -> Any:
-    """Return some lines of a CSV file as one, with the names of all; None where there are none."""
-    head = b""
-    if has_header and offset > 0:
-        head = stream.readline()
-        if head.count(b'"') % 2:
-            raise ValueError(f"{path}: a column's name ends in the next line: expected offset=0")
-    stream.seek(0)
-    blocks = text_blocks(stream, str(path), offset, length)
-    first = next(blocks, None)
-    return None if first is None else LinesOfRange(head, chain([first], blocks))
 
 
 def _widest_row(kind: Any) -> int:
@@ -406,8 +325,14 @@ def _cut(batch: Any, batch_bytes: int) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Name the source in pyarrow's errors."""
+def explained(name: str) -> Iterator[None]:
+    """Name the source in pyarrow's errors.
+
+    Parameters
+    ----------
+    name : str
+        Of the source.
+    """
     import pyarrow as pa
 
     try:

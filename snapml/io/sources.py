@@ -12,26 +12,17 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from snapml.data import ChunkedDataset, CompressedMatrix, DenseMatrix
-from snapml.data.chunk_format import MANIFEST
 from snapml.io import columnar
 from snapml.io.array_batches import iterator_batches, npy_batches
 from snapml.io.arrow_columns import roles_of
 from snapml.io.batch import Batch
 from snapml.io.click_log import ClickLogEncoder
+from snapml.io.csv_text import open_csv
+from snapml.io.formats import FORMATS, format_of
 from snapml.io.snap_format import snap_batches
 from snapml.io.svmlight import svmlight_batches
 
-__all__ = ["FORMATS", "Source", "format_of", "is_source", "open_source", "read_batches"]
-
-FORMATS = ("svmlight", "snap", "parquet", "arrow", "csv", "npy", "clicklog", "store")
-"""Formats of files and folders."""
-
-_SUFFIXES = {
-    ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".txt": "svmlight",
-    ".snap": "snap", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
-    ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv", ".npy": "npy",
-}  # fmt: skip
-_COMPRESSED = (".gz", ".xz", ".bz2")
+__all__ = ["FORMATS", "Source", "is_source", "open_source", "read_batches"]
 
 
 @dataclass(frozen=True)
@@ -230,80 +221,13 @@ class _Request:
             )
 
 
-def format_of(source: Any, format: str) -> tuple[str, Path]:
-    """Decide how to read a source.
-
-    Parameters
-    ----------
-    source : object
-        As for `open_source`.
-    format : str
-        As for `open_source`.
-
-    Returns
-    -------
-    kind : str
-        One of `FORMATS`, 'stream' or 'iterator'.
-    path : pathlib.Path
-        Of the file or folder.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError, TypeError
-        As `open_source` does.
-    """
-    if format not in ("auto", *FORMATS):
-        raise ValueError(f"format: expected 'auto' or one of {FORMATS}, got {format!r}")
-    if isinstance(source, ChunkedDataset):
-        return "store", Path()
-    if not isinstance(source, str | os.PathLike):
-        if format != "auto":
-            raise TypeError(
-                f"format={format!r}: expected a path, got {type(source).__name__}: use 'auto'"
-            )
-        if hasattr(source, "__arrow_c_stream__"):
-            return "stream", Path()
-        if isinstance(source, Iterator) and not hasattr(source, "readinto"):
-            return "iterator", Path()
-        raise TypeError(
-            "expected a path, a store, an Arrow stream or an iterator of batches, got "
-            f"{type(source).__name__}"
-        )
-    path = Path(os.fspath(source))
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: expected a file or folder with rows, found none")
-    if format != "auto":
-        return format, path
-    if path.is_dir():
-        return ("store" if (path / MANIFEST).exists() else _format_of_folder(path)), path
-    name = path.name.lower()
-    for suffix in _COMPRESSED:
-        name = name.removesuffix(suffix)
-    found = _SUFFIXES.get(Path(name).suffix)
-    if found is None:
-        raise ValueError(
-            f"{path}: expected a name that ends in {', '.join(_SUFFIXES)}, or format=... (one of "
-            f"{', '.join(FORMATS)})"
-        )
-    return found, path
-
-
-def _format_of_folder(path: Path) -> str:
-    if next(path.rglob("*.parquet"), None) is not None:
-        return "parquet"
-    raise ValueError(
-        f"{path}: expected the folder of a store, with its {MANIFEST}, or one of Parquet files; a "
-        "store without a manifest was never finished"
-    )
-
-
 def _columnar(request: _Request) -> Source:
     """Open what has columns with names."""
     path, is_file = request.path, request.kind != "stream"
     encoder = request.take("encoder").get("encoder")
     if request.kind == "csv":
         how = request.take("delimiter", "has_header", "offset", "length")
-        reader = columnar.open_csv(path, request.on_read, is_text=encoder is not None, **how)
+        reader = open_csv(path, request.on_read, is_text=encoder is not None, **how)
     elif request.kind == "parquet":
         reader = columnar.open_parquet(path, request.on_read, **request.take("rows"))
     elif is_file:

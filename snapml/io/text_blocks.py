@@ -18,6 +18,8 @@ __all__ = ["LinesOfRange", "is_compressed", "name_of", "opened", "refuse", "text
 
 # Long enough for all threads of a parser, short enough for Ctrl-C.
 BLOCK_BYTES = 16 * 2**20
+# What is read at a time behind the end of a range, for the last line's end.
+_PAST_BYTES = 2**16
 # Bytes of what a message shows.
 _SHOWN = 40
 
@@ -246,14 +248,17 @@ class _Reader:
             text = bytearray(2 * n_filled + BLOCK_BYTES)
         text[:n_filled] = self._rest
         while True:
+            n_left = max(0.0, self._limit - self._begin - n_filled) + _PAST_BYTES
+            n_asked = int(min(n_left, len(text) - n_filled))
             with memoryview(text) as free:
-                n_read = self._read_into(free[n_filled:])
+                n_read = self._read_into(free[n_filled : n_filled + n_asked])
             is_new_line = text.find(b"\n", n_filled, n_filled + n_read) >= 0
             n_filled += n_read
-            if n_filled < len(text) or is_new_line:
+            if n_read < n_asked or is_new_line:
                 self._buffers.append(text)
-                return text, n_filled, n_filled < len(text)
-            text = text + bytes(len(text))
+                return text, n_filled, n_read < n_asked
+            if n_filled == len(text):
+                text = text + bytes(len(text))
 
     def _read_into(self, free: memoryview) -> int:
         """Fill `free` as far as the file goes."""

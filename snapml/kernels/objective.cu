@@ -4,6 +4,7 @@
 // Every block leaves kSums numbers in parts[blockIdx.x]; blocks stride over the rows, so that the
 // launch alone decides in which order numbers are added. Macros: SNAPML_REAL, SNAPML_LOSS.
 #include "reduce.cuh"
+#include "snapml/dual_line.hpp"
 #include "snapml/losses.hpp"
 #include "snapml/penalties.hpp"
 
@@ -59,6 +60,35 @@ extern "C" __global__ void dual_sums(const Real* __restrict__ labels,
     sums[1] += maximum(0.0, plain);
     sums[2] += minimum(0.0, plain);
   });
+}
+
+// Sums: the derivative in `step` of -c l*(-beta / c) - offset beta on the line from the kept states
+// to the present ones, 0, 0.
+extern "C" __global__ void line_slope(const Real* __restrict__ labels,
+                                      const Real* __restrict__ row_weights, double weight,
+                                      const Real* __restrict__ kept, const Real* __restrict__ duals,
+                                      double step, double offset, int64 n_rows,
+                                      double* __restrict__ parts) {
+  sum_over_grid(n_rows, parts, [&](int64 i, double* sums) {
+    const double c = weight_of(row_weights, weight, i), y = static_cast<double>(labels[i]);
+    const double first = static_cast<double>(kept[i]), last = static_cast<double>(duals[i]);
+    if (c == 0 || first == last) return;
+    const double change = Loss::dual(last, y) - Loss::dual(first, y);
+    const double slope = dual_slope(Loss{}, dual_between(Loss{}, first, last, y, step), y);
+    sums[0] += c * change * (slope - offset);
+  });
+}
+
+// Moves the states to `step` on that line.
+extern "C" __global__ void go_to(const Real* __restrict__ labels, const Real* __restrict__ kept,
+                                 double step, int64 n_rows, Real* __restrict__ duals) {
+  const int64 stride = static_cast<int64>(gridDim.x) * blockDim.x;
+  for (int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_rows;
+       i += stride) {
+    const double y = static_cast<double>(labels[i]);
+    duals[i] = static_cast<Real>(
+        dual_between(Loss{}, static_cast<double>(kept[i]), static_cast<double>(duals[i]), y, step));
+  }
 }
 
 // Sums: c l(z + shift), and its first two derivatives in the shift, which are the rows' c l' and

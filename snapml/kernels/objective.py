@@ -85,6 +85,33 @@ class RowSums:
             "dual_sums", count, (*self._weights, duals, np.int64(count), *scales, beta)
         )
 
+    def line_slope(self, kept: Any, duals: Any, step: float, offset: float) -> float:
+        """Return how the dual's loss terms, less the multiplier's, rise along a line.
+
+        Parameters
+        ----------
+        kept, duals : array of the device of shape (n_rows,)
+            States at its two ends.
+        step : float
+            Where on it: 0 at `kept`, 1 at `duals`.
+        offset : float
+            The multiplier of the sum of beta.
+
+        Returns
+        -------
+        float
+            The derivative in `step` of ``sum_i (-c_i l*(-beta_i / c_i) - offset beta_i)``.
+        """
+        ends = (kept, duals, np.float64(step), np.float64(offset), np.int64(len(duals)))
+        return self._sums("line_slope", len(duals), (*self._weights, *ends))[0]
+
+    def go_to(self, kept: Any, duals: Any, step: float) -> None:
+        """Move `duals` to `step` on the line from `kept`; arguments as of `line_slope`."""
+        n_rows = len(duals)
+        args = (self._labels, kept, np.float64(step), np.int64(n_rows), duals)
+        grid = (blocks_for(n_rows, BLOCK),)
+        self._device.launch(Kernel(self._program, "go_to"), grid, (BLOCK,), args)
+
     def loss(
         self, margins: Any, shift: float, gradients: Any = None, curvatures: Any = None
     ) -> tuple[float, float, float]:

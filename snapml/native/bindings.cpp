@@ -14,6 +14,7 @@
 #include "arguments.hpp"
 #include "coordinate_descent.hpp"
 #include "dispatch.hpp"
+#include "dual_line.hpp"
 #include "objective.hpp"
 #include "row_checks.hpp"
 #include "rows.hpp"
@@ -257,6 +258,26 @@ std::tuple<double, double> loss_slope_of(ThreadPool& pool, const Rows& rows,
   });
 }
 
+double line_slope_of(ThreadPool& pool, const Rows& rows, const std::string& loss,
+                     const ShardArrays& shard, const ReadOnlyArray& kept, double step) {
+  return with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
+    using Real = typename std::decay_t<decltype(view)>::Real;
+    const Real* states = vector_argument<Real>(kept, "kept", view.n_rows);
+    const nb::gil_scoped_release release;
+    return line_slope<decltype(type)>(state, states, step, view.n_rows, pool);
+  });
+}
+
+void go_to_of(ThreadPool& pool, const Rows& rows, const std::string& loss, const ShardArrays& shard,
+              const ReadOnlyArray& kept, double step) {
+  with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
+    using Real = typename std::decay_t<decltype(view)>::Real;
+    const Real* states = vector_argument<Real>(kept, "kept", view.n_rows);
+    const nb::gil_scoped_release release;
+    go_to<decltype(type)>(state, states, step, view.n_rows, pool);
+  });
+}
+
 // Calls call(pointer, size) for a contiguous vector of either float type.
 template <class Call>
 double with_vector(const ReadOnlyArray& vector, Call call) {
@@ -373,6 +394,10 @@ NB_MODULE(_native, m) {
         nb::arg("shard"), nb::arg("margins"), nb::arg("shift"));
   m.def("loss_slope", &loss_slope_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("shard"), nb::arg("margins"), nb::arg("shift"));
+  m.def("line_slope", &line_slope_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
+        nb::arg("shard"), nb::arg("kept"), nb::arg("step"));
+  m.def("go_to", &go_to_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"), nb::arg("shard"),
+        nb::arg("kept"), nb::arg("step"));
   m.def(
       "penalty_value",
       [](ThreadPool& pool, const ReadOnlyArray& w) {

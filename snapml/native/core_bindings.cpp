@@ -9,6 +9,7 @@
 
 #include "dispatch.hpp"
 #include "snapml/coordinate_step.hpp"
+#include "snapml/dual_line.hpp"
 #include "snapml/penalties.hpp"
 #include "snapml/random.hpp"
 #include "snapml/softmax.hpp"
@@ -62,6 +63,18 @@ std::tuple<double, double, double> step_of(const std::string& loss, double state
   });
 }
 
+template <class Real>
+std::tuple<double, double> line_of(const std::string& loss, double first, double last, double y,
+                                   double step) {
+  return with_loss<Real>(loss, [&](auto type) {
+    const Real label = static_cast<Real>(y);
+    const Real state = dual_between(type, static_cast<Real>(first), static_cast<Real>(last), label,
+                                    static_cast<Real>(step));
+    return std::make_tuple(static_cast<double>(state),
+                           static_cast<double>(dual_slope(type, state, label)));
+  });
+}
+
 std::vector<int64> permutation_of(uint64 seed, uint64 stream, int64 size) {
   const Permutation order(seed, stream, size);
   std::vector<int64> result;
@@ -104,6 +117,14 @@ void bind_core(nb::module_& m) {
                     : step_of<float>(loss, state, z, y, stiffness);
       },
       nb::arg("loss"), nb::arg("state"), nb::arg("z"), nb::arg("y"), nb::arg("stiffness"),
+      nb::arg("is_float64"));
+  m.def(
+      "core_line",
+      [](const std::string& loss, double first, double last, double y, double step, bool wide) {
+        return wide ? line_of<double>(loss, first, last, y, step)
+                    : line_of<float>(loss, first, last, y, step);
+      },
+      nb::arg("loss"), nb::arg("first"), nb::arg("last"), nb::arg("y"), nb::arg("step"),
       nb::arg("is_float64"));
   m.def("core_permutation", &permutation_of, nb::arg("seed"), nb::arg("stream"), nb::arg("size"));
   m.def("core_block_order", &block_order_of, nb::arg("seed"), nb::arg("stream"), nb::arg("block"),

@@ -23,12 +23,15 @@ class Loss:
         Largest l''; infinite where l has a kink.
     has_curvature_jumps : bool
         Whether l'' jumps: a model of the curvature then ends where rows cross the jump.
+    has_quadratic_conjugate : bool
+        Whether l* is linear or quadratic where it is finite.
     """
 
     core_name: ClassVar[str]
     is_classification: ClassVar[bool] = True
     max_curvature: ClassVar[float] = math.inf
     has_curvature_jumps: ClassVar[bool] = False
+    has_quadratic_conjugate: ClassVar[bool] = False
 
     @property
     def is_smooth(self) -> bool:
@@ -50,6 +53,7 @@ class Squared(Loss):
 
     core_name: ClassVar[str] = "Squared"
     max_curvature: ClassVar[float] = 1.0
+    has_quadratic_conjugate: ClassVar[bool] = True
     is_classification: ClassVar[bool] = False
 
 
@@ -58,6 +62,7 @@ class Hinge(Loss):
     """l = max(0, 1 - y z)."""
 
     core_name: ClassVar[str] = "Hinge"
+    has_quadratic_conjugate: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class SquaredHinge(Loss):
     core_name: ClassVar[str] = "SquaredHinge"
     max_curvature: ClassVar[float] = 2.0
     has_curvature_jumps: ClassVar[bool] = True
+    has_quadratic_conjugate: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ class SmoothedHinge(Loss):
     """The hinge with its corner rounded off over a width, which the labels carry: y = -g or +g."""
 
     core_name: ClassVar[str] = "SmoothedHinge"
+    has_quadratic_conjugate: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,10 @@ class CenteredRows:
         factor = np.empty((0, n_features + targets.shape[1]))
         for rows, block in self._blocks():
             factor = _triangular([factor, np.hstack([block, targets[rows]])])
-        joint = _triangular(self.communicator.exchange(factor))
+        joint = np.empty((0, factor.shape[1]))
+        for rank in range(self.communicator.size):  # one at a time: all of them may be too many
+            sent = factor if rank == self.communicator.rank else None
+            joint = _triangular([joint, self.communicator.exchange(sent)[rank]])
         return joint[:, :n_features], joint[:, n_features:]
 
     def toarray(self) -> np.ndarray:

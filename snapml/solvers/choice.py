@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -88,6 +89,7 @@ def fit(
         The model with its certificate; `description` ends with why this solver.
     """
     start = Start() if start is None else start
+    rule.observer.recognise(dataset, communicator)
     if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
     if not problem.penalty.is_smooth:
@@ -102,7 +104,8 @@ def fit(
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
     if _is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
-    solver, reason, patience = _choose(problem, dataset, communicator, settings, start)
+    choose = partial(_choose, problem, dataset, communicator, settings, start)
+    solver, reason, patience = rule.observer.decide(choose)
     if solver == "wsd":
         result = _working_sets(problem, dataset, communicator, rule, settings, start)
     elif solver == "pqn" and _is_wide(problem, dataset, communicator):
@@ -158,6 +161,7 @@ def fit_sequence(
     """
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
     _check_alike(dataset, communicator)
+    rule.observer.recognise(dataset, communicator)
     if out_of_core.is_streamed(dataset):
         return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
     if settings.device_ids:

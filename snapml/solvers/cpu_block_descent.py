@@ -19,8 +19,7 @@ from snapml.solvers.result import overflow_error
 
 __all__ = ["BlockDescent", "Blocks"]
 
-_MOST_ENTRIES = 1 << 24  # of all blocks' Gram matrices: each shard holds them
-_LEAST_COLUMNS, _MOST_COLUMNS = 32, 512  # of a block: messages are many, or matrices large
+_COLUMNS = 128  # of a block: of fewer, messages are many; of more, Gram matrices large
 _SWEEPS = 2  # on a block, each time
 
 
@@ -62,11 +61,11 @@ class BlockDescent:
         if not np.isfinite(self.squares).all():
             raise overflow_error(dtype)
         n_columns = len(columns.columns)
-        width = min(_MOST_COLUMNS, max(_LEAST_COLUMNS, _MOST_ENTRIES // max(1, n_columns)))
-        self._bounds = list(pairwise([*range(0, n_columns, width), n_columns]))
+        self._bounds = list(pairwise([*range(0, n_columns, _COLUMNS), n_columns]))
         self._blocks = [columns.block(*bounds) for bounds in self._bounds]
         self._grams = [
-            model.total(columns.block_gram(*bounds, model.curvatures)) for bounds in self._bounds
+            model.total_square(columns.block_gram(*bounds, model.curvatures))
+            for bounds in self._bounds
         ]
 
     def sweep(

@@ -185,6 +185,13 @@ class SparseColumns:
         weighted.data *= curvatures[own.indices]
         return np.asarray((own.T @ weighted.tocsr()).toarray())
 
+    def stored(self) -> csc_matrix:
+        """Return the columns in the data's dtype."""
+        _ = self.native  # they are packed
+        indptr, indices, values, entry = self._block_parts(0, self.n_cols)
+        data = np.full(len(indices), entry, self._engine.dtype) if values is None else values
+        return csc_matrix((data, indices, indptr), shape=(self._engine.n_rows, self.n_cols))
+
     def _csc(self, first: int, last: int) -> csc_matrix:
         indptr, indices, values, entry = self._block_parts(first, last)
         data = np.full(len(indices), entry) if values is None else values.astype(np.float64)

@@ -13,7 +13,7 @@ from snapml.problems import Problem
 from snapml.solvers.cpu_margins import CpuMargins
 from snapml.solvers.cpu_rows import as_array, inspect, native_rows
 from snapml.solvers.host_arrays import HostArrays, column_grams
-from snapml.solvers.row_sample import sampled_rows
+from snapml.solvers.row_sample import Place, own_sample
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuPrimalEngine", "sampled_engine"]
@@ -153,27 +153,29 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
     def _wide_rows(self) -> csr_matrix:
         return csr_matrix(self._array.astype(np.float64, copy=False))
 
-    def sample(self, n_rows: int) -> CpuPrimalEngine:
+    def sample(self, n_rows: int, place: Place | None = None) -> CpuPrimalEngine:
         """Return an engine on a copy of randomly chosen rows that stand for all.
 
         Parameters
         ----------
         n_rows : int
-            How many.
+            How many, of all shards together.
+        place : Place or None, default=None
+            Where this shard's rows stand; None where there is no other.
 
         Returns
         -------
         CpuPrimalEngine
             With the same problem; the rows' weights make up for those left out.
         """
-        return sampled_engine(self, n_rows)
+        return sampled_engine(self, n_rows, place)
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
         inspect(self._rows, self._pool)
 
 
-def sampled_engine(engine: HostArrays, n_rows: int) -> CpuPrimalEngine:
+def sampled_engine(engine: HostArrays, n_rows: int, place: Place | None = None) -> CpuPrimalEngine:
     """Return an engine in memory on a copy of randomly chosen rows that stand for all.
 
     Parameters
@@ -181,15 +183,16 @@ def sampled_engine(engine: HostArrays, n_rows: int) -> CpuPrimalEngine:
     engine : HostArrays
         Its rows, problem, seed and threads.
     n_rows : int
-        How many.
+        How many, of all shards together.
+    place : Place or None, default=None
+        Where this shard's rows stand; None where there is no other.
 
     Returns
     -------
     CpuPrimalEngine
         The rows' weights make up for those left out.
     """
-    rows = sampled_rows(engine.n_rows, n_rows, engine.seed)
-    rows_per_row = engine.n_rows / max(1, len(rows))
+    rows, rows_per_row = own_sample(engine.n_rows, n_rows, engine.seed, place)
     dataset = engine.dataset.take(rows, rows_per_row)
     sampled = CpuPrimalEngine(engine.problem, dataset, n_threads=engine.n_threads, seed=engine.seed)
     sampled.rows_per_row = rows_per_row

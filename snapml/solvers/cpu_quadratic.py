@@ -7,22 +7,24 @@ import numpy as np
 from snapml import _native
 from snapml.data import Dataset
 from snapml.problems import Intercept, Problem
-from snapml.solvers.column_model import ColumnDescent, Slopes, minimise_on_columns
+from snapml.solvers.column_model import ColumnDescent, minimise_on_columns
 from snapml.solvers.cpu_block_descent import BlockDescent
+from snapml.solvers.cpu_column_descent import NativeDescent
 from snapml.solvers.cpu_columns import CpuColumns
+from snapml.solvers.cpu_gathered_columns import GatheredColumns
 from snapml.solvers.cpu_gram_model import minimise_on_gram
 from snapml.solvers.cpu_packed import DenseChunk, SparseColumns, dense_gram
 from snapml.solvers.engine import WorkingSet
 from snapml.solvers.gram_set import GramSet
 from snapml.solvers.quadratic_model import Model
-from snapml.solvers.result import overflow_error
 
 __all__ = ["CpuColumnEngine"]
 
 _MOST_GRAM_COLUMNS = 6000
 _MOST_SPARSE_GRAM = 400
-# Where the rows are on several shards: the matrix is sent once a model, and descent without one
-# sends slopes of each block of columns in each sweep.
+# Where the rows are on several shards, entries and rows up to which all get more columns than
+# that; beyond, Gram matrices are sent once a model, or slopes of blocks of columns in each sweep.
+_MOST_GATHERED = 1 << 24
 _MOST_SPARSE_GRAM_OF_SHARDS = 2000
 # Share of the entries from which on a read of all rows is quicker than two products with columns.
 _SHARE_OF_ROWS = 0.2
@@ -89,57 +91,6 @@ class CpuColumnEngine(CpuColumns):
         return dense_gram(old, new, curvatures, means, self.n_threads)
 
 
-class _NativeDescent:
-    """Sweeps of the extension over packed columns (protocol `ColumnDescent`)."""
-
-    def __init__(self, engine: CpuColumns, columns: _native.Columns, model: Model) -> None:
-        self._columns = columns
-        h, n_rows = model.curvatures, engine.n_rows
-        is_exact = not engine.problem.loss.is_classification
-        self._is_weighted = not (engine.has_equal_weights and is_exact)
-        self._weight = 0.0 if self._is_weighted else float(h[0])
-        # The rows' curvatures, where they differ, and their states.
-        self._states = np.zeros((n_rows, 2) if self._is_weighted else n_rows, dtype=engine.dtype)
-        if self._is_weighted:
-            self._states[:, 0] = h
-        self.sums, self.squares = (np.empty(len(model.slopes)) for _ in range(2))
-        _native.column_curvatures(columns, self._states, self._weight, self.sums, self.squares)
-        if not np.isfinite(self.squares).all():
-            raise overflow_error(engine.dtype)
-
-    def sweep(
-        self,
-        slopes: Slopes,
-        found: np.ndarray,
-        gradient: np.ndarray,
-        among: np.ndarray | None,
-        n_sweeps: int,
-        enough: float,
-    ) -> tuple[bool, np.ndarray]:
-        """Descend on the coordinates, one after the other."""
-        penalty, before = slopes.penalty, found.copy()
-        (self._states[:, 1] if self._is_weighted else self._states)[:] = 0.0
-        _, is_done = _native.column_descent(
-            self._columns,
-            self._states,
-            self._weight,
-            gradient,
-            slopes.squares,
-            self.sums if slopes.total else None,
-            slopes.total,
-            found,
-            penalty.l1,
-            penalty.l2,
-            penalty.is_positive,
-            n_sweeps,
-            enough,
-            among,
-        )
-        if is_done and among is None:
-            return True, gradient
-        return False, gradient + slopes.hessian_product(found - before)
-
-
 class _SparseSet:
     """Columns of compressed rows: a Gram matrix of few, a descent on many."""
 
@@ -148,13 +99,14 @@ class _SparseSet:
         self._packed = SparseColumns(engine, columns)
         self.columns = columns
         self.product, self.adjoint = self._packed.product, self._packed.adjoint
-        self._gram: np.ndarray | None = None
+        self._gathered: GatheredColumns | None = None
+        self._has_asked = False  # the other shards, whether all columns can be sent
 
     def descent(self, model: Model) -> ColumnDescent:
         native = self._packed.native
         if model.communicator.size > 1:
             return BlockDescent(self, model, self._engine.pool, self._engine.dtype)
-        return _NativeDescent(self._engine, native, model)
+        return NativeDescent(self._engine, native, model)
 
     def moments(self, curvatures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._packed.moments(curvatures)
@@ -185,12 +137,25 @@ class _SparseSet:
         return engine.hessian_product(full, shift, curvatures)[self.columns]
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
-        is_alone = model.communicator.size == 1
-        most = _MOST_SPARSE_GRAM if is_alone else _MOST_SPARSE_GRAM_OF_SHARDS
-        if len(self.columns) > most:
+        n_columns, most = len(self.columns), _MOST_SPARSE_GRAM
+        if n_columns > most and model.communicator.size > 1:
+            if (gathered := self._gathered_for(model)) is not None:
+                return gathered.minimise(model, coef, target)
+            most = _MOST_SPARSE_GRAM_OF_SHARDS
+        if n_columns > most:
             return minimise_on_columns(self._engine.problem, self, model, coef, target)
         gram = self.gram(np.arange(len(coef)), model)
         return minimise_on_gram(gram, model, coef, target)
+
+    def _gathered_for(self, model: Model) -> GatheredColumns | None:
+        """Return these columns with the rows of all shards; None where that is too much to send."""
+        if not self._has_asked:
+            own = self._packed.stored()
+            size = float(model.total(np.array([float(own.nnz + own.shape[0])]))[0])
+            if size <= _MOST_GATHERED:
+                self._gathered = GatheredColumns(self._engine, own, model.communicator)
+            self._has_asked = True
+        return self._gathered
 
     def counts(self) -> np.ndarray:
         return self._packed.counts
@@ -199,7 +164,7 @@ class _SparseSet:
         packed = self._packed
         if len(kept) < packed.n_cols:
             packed = SparseColumns(self._engine, self.columns[kept])
-        gram = model.total(packed.gram(model.curvatures))
+        gram = model.total_square(packed.gram(model.curvatures))
         if self._engine.problem.intercept is Intercept.FREE:
             sums = model.total(packed.adjoint(model.curvatures))
             gram -= np.outer(sums, sums / model.curvature_sum)
@@ -254,7 +219,7 @@ class _ColumnSet:
     def descent(self, model: Model) -> ColumnDescent:
         if model.communicator.size > 1 or self._native is None:
             return BlockDescent(self, model, self._engine.pool, self._engine.dtype)
-        return _NativeDescent(self._engine, self._native, model)
+        return NativeDescent(self._engine, self._native, model)
 
     def counts(self) -> np.ndarray:
         return np.full(len(self.columns), self._engine.n_rows)
@@ -264,7 +229,7 @@ class _ColumnSet:
         chunk, mean = DenseChunk(engine, self.columns[kept]), np.zeros(len(kept))
         if engine.problem.intercept is Intercept.FREE:
             mean = model.total(chunk.adjoint(curvatures)) / model.curvature_sum
-        return model.total(dense_gram([], [chunk], curvatures, [mean], engine.n_threads))
+        return model.total_square(dense_gram([], [chunk], curvatures, [mean], engine.n_threads))
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
         return minimise_on_columns(self._engine.problem, self, model, coef, target)

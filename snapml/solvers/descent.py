@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +63,21 @@ class Descent:
         if not is_finite:
             raise overflow_error(engine.dtype)
         self.engine.accept()
+
+    def state(self) -> dict[str, Any]:
+        """Return what `resume` takes, on the host."""
+        to_host = self.engine.to_host
+        pairs = [[to_host(s), to_host(y), float(rho)] for s, y, rho in self._pairs]
+        return {"coef": to_host(self.coef), "n_passes": self.n_passes, "pairs": pairs}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where another descent was; the read that evaluates its point does not count."""
+        to_vectors = self.engine.to_vectors
+        self.coef = to_vectors(state["coef"])
+        self.begin()
+        self.n_passes = state["n_passes"]
+        self._pairs.clear()
+        self._pairs.extend((to_vectors(s), to_vectors(y), rho) for s, y, rho in state["pairs"])
 
     def direction(self, curvature: Curvature) -> Any:
         """Return the quasi-Newton direction, by the two-loop recursion; the host reads nothing."""

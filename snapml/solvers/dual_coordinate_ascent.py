@@ -7,14 +7,17 @@ minimization, JMLR 2013; docs/algorithms.md gives the form used here.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from snapml.problems import Intercept, Problem, Softmax
+from snapml.solvers import kept_ascent
 from snapml.solvers.certificate import Certificate, certified_gap, certify
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import Engine
 from snapml.solvers.result import FitResult
+from snapml.solvers.shard_merge import ShardMerge
 from snapml.solvers.stopping import Progress, StoppingRule
 
 __all__ = ["check_solvable", "solve"]
@@ -49,18 +52,27 @@ def solve(
     FitResult
         The model with its certificate.
     """
-    progress = Progress(rule)
+    stage = rule.observer.stage(f"coordinate ascent, {len(engine.shared)}")
+    if stage.result is not None:
+        return stage.result
+    progress = Progress(rule, stage=stage)
     best = _BestModel()
-    if communicator.size > 1:
+    offset = kept_ascent.begin(engine, progress)
+    merge = None
+    if communicator.size > 1 or offset is not None:
         engine.agree(communicator)
+    if communicator.size > 1:
+        merge = ShardMerge(engine, communicator)
+    if offset is not None:
+        engine.offset = offset
     if engine.has_warm_start:
         _repair(engine, communicator, None)
         _certify(engine, communicator, progress, best)
     if not progress.is_met:
-        _ascend(engine, communicator, progress, best, patience)
-    if progress.is_met and _polish(engine, communicator, progress, best):
+        _ascend(engine, communicator, merge, progress, best, patience)
+    if progress.is_met and _polish(engine, communicator, merge, progress, best):
         _certify(engine, communicator, progress, best)
-    return FitResult(
+    result = FitResult(
         coef=engine.shared[:-1] if best.coef is None else best.coef,
         intercept=best.intercept,
         duals=engine.duals,
@@ -73,6 +85,7 @@ def solve(
         mean_stiffness=engine.mean_stiffness,
         description=f"dual coordinate ascent, {engine.description}",
     )
+    return stage.finish(result)
 
 
 def check_solvable(problem: Problem) -> None:
@@ -131,7 +144,8 @@ class _BestModel:
 def _certify(
     engine: Engine, communicator: Communicator, progress: Progress, best: _BestModel
 ) -> Certificate:
-    certificate = certify(engine, communicator)
+    with progress.rule.observer.phase("certificate"):
+        certificate = certify(engine, communicator)
     best.see(certificate)
     progress.see_certificate(best.gap, best.objective)
     return certificate
@@ -140,14 +154,16 @@ def _certify(
 def _ascend(
     engine: Engine,
     communicator: Communicator,
+    merge: ShardMerge | None,
     progress: Progress,
     best: _BestModel,
     patience: float,
 ) -> None:
     """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
     max_iter = progress.rule.max_iter
-    for epoch in range(max_iter):
-        gap = _epoch(engine, communicator, epoch)
+    for epoch in range(len(progress.history), max_iter):
+        progress.stage.offer(communicator, partial(kept_ascent.state_of, engine, progress))
+        gap = _epoch(engine, merge, epoch)
         seems_met = progress.see_epoch(gap)
         is_last = epoch + 1 == max_iter or progress.expected_epochs() > patience
         if not (seems_met or is_last):
@@ -162,7 +178,11 @@ def _ascend(
 
 
 def _polish(
-    engine: Engine, communicator: Communicator, progress: Progress, best: _BestModel
+    engine: Engine,
+    communicator: Communicator,
+    merge: ShardMerge | None,
+    progress: Progress,
+    best: _BestModel,
 ) -> bool:
     """Go on to rounding level while that costs next to nothing; return whether anything was done.
 
@@ -176,31 +196,19 @@ def _polish(
         return False
     best.keep(engine)
     for epoch in range(first, n_epochs):
-        progress.see_epoch(_epoch(engine, communicator, epoch))
+        progress.see_epoch(_epoch(engine, merge, epoch))
         if progress.relative_gap <= floor:
             break
     return True
 
 
-def _epoch(engine: Engine, communicator: Communicator, epoch: int) -> float:
+def _epoch(engine: Engine, merge: ShardMerge | None, epoch: int) -> float:
     """Run one epoch on every shard, add up the changes, move the multiplier; return the gap."""
-    gap = _sweep(engine, communicator, epoch)
+    gap = engine.dual_epoch(epoch, 1.0) if merge is None else merge.epoch(epoch)
     if engine.problem.intercept is Intercept.FREE:
         # Method of multipliers for sum(beta) = 0, the optimality of an unpenalised intercept.
         engine.offset += engine.tau * float(engine.shared[-1])
     return gap
-
-
-def _sweep(engine: Engine, communicator: Communicator, epoch: int) -> float:
-    if communicator.size == 1:
-        return engine.dual_epoch(epoch, 1.0)
-    # Adding with the safe factor sigma' = number of shards (CoCoA+, Ma et al. 2015).
-    sigma = float(communicator.size)
-    before = engine.shared.copy()
-    gap = engine.dual_epoch(epoch, sigma)
-    change = (engine.shared.astype(np.float64) - before) / sigma
-    engine.shared[:] = before + communicator.allreduce_sum(change)
-    return float(communicator.allreduce_sum(np.array([gap]))[0])
 
 
 def _repair(engine: Engine, communicator: Communicator, certificate: Certificate | None) -> None:

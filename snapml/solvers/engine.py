@@ -10,6 +10,7 @@ import numpy as np
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.quadratic_model import Model
+from snapml.solvers.row_sample import Place
 
 __all__ = ["ColumnEngine", "Engine", "Movable", "PrimalEngine", "WorkingSet"]
 
@@ -54,6 +55,15 @@ class Engine(Protocol):
 
     def dual_epoch(self, epoch: int, outer_sigma: float) -> float:
         """Visit every row once; return the sum of the rows' gaps as each was visited."""
+
+    def keep_states(self) -> None:
+        """Remember the states: the line to what they become begins there."""
+
+    def line_slope(self, step: float) -> float:
+        """Return how the dual's loss terms, less the multiplier's, rise at `step` on that line."""
+
+    def go_to(self, step: float) -> None:
+        """Move the states to `step` on that line."""
 
     def dual_mass(self) -> tuple[float, float]:
         """Return the sums of the positive and of the negative dual variables beta_i."""
@@ -182,8 +192,8 @@ class PrimalEngine(Protocol):
     def fast_products(self) -> AbstractContextManager[Any]:
         """Let float32 matrix products be coarser inside ``with``, where a device gains by it."""
 
-    def sample(self, n_rows: int) -> Any:
-        """Return an engine on a copy of randomly chosen rows that stand for all."""
+    def sample(self, n_rows: int, place: Place | None = None) -> Any:
+        """Return an engine on a copy of randomly chosen rows that stand for all shards'."""
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""

@@ -112,7 +112,9 @@ class GpuEngine:
         loss_name = self.problem.loss.core_name
         self._row_sums = RowSums(device, loss_name, self._labels, self._row_weights, dataset.weight)
         self._duals = self._row_sums.start_states() if duals is None else device.to_device(duals)
+        self._kept: Any = None
         self._terms_and_mass: tuple[float, float] | None = None
+        self._loss_of_all: tuple[float, float] | None = None  # of several shards, and their weight
         self._margins: Any = None
         self._fixed = FixedVector(device)
         self._float = FloatVector(device, self._matrix.dtype)
@@ -135,7 +137,8 @@ class GpuEngine:
             facts = self._checked_facts()
             weighted, total = facts.weighted_norm_sq_sum, facts.weight_sum
             n_rows = float(self._matrix.shape[0])
-            sums = communicator.allreduce_sum(np.array([weighted, total, n_rows]))
+            loss, _, _ = self._row_sums.loss(None, 0.0)
+            sums = communicator.allreduce_sum(np.array([weighted, total, n_rows, loss]))
             check_range(float(sums[0]), self._matrix.dtype)
             mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
             self.mean_stiffness = float(sums[0]) / max(1.0, float(sums[2]))
@@ -152,6 +155,9 @@ class GpuEngine:
                 self._dataset.weight,
             )
             self._concurrency = self._first_concurrency()
+            if communicator.size > 1:
+                self._loss_of_all = float(sums[3]), float(sums[1])
+                self._load(self._mirror.host.astype(np.float64))
 
     @property
     def description(self) -> str:
@@ -219,6 +225,39 @@ class GpuEngine:
             self._learn(before, after, sums, outer_sigma)
             self._mirror.device_has_changed()
         return sums.gap
+
+    def keep_states(self) -> None:
+        """Remember the states: the line to what they become begins there."""
+        with self.device.use():
+            self._kept = self._duals.copy()
+
+    def line_slope(self, step: float) -> float:
+        """Return how the dual's loss terms, less the multiplier's, rise along the line.
+
+        Parameters
+        ----------
+        step : float
+            Where on the line from the kept states, at 0, to the present ones, at 1.
+
+        Returns
+        -------
+        float
+            The derivative in `step` of ``sum_i (-c_i l*(-beta_i / c_i) - offset beta_i)``.
+        """
+        with self.device.use():
+            return self._row_sums.line_slope(self._kept_states(), self._duals, step, self.offset)
+
+    def go_to(self, step: float) -> None:
+        """Move the states along the line from the kept ones; the shared vector stays.
+
+        Parameters
+        ----------
+        step : float
+            As of `line_slope`.
+        """
+        with self.device.use():
+            self._row_sums.go_to(self._kept_states(), self._duals, step)
+            self._terms_and_mass = None
 
     def dual_mass(self) -> tuple[float, float]:
         """Return the sums of the positive and of the negative dual variables.
@@ -396,9 +435,24 @@ class GpuEngine:
     def _load(self, values: np.ndarray) -> None:
         """Set the device's shared vector; the states' feasibility bounds what it may become."""
         # D never falls, so ||v||^2 / 2 stays below the loss at w = 0.
-        loss, _, _ = self._row_sums.loss(None, self.offset)
-        self._vector.load(values, math.sqrt(2.0 * loss))
+        self._vector.load(values, math.sqrt(2.0 * self._loss_at_zero()))
         self._mirror.device_has_changed()
+
+    def _loss_at_zero(self) -> float:
+        """Return the loss at w = 0 and the present offset; of several shards, a bound.
+
+        The bound is the same on all of them, so that all round the shared vector alike.
+        """
+        if self._loss_of_all is None:
+            return self._row_sums.loss(None, self.offset)[0]
+        loss, weight = self._loss_of_all
+        size = abs(self.offset)
+        return 2.0 * loss + weight * (size + size * size)
+
+    def _kept_states(self) -> Any:
+        if self._kept is None:
+            raise RuntimeError("expected kept states before a line from them, got none")
+        return self._kept
 
     def _kept_margins(self) -> Any:
         if self._margins is None:

@@ -18,7 +18,7 @@ from snapml.problems import Problem
 from snapml.solvers.cpu_formulas import loss_quantity
 from snapml.solvers.device_dataset import BLOCK_ENTRIES, DeviceDataset
 from snapml.solvers.range_checks import NonFiniteError
-from snapml.solvers.row_sample import sampled_rows
+from snapml.solvers.row_sample import Place, own_sample
 from snapml.solvers.streamed_dataset import StreamedDataset
 
 __all__ = ["GpuPrimalEngine"]
@@ -290,21 +290,22 @@ class GpuPrimalEngine:
         """Let float32 matrix products of this thread round their factors, inside ``with``."""
         return self.device.fast_products()
 
-    def sample(self, n_rows: int) -> GpuPrimalEngine:
+    def sample(self, n_rows: int, place: Place | None = None) -> GpuPrimalEngine:
         """Return an engine on a copy of randomly chosen rows that stand for all.
 
         Parameters
         ----------
         n_rows : int
-            How many.
+            How many, of all shards together.
+        place : Place or None, default=None
+            Where this shard's rows stand; None where there is no other.
 
         Returns
         -------
         GpuPrimalEngine
             On the same device; the rows are those that the CPU would take.
         """
-        rows = sampled_rows(self.n_rows, n_rows, self.seed)
-        rows_per_row = self.n_rows / max(1, len(rows))
+        rows, rows_per_row = own_sample(self.n_rows, n_rows, self.seed, place)
         sampled = GpuPrimalEngine(
             self.problem,
             self._data.take(rows, rows_per_row),

@@ -141,7 +141,8 @@ class GramSet:
         if split < len(self._chunks):
             means = self._means(model)
             old, new = self._chunks[:split], self._chunks[split:]
-            fresh = model.total(self._engine.gram(old, new, self._reference, means))
+            own = self._engine.gram(old, new, self._reference, means)
+            fresh = model.total(own) if old else model.total_square(own)
             gram = np.empty((widths[-1], widths[-1]), dtype=self._engine.dtype)
             if self._gram is not None:
                 gram[:n_old, :n_old] = self._gram

@@ -37,6 +37,7 @@ class HostDuals:
     _shard: _native.Shard
     _mean: np.ndarray | None
     _margins: np.ndarray | None
+    _kept: np.ndarray | None = None
 
     @property
     def description(self) -> str:
@@ -54,6 +55,37 @@ class HostDuals:
     @offset.setter
     def offset(self, value: float) -> None:
         self._shard.offset = value
+
+    def keep_states(self) -> None:
+        """Remember the states: the line to what they become begins there."""
+        if self._kept is None:
+            self._kept = np.empty_like(self.duals)
+        np.copyto(self._kept, self.duals)
+
+    def line_slope(self, step: float) -> float:
+        """Return how the dual's loss terms, less the multiplier's, rise along the line.
+
+        Parameters
+        ----------
+        step : float
+            Where on the line from the kept states, at 0, to the present ones, at 1.
+
+        Returns
+        -------
+        float
+            The derivative in `step` of ``sum_i (-c_i l*(-beta_i / c_i) - offset beta_i)``.
+        """
+        return float(_native.line_slope(*self._shard_arguments(), self._kept_states(), step))
+
+    def go_to(self, step: float) -> None:
+        """Move the states along the line from the kept ones; the shared vector stays.
+
+        Parameters
+        ----------
+        step : float
+            As of `line_slope`.
+        """
+        _native.go_to(*self._shard_arguments(), self._kept_states(), step)
 
     def dual_mass(self) -> tuple[float, float]:
         """Return the sums of the positive and of the negative dual variables.
@@ -121,6 +153,11 @@ class HostDuals:
     def _shard_arguments(self) -> tuple[_native.ThreadPool, _native.Rows, str, _native.Shard]:
         """Return what every call of the extension about this shard begins with."""
         return self._pool, self._rows, self.problem.loss.core_name, self._shard
+
+    def _kept_states(self) -> np.ndarray:
+        if self._kept is None:
+            raise RuntimeError("expected kept states before a line from them, got none")
+        return self._kept
 
     def _kept_margins(self) -> np.ndarray:
         if self._margins is None:

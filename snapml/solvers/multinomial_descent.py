@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -79,9 +81,17 @@ def solve(
         The model with its certificate.
     """
     # Matrix products stay on the thread of the fit's own that asks for them.
+    stage = rule.observer.stage(f"multinomial working sets, {dataset.matrix.shape[1]}")
+    if stage.result is not None:
+        return stage.result
     with limit_blas_threads(1), np.errstate(over="ignore", invalid="ignore"):
+        start = start if stage.state is None else stage.state["coef"]
         whole = _Whole(problem, dataset, communicator, n_threads, start)
-        progress, stalled = Progress(rule, first_epoch=0), 0
+        progress, stalled = Progress(rule, first_epoch=0, stage=stage), 0
+        if stage.state is not None:  # the last read is made once more
+            begun = stage.state["progress"]
+            progress.resume(begun, len(begun["history"]) - 1)
+            whole.n_reads = stage.state["n_reads"] - 1
         joint, apart = _JointSteps(whole), _Cycles(whole, n_threads)
         whole.read()
         while True:
@@ -89,6 +99,7 @@ def solve(
             progress.see_certificate(whole.gap, whole.objective)
             if progress.is_met or whole.n_reads > rule.max_iter or stalled >= _PATIENCE:
                 break
+            stage.offer(communicator, partial(_kept_state, whole, progress))
             before = whole.gap
             if not joint.improve(0.3 * rule.tol * whole.objective):
                 apart.improve()
@@ -96,7 +107,7 @@ def solve(
         n_reads = whole.n_reads
         whole.round_off()
     intercept = whole.coef[:, -1] * problem.intercept_scaling
-    return FitResult(
+    result = FitResult(
         coef=whole.coef[:, :-1].astype(dataset.matrix.dtype),
         intercept=intercept if problem.intercept is Intercept.PENALISED else whole.coef[:, -1],
         duals=None,
@@ -109,6 +120,11 @@ def solve(
         mean_stiffness=0.0,
         description=f"working-set descent, {whole.engine.description}",
     )
+    return stage.finish(result)
+
+
+def _kept_state(whole: _Whole, progress: Progress) -> dict[str, Any]:
+    return {"coef": whole.coef, "n_reads": whole.n_reads, "progress": progress.state()}
 
 
 class _Whole:

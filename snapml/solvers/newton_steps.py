@@ -8,6 +8,7 @@ trust-region method (Lin, Weng and Keerthi 2008), with the diagonal as precondit
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from snapml.problems import Intercept
@@ -57,8 +58,20 @@ class NewtonSteps:
         self._most_reads = most_reads
         self._radius, self._first_square = math.inf, 0.0
         self._n_products = 0
-        self._n_steps, self._renewal = 0, 1
         self.curvature: DiagonalCurvature | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return what `resume` takes."""
+        return {
+            "radius": self._radius,
+            "first_square": self._first_square,
+            "n_products": self._n_products,
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where other steps have ended."""
+        self._radius, self._first_square = state["radius"], state["first_square"]
+        self._n_products = state["n_products"]
 
     @property
     def description(self) -> str:
@@ -87,10 +100,8 @@ class NewtonSteps:
         """
         if self.curvature is None:
             self.curvature = DiagonalCurvature(self._engine, self._communicator)
-        elif self._n_steps == self._renewal:  # rarer and rarer: it settles, and its sums cost
+        else:
             self.curvature.update(self._engine, self._communicator)
-            self._renewal *= 4
-        self._n_steps += 1
         reads_left = self._most_reads - self.n_reads(point) - 1  # the step itself takes one
         direction = self._direction(point.gradient, self.curvature, max(1, reads_left))
         start, decrement = point.coef, -inner(self._engine, direction, point.gradient)

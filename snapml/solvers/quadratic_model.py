@@ -71,6 +71,15 @@ class Model:
         total: np.ndarray = self.communicator.allreduce_sum(array)
         return total
 
+    def total_square(self, gram: np.ndarray) -> np.ndarray:
+        """Return the sum over the shards of symmetric matrices, of which half is sent."""
+        if self.communicator.size == 1:
+            return gram
+        is_lower = np.tri(len(gram), dtype=bool)
+        lower = np.zeros_like(gram)
+        lower[is_lower] = self.total(gram[is_lower])
+        return lower + np.tril(lower, -1).T
+
     def _total_of(self, number: Any) -> float:
         return float(self.total(np.array([float(number)]))[0])
 

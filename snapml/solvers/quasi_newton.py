@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,10 @@ def solve(
     ValueError
         If the sums overflow.
     """
-    progress = Progress(rule, first_epoch=0)
+    stage = rule.observer.stage(f"quasi-Newton, {engine.n_outputs} x {engine.n_features}")
+    if stage.result is not None:
+        return stage.result
+    progress = Progress(rule, first_epoch=0, stage=stage)
     with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
         if start is None:
             coef = engine.vectors.zeros((engine.n_outputs, engine.n_features + 1))
@@ -90,7 +94,8 @@ def solve(
             model = NewtonSteps(engine, communicator, rule.max_iter)
         else:
             model = SampledCurvature(engine, communicator, rule.tol, uses_sample=uses_sample)
-            if model.has_other_rows and start is None and rule.max_iter > 0:
+            is_first = start is None and stage.state is None
+            if model.has_other_rows and is_first and rule.max_iter > 0:
                 coef = model.minimise(coef)
         descent = Descent(engine, communicator, coef)
         best = _descend(descent, model, progress)
@@ -101,11 +106,13 @@ def solve(
         result = _result(descent, best, progress.history)
     # An objective whose minimum may be 0 has no gap that is small beside it, once rounded.
     fits = rule.floor > 0.0 or result.gap <= max(best.gap, _allowed_gap(rule, result.objective))
-    return replace(
-        result,
-        n_iter=n_reads,
-        has_converged=progress.is_met and fits,
-        description=f"{model.description}, {engine.description}",
+    return stage.finish(
+        replace(
+            result,
+            n_iter=n_reads,
+            has_converged=progress.is_met and fits,
+            description=f"{model.description}, {engine.description}",
+        )
     )
 
 
@@ -170,10 +177,10 @@ def suits_products(engine: PrimalEngine) -> bool:
 def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: Progress) -> _Best:
     """Iterate on all rows until the rule is met, its reads are used up, or nothing moves."""
     best = _Best()
-    descent.begin()
-    decrement = math.inf
+    decrement = _begin(descent, model, progress)
     while True:
-        best.see(descent)
+        with progress.rule.observer.phase("certificate"):
+            best.see(descent)
         if descent.engine.problem.penalty.l2 <= 0.0 and model.curvature is not None:
             best.see_unpenalised(descent, model.curvature)
         if decrement > 0.0:
@@ -185,10 +192,40 @@ def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: 
             break
         if descent.has_no_minimum:
             break
+        state_of = partial(_state, descent, model, progress, decrement)
+        progress.stage.offer(descent.communicator, state_of)
         before, decrement = decrement, model.step(descent, decrement)
         if decrement == 0.0 or (decrement >= before and decrement <= _SMALLEST * best.value):
             break
     return best
+
+
+def _begin(descent: Descent, model: SampledCurvature | NewtonSteps, progress: Progress) -> float:
+    """Evaluate the first point, or the one a restart goes on from; return the last decrement.
+
+    Bounds are not restored: the certificate is made from the data at hand.
+    """
+    kept = progress.stage.state
+    if kept is None:
+        descent.begin()
+        return math.inf
+    model.resume(kept["curvature"])
+    descent.resume(kept["descent"])
+    # The point is judged once more, and gets its entry then.
+    progress.resume(kept["progress"], len(kept["progress"]["history"]) - 1)
+    return float(kept["decrement"])
+
+
+def _state(
+    descent: Descent, model: SampledCurvature | NewtonSteps, progress: Progress, decrement: float
+) -> dict[str, Any]:
+    """Return what `_begin` goes on from, to the same steps."""
+    return {
+        "descent": descent.state(),
+        "curvature": model.state(),
+        "progress": progress.state(),
+        "decrement": decrement,
+    }
 
 
 def _is_free(descent: Descent, decrement: float) -> bool:

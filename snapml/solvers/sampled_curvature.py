@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, ma
 from snapml.solvers.descent import Descent
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.inner_products import inner
+from snapml.solvers.row_sample import place_of
 
 __all__ = ["SampledCurvature", "sample_rows"]
 
@@ -79,6 +81,7 @@ class SampledCurvature:
         self._tol = tol
         self._communicator = communicator
         self._total = self._count(engine)
+        self._place = place_of(communicator, engine.n_rows)
         self._rows_read = 0
         self._has_slowed = False
         self._decrements: deque[float] = deque(maxlen=_WATCHED_STEPS)
@@ -91,12 +94,38 @@ class SampledCurvature:
 
     def _take(self, wanted: int) -> None:
         """Make the next curvature from about so many rows."""
+        self._wanted = wanted
+        self._point: Any = None  # where the curvature was made
         self.has_other_rows = wanted < self._total
         self.engine = self._all_rows
         if self.has_other_rows:
-            self.engine = self._all_rows.sample(-(-wanted * self._all_rows.n_rows // self._total))
+            self.engine = self._all_rows.sample(wanted, self._place)
         self._n_rows = self._count(self.engine)
         self.curvature: DenseCurvature | HotCurvature | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return what `resume` takes, on the host."""
+        return {
+            "wanted": self._wanted,
+            "point": None if self.curvature is None else self.engine.to_host(self._point),
+            "rows_read": self._rows_read,
+            "has_slowed": self._has_slowed,
+            "decrements": list(self._decrements),
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Make the curvature that another fit had; leaves the engine where that was made."""
+        if state["wanted"] != self._wanted:
+            self._take(state["wanted"])
+        if state["point"] is not None:
+            point = self.engine.to_vectors(state["point"])
+            self.engine.fused_pass(point)
+            self.engine.accept()
+            self.update()
+            self._point = point
+        self._rows_read = state["rows_read"]
+        self._has_slowed = state["has_slowed"]
+        self._decrements.extend(state["decrements"])
 
     @property
     def current(self) -> Curvature:
@@ -198,6 +227,7 @@ class SampledCurvature:
             self.curvature = make_curvature(self.engine, self._communicator)
         else:
             self.curvature.update(self.engine, self._communicator)
+        self._point = coef
         self._has_slowed = False
 
     def minimise(self, coef: Any) -> Any:
@@ -212,6 +242,7 @@ class SampledCurvature:
             is_due = not self._is_quadratic and (is_cheap or step in _SAMPLE_RENEWALS)
             if self.curvature is None or is_due:
                 self.update()
+                self._point = descent.coef
                 if is_cheap:
                     descent.forget()
             direction = descent.direction(self.current)
@@ -223,4 +254,5 @@ class SampledCurvature:
         self._rows_read += descent.n_passes * self._n_rows
         if is_cheap and not self._is_quadratic:
             self.update()
+            self._point = descent.coef
         return descent.coef

@@ -20,6 +20,7 @@ from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.host_engines import primal_engine
+from snapml.solvers.observer import Stage
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 
@@ -64,15 +65,18 @@ def solve(
     """
     if not isinstance(problem.loss, Hinge):
         raise TypeError(f"expected the loss Hinge, got {problem.loss}")
+    kept = rule.observer.stage(f"smoothed hinges, {dataset.matrix.shape[1]}")
+    if kept.result is not None:
+        return kept.result
     judge = primal_engine(problem, dataset, n_threads=n_threads)
     smooth = replace(problem, loss=SmoothedHinge())
-    width, coef, best = _FIRST_WIDTH, start, _Best()
-    history: list[dict[str, float]] = []
-    n_reads = 0
+    width, coef, best, n_reads, history = _begin(kept, start)
     while True:
         labels = dataset.labels * dataset.labels.dtype.type(width)
         engine = primal_engine(smooth, replace(dataset, labels=labels), n_threads=n_threads)
-        stage = StoppingRule(min(1e-2, 0.1 * width), max(0, rule.max_iter - n_reads))
+        stage = StoppingRule(
+            min(1e-2, 0.1 * width), max(0, rule.max_iter - n_reads), observer=rule.observer
+        )
         result = quasi_newton.solve(engine, communicator, stage, start=coef, uses_sample=False)
         coef = result.point(judge.bias_column)
         best.see(_objective(judge, communicator, coef), result)
@@ -85,9 +89,10 @@ def solve(
         width *= _NARROWING
         if is_met or n_reads >= rule.max_iter or width < _LEAST_WIDTH:
             break
+        kept.keep({"width": width, "coef": coef, "n_reads": n_reads, "history": history})
     if best.result is None:
         raise RuntimeError("expected at least one stage, got none")
-    return replace(
+    result = replace(
         best.result,
         n_iter=min(n_reads, rule.max_iter),
         has_converged=is_met,
@@ -96,6 +101,17 @@ def solve(
         history=history,
         description=f"quasi-Newton on smoothed hinges, {judge.description}",
     )
+    return kept.finish(result)
+
+
+def _begin(
+    kept: Stage, start: np.ndarray | None
+) -> tuple[float, np.ndarray | None, _Best, int, list[dict[str, float]]]:
+    """Return width, point, best point, reads and history: the first, or those of a restart."""
+    if kept.state is None:
+        return _FIRST_WIDTH, start, _Best(), 0, []
+    state = kept.state
+    return state["width"], state["coef"], _Best(), state["n_reads"], list(state["history"])
 
 
 class _Best:

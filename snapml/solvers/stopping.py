@@ -5,7 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from snapml.solvers.observer import SILENT, Observer, Stage
 
 __all__ = ["Progress", "StoppingRule"]
 
@@ -32,6 +36,8 @@ class StoppingRule:
         a certified gap that has stopped to shrink counts as met.
     floor : float
         A gap this small is met whatever the objective, which may have the minimum 0.
+    observer : Observer
+        Who looks on.
     """
 
     tol: float
@@ -39,6 +45,7 @@ class StoppingRule:
     verbose: int = 0
     resolution: float = 0.0
     floor: float = 0.0
+    observer: Observer = SILENT
 
     def is_met(self, gap: float, objective: float) -> bool:
         """Return whether a gap is small enough."""
@@ -56,6 +63,7 @@ class Progress:
     rule: StoppingRule
     first_epoch: int = 1  # 0 where the first entry is about the start, before any step
     history: list[dict[str, float]] = field(default_factory=list)
+    stage: Stage = field(default_factory=Stage)
     _start: float = field(default_factory=time.perf_counter)
     _objective: float = math.nan
     _correction: float = 1.0
@@ -148,6 +156,25 @@ class Progress:
             return 0.0
         decline = 0.5 * math.log(first / last) if last > 0.0 else math.inf
         return math.log(last / target) / decline if decline > 0.0 and target > 0.0 else math.inf
+
+    def state(self) -> dict[str, Any]:
+        """Return what `resume` takes."""
+        history = [dict(entry) for entry in self.history]
+        return {"history": history, "elapsed_s": self.elapsed_s, "objective": self._objective}
+
+    def resume(self, state: Mapping[str, Any], n_seen: int) -> None:
+        """Go on where another fit has ended.
+
+        Parameters
+        ----------
+        state : mapping
+            Of its progress.
+        n_seen : int
+            Epochs that are not seen again.
+        """
+        self.history[:] = [dict(entry) for entry in state["history"][:n_seen]]
+        self._objective = state["objective"]
+        self._start = time.perf_counter() - state["elapsed_s"]
 
     @property
     def is_met(self) -> bool:

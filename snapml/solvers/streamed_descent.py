@@ -25,6 +25,7 @@ from snapml.solvers.streamed_gram import StreamedGram
 from snapml.solvers.threads import limit_blas_threads
 from snapml.solvers.working_set_descent import (
     improve_in_memory,
+    kept_model,
     result_of,
     run,
     search_line,
@@ -89,14 +90,19 @@ class _Descent:
         start: FitResult | StartModel | None,
     ) -> None:
         self._engine = engine
-        self._progress = Progress(rule, first_epoch=0)
-        self._state = State(engine, communicator, start)
+        stage = rule.observer.stage(f"working sets of a store, {engine.n_cols}")
+        self._progress = Progress(rule, first_epoch=0, stage=stage)
+        self._state = State(engine, communicator, kept_model(stage, start))
         self._gram: StreamedGram | None = None
         self._means = "packed columns"
 
     def result(self) -> FitResult:
         """Run, and return the model."""
-        state, engine = self._state, self._engine
+        state, engine, stage = self._state, self._engine, self._progress.stage
+        if stage.result is not None:
+            return stage.result
+        if stage.state is not None:  # the last read is made once more
+            engine.n_reads += len(stage.state["progress"]["history"]) - 1
         self._count_reads()
         self._ask_for_all()
         has_converged = run(
@@ -105,7 +111,7 @@ class _Descent:
         state.round_off()
         self._count_reads()
         means = f"working-set descent on {self._means}, {engine.description}"
-        return result_of(state, self._progress, has_converged, means)
+        return stage.finish(result_of(state, self._progress, has_converged, means))
 
     def _count_reads(self) -> None:
         """Give every read its entry; those that certify nothing have the gap known so far."""

@@ -132,4 +132,4 @@ class StreamedGram:
                 weight, own = float(self.curvatures.sum()), self.sums(columns)
                 apart = own / total - model.total(own) / model.curvature_sum
                 gram += weight * np.outer(apart, apart)
-        return np.ascontiguousarray(model.total(gram))
+        return np.ascontiguousarray(model.total_square(gram))

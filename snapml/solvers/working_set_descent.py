@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.engine import ColumnEngine, Movable, WorkingSet
+from snapml.solvers.observer import Stage
 from snapml.solvers.quadratic_model import Model
 from snapml.solvers.result import FitResult, StartModel, overflow_error
 from snapml.solvers.stopping import Progress, StoppingRule
@@ -29,6 +32,7 @@ __all__ = [
     "descend",
     "improve",
     "improve_in_memory",
+    "kept_model",
     "result_of",
     "run",
     "search_line",
@@ -150,11 +154,15 @@ def _solve(
     rule: StoppingRule,
     start: FitResult | StartModel | None,
 ) -> FitResult:
-    state = State(engine, communicator, start)
-    progress = Progress(rule, first_epoch=0)
+    stage = rule.observer.stage(f"working sets, {engine.n_cols}")
+    if stage.result is not None:
+        return stage.result
+    state = State(engine, communicator, kept_model(stage, start))
+    progress = Progress(rule, first_epoch=0, stage=stage)
     has_converged = run(state, progress, improve_in_memory)
     state.round_off()
-    return result_of(state, progress, has_converged, f"working-set descent, {engine.description}")
+    description = f"working-set descent, {engine.description}"
+    return stage.finish(result_of(state, progress, has_converged, description))
 
 
 def improve_in_memory(state: State, target: float) -> bool:
@@ -194,6 +202,9 @@ def run(
     rule = progress.rule
     share, stalled, least = _INNER_SHARE, 0, math.inf
     has_converged = False
+    if progress.stage.state is not None:
+        begun = progress.stage.state["progress"]
+        progress.resume(begun, len(begun["history"]) - 1)  # the last read is made once more
     while True:
         gap_before = state.gap
         state.read()
@@ -217,10 +228,38 @@ def run(
             share = max(1e-6, 0.1 * share)
         target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
         target = 0.1 * state.gap if has_converged else target
+        progress.stage.offer(state.communicator, partial(_kept_state, state, progress))
         if not step(state, target):
             stalled += _PATIENCE // 4
             share = max(1e-6, 0.1 * share)
     return has_converged
+
+
+def kept_model(stage: Stage, start: FitResult | StartModel | None) -> FitResult | StartModel | None:
+    """Return the model that a stage goes on from.
+
+    Parameters
+    ----------
+    stage : Stage
+        Which may have a state.
+    start : FitResult, StartModel or None
+        Where it begins if not.
+
+    Returns
+    -------
+    FitResult, StartModel or None
+        Where to begin.
+    """
+    kept = stage.state
+    return start if kept is None else StartModel(kept["coef"], kept["intercept"])
+
+
+def _kept_state(state: State, progress: Progress) -> dict[str, Any]:
+    return {
+        "coef": state.coef[: state.engine.n_features],
+        "intercept": float(state.intercept),
+        "progress": progress.state(),
+    }
 
 
 def result_of(state: State, progress: Progress, has_converged: bool, description: str) -> FitResult:

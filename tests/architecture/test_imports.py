@@ -25,6 +25,8 @@ MAY_IMPORT_NATIVE = {
     "solvers/cpu_primal_engine.py",
     "solvers/cpu_rows.py",
     "solvers/cpu_block_descent.py",
+    "solvers/cpu_column_descent.py",
+    "solvers/cpu_gathered_columns.py",
     "solvers/cpu_columns.py",
     "solvers/cpu_formulas.py",
     "solvers/cpu_packed.py",

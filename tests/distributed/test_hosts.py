@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,23 @@ def test_hosts_are_removed_with_what_runs_on_them(can_simulate):
     sleeper.communicate(timeout=20)
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
     assert f"snapml-hosts-{os.getpid()}-" not in listed.stdout
+
+
+def test_hosts_of_a_dead_process_are_removed_by_the_next(can_simulate):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    namespace = f"snapml-hosts-{dead.pid}-1"
+    subprocess.run(["ip", "netns", "add", namespace], check=True)
+    left = subprocess.Popen(["ip", "netns", "exec", namespace, "sleep", "600"])
+    while not subprocess.run(
+        ["ip", "netns", "pids", namespace], stdout=subprocess.PIPE, check=True
+    ).stdout:
+        time.sleep(0.01)
+    with SimulatedHosts(1):
+        listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    assert left.wait(timeout=20) != 0
+    assert namespace not in listed.stdout
+    assert f"snapml-hosts-{os.getpid()}-1" in listed.stdout
 
 
 def test_unplugged_host_ends_the_job_of_open_mpi(can_simulate):

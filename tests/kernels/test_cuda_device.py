@@ -100,7 +100,10 @@ def fake_cupy(function, n_devices=1, error=None):
             runtime=SimpleNamespace(
                 getDeviceCount=count,
                 CUDARuntimeError=FakeCudaError,
-                getDeviceProperties=lambda device_id: {"name": b"Fake card"},
+                getDeviceProperties=lambda device_id: {
+                    "name": b"Fake card",
+                    "uuid": bytes([device_id]) * 4,
+                },
                 memGetInfo=lambda: (10**9, 8 * 10**9),
             ),
         ),
@@ -236,6 +239,44 @@ def test_description_is_known_without_asking_a_device_that_may_have_failed(funct
     device = CudaDevice(0)
     device.xp.cuda.runtime.getDeviceProperties = None
     assert device.description == "Fake card (device 0)"
+
+
+def test_devices_are_told_apart_by_what_the_driver_calls_them(function, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(function, n_devices=2))
+    assert cuda_device.visible_devices() == ["00000000", "01010101"]
+    assert CudaDevice(1).uuid == "01010101"
+
+
+@pytest.mark.parametrize("available", [True, False])
+def test_nccl_is_there_or_not(function, monkeypatch, available):
+    nccl = SimpleNamespace(available=available)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", SimpleNamespace(nccl=nccl))
+    assert CudaDevice(0).nccl is (nccl if available else None)
+
+
+def test_nccl_that_cannot_be_imported_is_not_there(function, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy.cuda", SimpleNamespace())
+    assert CudaDevice(0).nccl is None
+
+
+def test_driver_that_fails_lists_no_devices(function, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(function, error="no driver"))
+    with pytest.raises(RuntimeError, match=r"driver answers no driver; use device_ids=None"):
+        cuda_device.visible_devices()
+
+
+def test_nccl_takes_addresses_as_numbers(function):
+    device = CudaDevice(0)
+    device.xp.cuda.get_current_stream = lambda: SimpleNamespace(ptr=77)
+    assert device.stream_address() == 77
+    assert device.address(SimpleNamespace(data=SimpleNamespace(ptr=99))) == 99
+
+
+def test_copies_to_the_host_go_where_they_are_asked_to(function):
+    device, out = CudaDevice(0), np.zeros(3)
+    device.xp.asnumpy = lambda array, out=None: ("copied", array, out)
+    assert device.to_host("array", out) == ("copied", "array", out)
+    assert device.to_host("array") == ("copied", "array", None)
 
 
 @pytest.mark.parametrize(("limit", "free"), [(0, 4e9), (3 * 10**9, 1e9), (10**9, 0)])

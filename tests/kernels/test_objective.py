@@ -41,6 +41,29 @@ def test_dual_sums_equal_the_plain_ones(loss, scales, is_weighted):
     np.testing.assert_allclose(terms, -conjugates.sum(), **WIDE)
 
 
+@pytest.mark.parametrize("is_weighted", [True, False])
+def test_line_between_states_is_straight_in_the_dual_variables(loss, is_weighted):
+    case = scattered(loss, is_weighted=is_weighted)
+    kept = case.duals.copy()
+    if loss.core_name == "SquaredHinge":  # its states keep y s <= 1
+        case.duals[:] = case.y * np.minimum(2 * kept * case.y, 1.0)
+    else:
+        case.duals[:] = kept[::-1]
+    ends = [case.oracle.dual(states, case.y) for states in (kept, case.duals)]
+
+    def terms(step):
+        shares = np.clip(
+            (1 - step) * ends[0] + step * ends[1], np.minimum(*ends), np.maximum(*ends)
+        )
+        return -case.c @ (case.oracle.conjugate(-shares, case.y) + 0.5 * shares)
+
+    slope = (terms(0.25 + 1e-6) - terms(0.25 - 1e-6)) / 2e-6
+    assert case.sums.line_slope(kept, case.duals, 0.25, 0.5) == pytest.approx(slope, rel=1e-6)
+    case.sums.go_to(kept, case.duals, 0.25)
+    found = case.oracle.dual(case.duals, case.y)
+    np.testing.assert_allclose(found, 0.75 * ends[0] + 0.25 * ends[1], rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("shift", [0.0, -0.75, 50.0])
 def test_loss_and_its_slopes_equal_the_plain_sums(loss, shift):
     case = DescentCase(loss)

@@ -32,7 +32,7 @@ def with_third(**changes):
 
 
 def test_ranks_that_are_alike_have_no_fault():
-    assert faults(RANKS, [2, 2], is_bound=True) == []
+    assert faults(RANKS, [2, 2], is_bound=True, has_gpus=True) == []
 
 
 @pytest.mark.parametrize(
@@ -46,26 +46,30 @@ def test_ranks_that_are_alike_have_no_fault():
         ({"clock_s": -1.5}, "expected clocks within 1 s, got -1.500 s on rank 2 (b)"),
         ({"cpus": (0, 1, 2)}, "bound to cores of their own, got CPUs 2 for several"),
         ({"gpus": ("GPU-3",)}, "expected the ranks on b to see the same GPUs"),
+        ({"gpus": ("GPU-3",)}, "expected a GPU for each of 2 ranks on b, got 1"),
         ({"host": "a"}, "expected [2, 2] ranks on the machines, got [3, 1]"),
     ],
 )
 def test_difference_is_a_fault(changes, fault):
-    found = faults(with_third(**changes), [2, 2], is_bound=True)
+    found = faults(with_third(**changes), [2, 2], is_bound=True, has_gpus=True)
     assert any(fault in sentence for sentence in found), found
 
 
 def test_hosts_with_other_numbers_of_gpus_are_a_fault():
     ranks = [*RANKS[:2], *(replace(rank, gpus=("GPU-3",)) for rank in RANKS[2:])]
-    (fault,) = faults(ranks, [2, 2], is_bound=True)
+    (fault,) = faults(ranks, [2, 2], is_bound=True, has_gpus=False)
     assert fault == "expected as many GPUs on all hosts, got 1, 2"
 
 
 def test_clock_is_no_fault_where_the_network_was_too_slow_to_tell():
-    assert faults(with_third(clock_s=-1.5, clock_doubt_s=0.6), [2, 2], is_bound=True) == []
+    assert (
+        faults(with_third(clock_s=-1.5, clock_doubt_s=0.6), [2, 2], is_bound=True, has_gpus=True)
+        == []
+    )
 
 
 def test_ranks_that_were_not_to_be_bound_may_share_cores():
-    assert faults(with_third(cpus=(0, 1, 2)), [2, 2], is_bound=False) == []
+    assert faults(with_third(cpus=(0, 1, 2)), [2, 2], is_bound=False, has_gpus=True) == []
 
 
 def test_tables():

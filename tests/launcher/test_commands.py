@@ -31,6 +31,7 @@ def command(mpi, placement, **settings):
         "rank_file_path": "F" if rank_file(mpi, placement) else None,
         "variables": {"A": "1", "B": "x y"},
         "may_crowd": False,
+        "leaves_mapping": False,
         "runs_as_root": False,
         "further": [],
         **settings,
@@ -92,6 +93,13 @@ def test_bound_ranks_where_more_than_places_are_allowed():
 @pytest.mark.parametrize("mpi", [OPEN_MPI_4, OPEN_MPI_5, MPICH])
 def test_further_arguments_come_last_before_the_program(mpi):
     assert command(mpi, TWO_HOSTS, further=["--x", "y z"]).endswith(" --x y z python fit.py")
+
+
+def test_mapping_can_be_left_to_the_mpi_and_the_user():
+    for mpi in (OPEN_MPI_4, OPEN_MPI_5, MPICH):
+        text = command(mpi, UNBOUND, leaves_mapping=True, further=["--bind-to", "socket"])
+        assert text.count("bind-to") == 1
+        assert "map-by" not in text
 
 
 def test_consent_to_run_as_root_is_open_mpis_alone():

@@ -51,7 +51,12 @@ def launch(*arguments, **variables):
 def finished(*arguments, **variables):
     """Run snapml-run to its end; return exit code, stdout and stderr."""
     process = launch(*arguments, **variables)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=200)  # two ranks import snapml on loaded machines
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.communicate()
+        raise
     return process.returncode, out, err
 
 
@@ -184,7 +189,7 @@ def test_check_compares_ranks_and_times_their_sums(mpi):
     ],
 )
 def test_check_that_finds_a_fault_fails_and_says_which(mpi, expected, message):
-    job = ("-m", "snapml_run.check_job", expected, "bound")
+    job = ("-m", "snapml_run.check_job", expected, "bound", "0")
     code, _, err = finished("-n", 2, "--oversubscribe", "--bind", "none", *job)
     assert code == 1
     assert message in err
@@ -285,6 +290,30 @@ def test_dry_run_prints_command_and_rank_file_without_an_mpi(tmp_path, monkeypat
     assert command.startswith("OMP_NUM_THREADS=")
     assert " mpirun -n 4 --host a:2,b:2 --map-by slot:OVERSUBSCRIBE --bind-to none " in command
     assert command.endswith(f"-m mpi4py {JOBS / 'ranks.py'} 'a b'")
+
+
+def test_job_of_slurm_places_ranks_and_leaves_each_node_its_devices(monkeypatch, capsys):
+    for name, value in {
+        "SLURM_JOB_NODELIST": "n[01-02]",
+        "SLURM_TASKS_PER_NODE": "2(x2)",
+        "SLURM_JOB_CPUS_PER_NODE": "1(x2)",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    for mpi, hosts in (("openmpi5", "--host n01:2,n02:2"), ("mpich", "-hosts n01:2,n02:2")):
+        assert main(["--dry-run", "--mpi", mpi, "-m", "fit"]) == 0
+        command = capsys.readouterr().out
+        assert f" mpirun -n 4 {hosts} " in command
+        assert "CUDA_VISIBLE_DEVICES" not in command
+
+
+def test_job_of_pbs_places_ranks(tmp_path, monkeypatch, capsys):
+    (tmp_path / "nodes").write_text("n1\nn1\nn2\nn2\n")
+    monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert main(["--dry-run", "--mpi", "openmpi4", "--bind", "none", "-m", "fit"]) == 0
+    assert " -n 4 --host n1:2,n2:2 --map-by slot --bind-to none " in capsys.readouterr().out
 
 
 def test_dry_run_prints_the_rank_file(monkeypatch, capsys):

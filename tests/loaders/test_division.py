@@ -93,6 +93,21 @@ def test_partitions_of_a_folder_are_columns_of_every_part(tmp_path):
     assert_parts_are_the_whole([tmp_path / "rows"], 4, label="y")
 
 
+@pytest.mark.parametrize("n_parts", [1, 2, 3, 9])
+def test_parts_of_csv_without_names_or_a_last_newline_are_its_rows(tmp_path, n_parts):
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(f"{k},{k / 8},{k % 2}" for k in range(30)))
+    options = {"label": 2, "has_header": False}
+    assert_parts_are_the_whole([path], n_parts, **options)
+
+
+def test_csv_whose_names_hold_a_newline_cannot_be_cut(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('"a\nb",c\n1,2\n3,4\n')
+    with pytest.raises(ValueError, match="name ends in the next line: expected offset=0"):
+        list(read_batches(path, offset=9))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     lines=st.lists(

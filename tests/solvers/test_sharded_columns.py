@@ -12,7 +12,13 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
-from snapml.solvers import cpu_block_descent, cpu_quadratic, hot_block, working_set_descent
+from snapml.solvers import (
+    cpu_block_descent,
+    cpu_quadratic,
+    gpu_columns,
+    hot_block,
+    working_set_descent,
+)
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.stopping import StoppingRule
 
@@ -28,6 +34,12 @@ PENALTIES = {
 }
 # Row numbers at which the rows, which are sorted by label, are cut: shards of one class, of no row.
 CUTS = {"two": (7,), "three, one of them empty": (30, 30)}
+LIMITS = (
+    "_MOST_GRAM_COLUMNS",
+    "_MOST_SPARSE_GRAM",
+    "_MOST_SPARSE_GRAM_OF_SHARDS",
+    "_MOST_GATHERED",
+)
 on_every_layout = pytest.mark.parametrize("layout", ["dense", "csr"])
 on_every_cut = pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
 of_every_kind = pytest.mark.parametrize("intercept", Intercept, ids=lambda kind: kind.value)
@@ -116,12 +128,25 @@ def test_float32_shards_are_solved_to_the_resolution_of_the_model(loss, layout):
 @on_every_layout
 @on_every_cut
 def test_blocks_of_columns_are_descended_on_together(monkeypatch, loss, intercept, layout, cuts):
-    for most in ("_MOST_GRAM_COLUMNS", "_MOST_SPARSE_GRAM", "_MOST_SPARSE_GRAM_OF_SHARDS"):
+    for most in LIMITS:
         monkeypatch.setattr(cpu_quadratic, most, 0)
-    monkeypatch.setattr(cpu_block_descent, "_MOST_COLUMNS", 5)
+    monkeypatch.setattr(cpu_block_descent, "_COLUMNS", 5)
     monkeypatch.setattr(hot_block, "_MOST_COLUMNS", 4)
     case = Case(loss, Penalty(2.0, 0.0), intercept, layout)
     assert_one_optimum(case, case.fit(cuts, tol=1e-8), rel=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
+@of_every_kind
+@on_every_cut
+def test_columns_that_all_shards_get_are_descended_on_by_each(monkeypatch, loss, intercept, cuts):
+    monkeypatch.setattr(cpu_quadratic, "_MOST_SPARSE_GRAM", 0)
+    monkeypatch.setattr(hot_block, "_MOST_COLUMNS", 4)
+    case = Case(loss, Penalty(2.0, 0.0), intercept, "csr")
+    alone = case.fit_alone(tol=1e-8)
+    results = case.fit(cuts, tol=1e-8)
+    assert_one_optimum(case, results, rel=1e-8)
+    assert results[0].n_iter <= alone.n_iter + 1
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
@@ -143,6 +168,48 @@ def test_many_columns_grow_their_working_set_alike(loss):
     assert results[0].n_iter <= case.fit_alone(1e-9).n_iter + 2
 
 
+class Counting:
+    """A communicator that counts the vectors over the columns that are sent."""
+
+    def __init__(self, communicator, n_columns):
+        self.rank, self.size = communicator.rank, communicator.size
+        self._communicator, self._n_columns = communicator, n_columns
+        self.n_vectors = 0
+
+    def allreduce_sum(self, array):
+        self._see(array)
+        return self._communicator.allreduce_sum(array)
+
+    def exchange(self, value):
+        for part in value or ():
+            self._see(np.asarray(part))
+        return self._communicator.exchange(value)
+
+    def _see(self, array):
+        if array.shape and array.shape[-1] == self._n_columns:
+            self.n_vectors += array.size // self._n_columns
+
+
+@on_every_layout
+def test_a_read_sends_the_slopes_and_little_else(layout):
+    """Beside them the moments of dense columns, and a row or two for the balance."""
+    case = Case(Logistic(), Penalty(8.0, 0.0), shape=(60, 5000), layout=layout)
+    counts = []
+
+    def solve(engine, communicator, rule):
+        counting = Counting(communicator, 5000)
+        result = working_set_descent.solve(engine, counting, rule)
+        counts.append((counting.n_vectors, result.n_iter + 1))
+        return result
+
+    shards = [lambda: case.shard(slice(0, 25)), lambda: case.shard(slice(25, 60))]
+    solve_shards(shards, StoppingRule(1e-7, 100), solve)
+    most_beside = {"dense": 2 + 2 * 2, "csr": 0}[layout]
+    for n_vectors, n_reads in counts:
+        assert n_reads >= 3
+        assert n_reads <= n_vectors <= n_reads + most_beside
+
+
 @pytest.mark.parametrize("max_iter", [0, 1, 2])
 @of_every_kind
 @on_every_layout
@@ -152,6 +219,13 @@ def test_gap_of_shards_is_never_below_the_suboptimality(max_iter, intercept, lay
     for result in case.fit((33,), tol=1e-12, max_iter=max_iter):
         value = objective.primal(result.coef, result.intercept)
         assert result.gap >= value - objective.minimum() - 1e-12 * value
+
+
+def test_more_columns_than_a_gram_matrix_holds_are_refused_on_gpus_of_shards(monkeypatch):
+    monkeypatch.setattr(gpu_columns, "_MOST_SPARSE_GRAM", 0)
+    case = Case(Logistic(), layout="csr", engine="gpu-emulated")
+    with pytest.raises(NotImplementedError, match=r"columns to work on, on GPUs of several"):
+        case.fit((40,))
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])

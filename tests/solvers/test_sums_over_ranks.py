@@ -44,7 +44,7 @@ def test_sums_of_vectors_are_those_of_the_passes(click_log):
     n_vectors = sum(size >= X.shape[1] for size in model.sums.sizes)
     n_passes = int(np.max(model.n_iter_)) + 1
     assert n_passes > 60
-    assert n_passes <= n_vectors <= 1.05 * n_passes
+    assert n_passes <= n_vectors <= 1.1 * n_passes  # the diagonal of each Newton step is one more
 
 
 def test_certificate_of_one_ranks_rows_is_that_of_one_machine(click_log):

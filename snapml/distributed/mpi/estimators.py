@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 import snapml
 from snapml.data import ChunkedMatrix, DenseMatrix, Matrix
 from snapml.distributed.mpi.agreement import check_alike
 from snapml.distributed.mpi.communicator import MpiCommunicator
+from snapml.distributed.mpi.fit_watch import FitWatch
 from snapml.distributed.mpi.interrupts import HeldInterrupts
 from snapml.distributed.mpi.own_part import own_part
 from snapml.distributed.mpi.placement import placed
+from snapml.distributed.mpi.uncaught import let_the_failed_rank_speak
 from snapml.estimators.base import all_or_nothing
 from snapml.estimators.placement import byte_limit
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.range_checks import NonFiniteError
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["LinearSVC", "LogisticRegression", "Ridge"]
+
+
+# Parameters that only jobs of several ranks have.
+_OF_JOBS = ("comm", "checkpoint", "checkpoint_every", "report")
 
 
 class MpiEstimator:
@@ -28,6 +38,13 @@ class MpiEstimator:
     ----------
     comm : mpi4py.MPI.Intracomm
         The ranks that train together; all of them call `fit`, each with its own rows.
+    checkpoint : str or path-like, default=None
+        File of rank 0 that keeps the state of a fit, and from which the next one goes on, on as
+        many ranks or another number. It is removed once the fit has converged.
+    checkpoint_every : int or str, default="10min"
+        Passes over the data after which the state is written again, or a time: "90s", "10min".
+    report : str or path-like, default=None
+        File of rank 0 that gets ``run_report_`` as JSON.
     **parameters : object
         Those of the estimator of the same name in `snapml`; the same on all ranks. ``device_ids``
         may also be 'local_rank': one GPU for each rank, of those that its node has.
@@ -35,15 +52,25 @@ class MpiEstimator:
 
     least_rows = 0
 
-    def __init__(self, comm: Any = None, **parameters: Any) -> None:
+    def __init__(
+        self,
+        comm: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: Any = "10min",
+        report: Any = None,
+        **parameters: Any,
+    ) -> None:
         super().__init__(**parameters)
         self.comm = comm
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.report = report
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
         """Return the names of the parameters, for scikit-learn."""
         local: Any = cls.__mro__[2]
-        return sorted([*local._get_param_names(), "comm"])
+        return sorted([*local._get_param_names(), *_OF_JOBS])
 
     def __sklearn_clone__(self) -> Any:
         """Return an unfitted copy on the same ranks; communicators cannot be copied."""
@@ -53,6 +80,29 @@ class MpiEstimator:
         comm = parameters.pop("comm")
         copies = {name: clone(value, safe=False) for name, value in parameters.items()}
         return type(self)(comm=comm, **copies)
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file, from which `snapml.load` makes one without ranks.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; one rank writes it.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        OSError
+            If the file cannot be written.
+        """
+        parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        local: Any = type(self).__mro__[2]
+        model = local(**{k: v for k, v in parameters.items() if k not in _OF_JOBS})
+        learned = {k: v for k, v in vars(self).items() if k not in parameters}
+        learned.pop("run_report_", None)
+        vars(model).update(learned)
+        model.save(path)
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -82,14 +132,19 @@ class MpiEstimator:
         RankError
             If another rank has failed; it says which, and of what.
         ValueError
-            If parameters or data are not as described, or the ranks' do not fit each other.
+            If parameters or data are not as described, or the ranks' do not fit each other; or
+            the checkpoint is damaged, or of other data or parameters.
+        FitInterrupted
+            On all ranks, where one has got SIGTERM and there is a checkpoint, which has the state.
         """
+        let_the_failed_rank_speak()
         with HeldInterrupts() as interrupts:
             communicator = MpiCommunicator(self.comm)
-            self._shards = communicator
+            self._watch = FitWatch(communicator)
+            self._shards = self._watch.communicator
             try:
-                with interrupts.let_through():
-                    self._fit_own(X, y, sample_weight)
+                with interrupts.let_through(), self._watch:
+                    self._fit_own(communicator, X, y, sample_weight)
                     communicator.finish()
             except BaseException as error:
                 # NaN in one rank's rows is an overflow in the sums of all.
@@ -99,18 +154,33 @@ class MpiEstimator:
                     raise cause from error
                 raise
             finally:
-                for name in ("_shards", "_devices", "_file_names"):
+                for name in ("_shards", "_watch", "_devices", "_file_names"):
                     vars(self).pop(name, None)
                 communicator.close()
         return self
 
-    def _fit_own(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit_own(self, communicator: MpiCommunicator, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit to this rank's rows, together with the other ranks."""
-        check_alike("parameters", self._shards.exchange(self._terms()))
-        self._devices = placed(getattr(self, "device_ids", None), self._shards)
+        terms = self._terms()
+        check_alike("parameters", self._shards.exchange(terms))
+        self._watch.begin(self.checkpoint, self.checkpoint_every, self.report, terms)
+        self._devices = placed(getattr(self, "device_ids", None), communicator)
         own = own_part(self._shards, X, y, sample_weight, byte_limit(self))
         self._file_names = own.feature_names
         super().fit(own.X, own.y, own.sample_weight)  # type: ignore[misc]
+        self.run_report_ = self._watch.end(self)
+
+    def _stopping_rule(self, max_iter: int) -> StoppingRule:
+        rule: StoppingRule = super()._stopping_rule(max_iter)  # type: ignore[misc]
+        return self._watch.bounded(rule)
+
+    def _seed(self) -> int:
+        seed: int = self._watch.decide(super()._seed)  # type: ignore[misc]
+        return seed
+
+    def _store_certificate(self, results: list[FitResult]) -> None:
+        super()._store_certificate(results)  # type: ignore[misc]
+        self._watch.see_results(results)
 
     def _asked_devices(self) -> tuple[int, ...]:
         """Return the numbers of this rank's GPUs, none for the CPU."""
@@ -124,7 +194,14 @@ class MpiEstimator:
         parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
         own = ("comm", "random_state", "device_ids", "n_threads", "memory_limit", "verbose")
         common = {name: repr(value) for name, value in parameters.items() if name not in own}
+        if parameters.get("warm_start"):
+            common["last model"] = self._last_model()
         return {"snapml": snapml.__version__, "estimator": type(self).__name__, **common}
+
+    def _last_model(self) -> str:
+        """Return what tells the model that a warm start begins with from another."""
+        values = (getattr(self, name, None) for name in ("coef_", "intercept_"))
+        return "/".join("none" if v is None else f"{_checksum(v):08x}" for v in values)
 
     def _agree_on_rows(self, matrix: Matrix) -> None:
         """Refuse shards that do not fit each other."""
@@ -143,6 +220,11 @@ class MpiEstimator:
             "feature_names": "none" if names is None else str(list(names)),
         }
         check_alike("X", self._shards.exchange(terms))
+
+
+def _checksum(values: Any) -> int:
+    array = values.toarray() if issparse(values) else np.asarray(values)
+    return zlib.crc32(np.ascontiguousarray(array).tobytes())
 
 
 class LogisticRegression(MpiEstimator, snapml.LogisticRegression):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import zlib
@@ -262,24 +263,26 @@ def _terms_of(piece: Piece, options: dict[str, Any]) -> Terms:
     return Terms(source.dtype, source.feature_names, indices)
 
 
-def _mark(paths: list[Any]) -> tuple[Any, ...]:
+def _mark(paths: list[Any]) -> str:
     """Return what ranks must have in common to read the same files: names, sizes and a sample.
 
     Files of the same name on disks of their own differ in it.
     """
-    sizes = []
-    for path in paths:
-        if not Path(path).exists():
+    # Without symbolic links resolved: a mount may be at another place on each machine.
+    names = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - Path.absolute keeps ".."
+    for path, absolute in zip(paths, names, strict=True):
+        if not Path(absolute).exists():
             raise FileNotFoundError(f"{path}: expected a file or folder with rows, found none")
-        sizes.append((str(Path(path).absolute()), _files_of(Path(path))))
-    first = next((name for _, files in sizes for name, n_bytes in files if n_bytes), None)
-    return (tuple(sizes), None if first is None else _checksum(Path(first)))
+    files = [file for absolute in names for file in _files_of(Path(absolute))]
+    first = next((name for name, n_bytes in files if n_bytes), None)
+    checksum = None if first is None else _checksum(Path(first))
+    return hashlib.sha256(repr((names, files, checksum)).encode()).hexdigest()
 
 
-def _files_of(path: Path) -> tuple[tuple[str, int], ...]:
+def _files_of(path: Path) -> list[tuple[str, int]]:
     """Return all files of a folder, or the file itself, with their bytes."""
     found = sorted(path.rglob("*")) if path.is_dir() else [path]
-    return tuple((str(file), file.stat().st_size) for file in found if file.is_file())
+    return [(str(file), file.stat().st_size) for file in found if file.is_file()]
 
 
 def _checksum(path: Path) -> int:

@@ -18,7 +18,20 @@ __all__ = ["accuracy", "hinge", "logistic", "roc_area", "squared_error"]
 def accuracy(
     communicator: Communicator, y_true: Any, y_pred: Any, *, normalize: bool, sample_weight: Any
 ) -> float:
-    """Return `accuracy_score` over ranks."""
+    """Return `accuracy_score` over ranks.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks; all of them call this.
+    y_true, y_pred, normalize, sample_weight : object
+        As for `snapml.distributed.mpi.metrics.accuracy_score`.
+
+    Returns
+    -------
+    float
+        The same on all ranks.
+    """
     if _n_rows(communicator, y_true, y_pred, sample_weight) == 0:
         return metrics.accuracy_score(y_true, y_pred, normalize=normalize)
     _check_kinds(communicator, y_true)
@@ -38,7 +51,20 @@ def logistic(
     sample_weight: Any,
     labels: Any,
 ) -> float:
-    """Return `log_loss` over ranks."""
+    """Return `log_loss` over ranks.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks; all of them call this.
+    y_true, y_proba, normalize, sample_weight, labels : object
+        As for `snapml.distributed.mpi.metrics.log_loss`.
+
+    Returns
+    -------
+    float
+        The same on all ranks.
+    """
     if _n_rows(communicator, y_true, y_proba, sample_weight) == 0:
         return metrics.log_loss(y_true, y_proba, labels=labels)
     classes = _classes(communicator, y_true, labels)
@@ -54,7 +80,20 @@ def logistic(
 def hinge(
     communicator: Communicator, y_true: Any, pred_decision: Any, *, labels: Any, sample_weight: Any
 ) -> float:
-    """Return `hinge_loss` over ranks."""
+    """Return `hinge_loss` over ranks.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks; all of them call this.
+    y_true, pred_decision, labels, sample_weight : object
+        As for `snapml.distributed.mpi.metrics.hinge_loss`.
+
+    Returns
+    -------
+    float
+        The same on all ranks.
+    """
     if _n_rows(communicator, y_true, pred_decision, sample_weight) == 0:
         return metrics.hinge_loss(y_true, pred_decision, labels=labels)
     present = _classes(communicator, y_true, None)
@@ -75,7 +114,20 @@ def hinge(
 def squared_error(
     communicator: Communicator, y_true: Any, y_pred: Any, *, sample_weight: Any, multioutput: Any
 ) -> Any:
-    """Return `mean_squared_error` over ranks."""
+    """Return `mean_squared_error` over ranks.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks; all of them call this.
+    y_true, y_pred, sample_weight, multioutput : object
+        As for `snapml.distributed.mpi.metrics.mean_squared_error`.
+
+    Returns
+    -------
+    float or ndarray of shape (n_outputs,)
+        The same on all ranks.
+    """
     if _n_rows(communicator, y_true, y_pred, sample_weight) == 0:
         return metrics.mean_squared_error(y_true, y_pred)
     n_own = len(y_true)
@@ -98,7 +150,20 @@ def squared_error(
 
 
 def roc_area(communicator: Communicator, y_true: Any, y_score: Any, *, sample_weight: Any) -> float:
-    """Return `roc_auc_score` of two classes over ranks."""
+    """Return `roc_auc_score` over ranks.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks; all of them call this.
+    y_true, y_score, sample_weight : object
+        As for `snapml.distributed.mpi.metrics.roc_auc_score`.
+
+    Returns
+    -------
+    float
+        The same on all ranks.
+    """
     if _n_rows(communicator, y_true, y_score, sample_weight) == 0:
         return metrics.roc_auc_score(y_true, y_score)
     classes = _classes(communicator, y_true, None)

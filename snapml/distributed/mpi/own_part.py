@@ -213,11 +213,11 @@ def _rows_of(
     is_loaded: bool,
 ) -> tuple[Any, Any]:
     """Return a rank's rows and labels: in a store, or in memory."""
-    is_sparse = any(own is not None and own.is_sparse for own in found)
     if store is None:
         none = np.empty((0, n_features), terms.dtype)
+        is_sparse = any(own is not None and own.is_sparse for own in found)
         return (csr_matrix(none) if is_sparse else none), np.empty(0)
-    if is_sparse:
+    if store.manifest.schema.is_sparse:
         store = store.widened(n_features)
     return store.load() if is_loaded else (store, None)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from snapml._validation import check_device_ids
 from snapml.distributed.mpi.communicator import MpiCommunicator
+from snapml.distributed.mpi.library import mpi_module
 from snapml.solvers import device_choice
 
 __all__ = ["LOCAL_RANK", "placed"]
@@ -32,11 +33,20 @@ def placed(device_ids: Any, ranks: MpiCommunicator) -> tuple[int, ...]:
 
     Raises
     ------
+    RuntimeError
+        If one rank has several GPUs, and MPI was told that it has one thread.
     ValueError
-        On all ranks, where some node has more ranks than GPUs for them.
+        If `device_ids` is nothing of that; and on all ranks, where some node has more ranks than
+        GPUs for them.
     """
     is_asked = isinstance(device_ids, str) and device_ids == LOCAL_RANK
+    if isinstance(device_ids, str) and not is_asked:
+        raise ValueError(
+            f"device_ids={device_ids!r}: expected None, a list of integers >= 0 or {LOCAL_RANK!r}"
+        )
     own = None if is_asked else check_device_ids(device_ids)
+    if own is not None and len(own) > 1:
+        _check_threads(own)
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
     found = ranks.exchange((device_choice.visible_devices() if is_asked else None, hidden))
     owners = _matched([visible for visible, _ in found])
@@ -44,6 +54,17 @@ def placed(device_ids: Any, ranks: MpiCommunicator) -> tuple[int, ...]:
         if visible is not None and rank not in owners:
             raise _too_few(rank, [seen for seen, _ in found], ranks, hidden)
     return (owners[ranks.rank],) if own is None else own
+
+
+def _check_threads(device_ids: tuple[int, ...]) -> None:
+    """Refuse several GPUs where their threads may not call MPI in turn."""
+    mpi = mpi_module()
+    if mpi.Query_thread() < mpi.THREAD_SERIALIZED:
+        raise RuntimeError(
+            f"device_ids={list(device_ids)!r}: several GPUs of one rank need an MPI that several "
+            "threads may call in turn; leave mpi4py.rc.threads as it is, or use one GPU for each "
+            "rank"
+        )
 
 
 def _matched(visible: list[list[str] | None]) -> dict[int, int]:

@@ -119,9 +119,7 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
             tol=first.getTol(),
             n_workers=first.getNumWorkers(),
             solver=first._solver_name(),
-            use_gpu=first.getUseGpu(),
             memory_limit=first._memory_limit(),
-            checkpoint_dir=first.getCheckpointDir(),
             n_threads=first.getNThreads(),
             float32=first.getFloat32(),
         )

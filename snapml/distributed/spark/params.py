@@ -56,10 +56,10 @@ PASSED_ON = {
     "probabilityCol": "names a column of predictions",
     "solver": "'auto', 'pqn' or 'sdca'; Spark's 'normal' and 'l-bfgs' choose like 'auto'",
     "numWorkers": "tasks; as many as the cluster runs at once where it is not set",
-    "useGpu": "train on the GPU that Spark has given each task",
+    "useGpu": "only False: this version trains on the CPUs of executors",
     "memoryLimit": "memory for the rows of a task; more stream from its disk",
     "nThreads": "threads of a task; the cores that Spark gives it where it is not set",
-    "checkpointDir": "where a stage that Spark starts again finds how far it came",
+    "checkpointDir": "only None: a stage that Spark starts again begins anew in this version",
     "float32": "keep features in float32 instead of float64",
 }
 """What decides a fit or its predictions."""
@@ -235,6 +235,10 @@ class LinearParams(
                     f"elasticNetParam: expected a number from 0 to 1, got "
                     f"{self.getElasticNetParam()}"
                 )
+        if self.getUseGpu():
+            raise InvalidInput(f"useGpu: {PASSED_ON['useGpu']}")
+        if self.getCheckpointDir() is not None:
+            raise InvalidInput(f"checkpointDir: {PASSED_ON['checkpointDir']}")
         self._solver_name()
         self._memory_limit()
 

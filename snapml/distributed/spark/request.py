@@ -39,12 +39,8 @@ class FitRequest:
         Tasks; None takes all slots of the cluster.
     solver : str
         'auto', 'pqn' or 'sdca'.
-    use_gpu : bool
-        Whether each task trains on the GPU that Spark has given it.
     memory_limit : str or int or None
         Of each task; more rows than that stream from its disk.
-    checkpoint_dir : str or None
-        Where a retry of the job finds how far the last one came.
     n_threads : int or None
         Of each task; None takes the cores that Spark gives a task.
     float32 : bool
@@ -63,9 +59,7 @@ class FitRequest:
     tol: float = 1e-6
     n_workers: int | None = None
     solver: str = "auto"
-    use_gpu: bool = False
     memory_limit: str | int | None = None
-    checkpoint_dir: str | None = None
     n_threads: int | None = None
     float32: bool = False
 

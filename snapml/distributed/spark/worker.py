@@ -6,7 +6,7 @@ import json
 import math
 import platform
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,8 @@ def _answer(
     mesh = Mesh(listener, [tuple(card["address"]) for card in found], rank, key, timeout_s)
     try:
         _check_alike(found)
+        n_threads = request.n_threads or context.cpus()
+        request = replace(request, n_threads=n_threads)
         return {"outcomes": [asdict(one) for one in _fit(rows, request, TcpCommunicator(mesh))]}
     except _ANSWERED as failure:
         return {"error": _text(failure)}

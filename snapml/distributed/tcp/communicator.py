@@ -41,3 +41,18 @@ class TcpCommunicator:
     def exchange(self, value: Any) -> list[Any]:
         """Return what all ranks have laid down, in the order of ranks."""
         return self._group.exchange(value)
+
+    def with_device(self, device: Any) -> Any:
+        """Refuse: arrays of devices do not travel here.
+
+        Parameters
+        ----------
+        device : Device
+            Any.
+
+        Raises
+        ------
+        NotImplementedError
+            Always.
+        """
+        raise NotImplementedError("sums of arrays of GPUs over TCP: this version has MPI for them")

@@ -4,12 +4,19 @@ import json
 import os
 import signal
 import sys
+import time
 
 import numpy as np
 from mpi4py import MPI  # noqa: TID253 - a job of MPI
 from sklearn.linear_model import LogisticRegression as Reference
 
-from snapml.distributed.mpi import LogisticRegression, MpiCommunicator, Ridge
+from snapml.distributed.mpi import (
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    MpiCommunicator,
+    Ridge,
+)
 
 
 def data(rank):
@@ -50,6 +57,37 @@ def other_estimator(comm):
     (Ridge if comm.rank else LogisticRegression)(comm=comm).fit(X, y)
 
 
+def other_start(comm):
+    X, y = data(0)
+    model = Lasso(alpha=0.01, warm_start=True, comm=comm)
+    if comm.rank != 1:
+        model.coef_, model.intercept_, model.n_features_in_ = np.ones(5), 0.0, 5
+    model.fit(X, y)
+
+
+def overflow(comm):
+    X, y = data(comm.rank)
+    Lasso(alpha=0.01, comm=comm).fit(1e160 * X, y)
+
+
+def not_a_number_in_lasso(comm):
+    X, y = data(comm.rank)
+    if comm.rank == 1:
+        X[3, 2] = np.nan
+    Lasso(alpha=0.01, comm=comm).fit(X, y)
+
+
+def infinite_in_least_squares(comm):
+    X, y = data(comm.rank)
+    if comm.rank == 1:
+        X[3, 2] = np.inf
+    LinearRegression(comm=comm).fit(X, y)
+
+
+def many_columns(comm):
+    LinearRegression(comm=comm).fit(np.ones((2, 4097)), np.ones(2))
+
+
 def no_targets(comm):
     X, y = data(comm.rank)
     LogisticRegression(comm=comm).fit(X, None if comm.rank == 1 else y)
@@ -69,6 +107,7 @@ def killed(comm):
     X, y = data(comm.rank)
     model = LogisticRegression(comm=comm).fit(X, y)
     if comm.rank == 1:
+        ends_now()
         os.kill(os.getpid(), signal.SIGKILL)
     model.fit(X, y)
 
@@ -76,8 +115,21 @@ def killed(comm):
 def uncaught(comm):
     X, y = data(comm.rank)
     if comm.rank == 1:
+        ends_now()
         raise ValueError("what the user's own code raised")
     LogisticRegression(comm=comm).fit(X, y)
+
+
+def inside(comm):
+    X, y = data(comm.rank)
+    if comm.rank == 1:
+        X[3, 2] = np.nan
+        ends_now()
+    LogisticRegression(comm=comm).fit(X, y)
+
+
+def ends_now():
+    print("ends at", time.time(), flush=True)
 
 
 def report(case, comm):
@@ -99,7 +151,7 @@ def report(case, comm):
 
 def main():
     for case in sys.argv[1:]:
-        if case in ("killed", "uncaught"):
+        if case in ("killed", "uncaught", "inside"):
             globals()[case](MPI.COMM_WORLD)
         else:
             report(case, MPI.COMM_WORLD)

@@ -89,6 +89,8 @@ def test_bounds_are_refused_at_once():
         ({"family": "poisson"}, "family: expected 'auto'"),
         ({"solver": "saga"}, "solver: expected one of"),
         ({"memoryLimit": "4 parsecs"}, "memoryLimit: expected"),
+        ({"useGpu": True}, "useGpu: only False"),
+        ({"checkpointDir": "x"}, "checkpointDir: only None"),
         ({"threshold": 1.5}, "threshold: expected a number from 0 to 1"),
         ({"thresholds": [0.0, 0.0]}, "at most one of them 0"),
     ],

@@ -1,0 +1,92 @@
+"""CSV text of numbers, read by pyarrow batch by batch, whole or a range of its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from snapml.io.columnar import ArrowReader, explained, pyarrow_for
+from snapml.io.text_blocks import LinesOfRange, opened, text_blocks
+
+__all__ = ["open_csv"]
+
+
+def open_csv(
+    path: Path,
+    on_read: Callable[[int], Any],
+    *,
+    delimiter: str = ",",
+    has_header: bool = True,
+    is_text: bool = False,
+    offset: int = 0,
+    length: int = -1,
+) -> ArrowReader:
+    """Open CSV text of numbers, plain or compressed.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+    on_read : callable
+        Told the bytes that are read.
+    delimiter : str, default=','
+        Between fields.
+    has_header : bool, default=True
+        Whether the first line names the columns; else they are f0, f1, ...
+    is_text : bool, default=False
+        Whether columns keep the types that the first block suggests, for an encoder; otherwise all
+        are numbers, since whole numbers in the first block may be followed by others.
+    offset, length : int, default=0 and -1
+        A range of the text, as for `load_svmlight`; the first line belongs to all. No field may
+        hold the end of a line then.
+
+    Returns
+    -------
+    ArrowReader
+        Of its batches.
+    """
+    pa = pyarrow_for(str(path))
+    import pyarrow.csv as pc
+
+    parse = pc.ParseOptions(delimiter=delimiter)
+    is_all = offset == 0 and length < 0
+
+    def opened_at(block_bytes: int, stream: Any, **convert: Any) -> Any:
+        how = pc.ReadOptions(block_size=block_bytes, autogenerate_column_names=not has_header)
+        return pc.open_csv(
+            stream,
+            read_options=how,
+            parse_options=parse,
+            convert_options=pc.ConvertOptions(**convert),
+        )
+
+    with explained(str(path)), opened(path) as stream, opened_at(2**20, stream) as reader:
+        schema = reader.schema
+    if not is_text:
+        schema = pa.schema([(name, pa.float64()) for name in schema.names])
+
+    def read(columns: list[str], batch_bytes: int) -> Iterator[Any]:
+        types = {name: schema.field(name).type for name in columns}
+        with opened(path, on_read) as stream:
+            lines = stream if is_all else _csv_range(path, stream, offset, length, has_header)
+            if lines is None:
+                return
+            block_bytes = batch_bytes // 4
+            yield from opened_at(block_bytes, lines, column_types=types, include_columns=columns)
+
+    return ArrowReader(schema, read, n_bytes=path.stat().st_size)
+
+
+def _csv_range(path: Path, stream: Any, offset: int, length: int, has_header: bool) -> Any:
+    """Return some lines of a CSV file as one, with the names of all; None where there are none."""
+    head = b""
+    if has_header and offset > 0:
+        head = stream.readline()
+        if head.count(b'"') % 2:
+            raise ValueError(f"{path}: a column's name ends in the next line: expected offset=0")
+    stream.seek(0)
+    blocks = text_blocks(stream, str(path), offset, length)
+    first = next(blocks, None)
+    return None if first is None else LinesOfRange(head, chain([first], blocks))
