@@ -4,7 +4,7 @@ A file begins with 16 bytes that say what it is, the length of the header (64 bi
 checksum of the header (32 bits), both little endian. The header is JSON. Arrays follow in the order
 in which it lists them, little endian, each from the next multiple of 64 bytes on; the header has
 the checksum of all that follows it, and its length. Every byte is so accounted for, and equal
-models make equal files.
+models make equal files. One line end behind it all is accepted: Spark writes files as lines.
 """
 
 from __future__ import annotations
@@ -248,9 +248,20 @@ def _read_header(stream: BinaryIO, path: Any) -> dict[str, Any]:
         raise ValueError(f"{path}: the checksum of the header is wrong: the file is damaged")
     content = _parsed(header, path)
     expected = _PREFIX.size + length + content["n_bytes"]
+    if size == expected + 1 and _ends_with_line(stream):
+        return content
     if size != expected:
         raise ValueError(f"{path}: expected {expected} bytes, got {size}: the file is damaged")
     return content
+
+
+def _ends_with_line(stream: BinaryIO) -> bool:
+    """Return whether the last byte is the line end that writers of text leave behind a file."""
+    here = stream.tell()
+    stream.seek(-1, os.SEEK_END)
+    is_line_end = stream.read() == b"\n"
+    stream.seek(here)
+    return is_line_end
 
 
 def _parsed(header: bytes, path: Any) -> dict[str, Any]:

@@ -276,6 +276,13 @@ def test_more_bytes_than_written_are_damage():
         loaded_from(CONTENT + b"\0")
 
 
+def test_a_line_end_behind_a_file_is_no_damage_since_writers_of_text_leave_one():
+    assert loaded_from(CONTENT + b"\n").coef_.tolist() == loaded_from(CONTENT).coef_.tolist()
+    for content in (CONTENT + b"\n\n", CONTENT[:-1] + b"\n", CONTENT[:-2] + b"\n"):
+        with pytest.raises(ValueError, match="damaged"):
+            loaded_from(content)
+
+
 def with_header(**changes):
     """Return a file whose header was changed by someone who knows about checksums."""
     length = struct.unpack_from("<Q", CONTENT, 16)[0]

@@ -1,0 +1,149 @@
+"""Rows of Arrow batches as Spark sends them: vectors, arrays or columns of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from snapml.data import CompressedMatrix
+from snapml.distributed.spark.request import FitRequest
+
+__all__ = ["FEATURES", "LABEL", "WEIGHT", "RowBatch", "rows_of"]
+
+FEATURES, LABEL, WEIGHT = "features", "label", "weight"
+"""Names of the columns that tasks get; columns of numbers have the first one and their number."""
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows of one layout.
+
+    Attributes
+    ----------
+    X : ndarray or CompressedMatrix of shape (n_rows, n_features), float64
+        The rows.
+    y : ndarray of shape (n_rows,), float64
+        Labels.
+    weights : ndarray of shape (n_rows,), float64, or None
+        Weights.
+    """
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray | None
+
+
+def rows_of(batch: Any, request: FitRequest) -> Iterator[RowBatch]:
+    """Return the rows of an Arrow batch, dense vectors apart from sparse ones.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        With the columns `LABEL`, `WEIGHT` where there are weights, and `FEATURES`.
+    request : FitRequest
+        Names the DataFrame's columns in errors.
+
+    Yields
+    ------
+    RowBatch
+        One or two.
+
+    Raises
+    ------
+    ValueError
+        If there are nulls, NaN or infinities, negative weights, or rows of different sizes.
+    """
+    y = _numbers(batch, LABEL, f"labelCol={request.label_col!r}")
+    weights = None
+    if request.weight_col is not None:
+        name = f"weightCol={request.weight_col!r}"
+        weights = _numbers(batch, WEIGHT, name)
+        _refuse(weights < 0.0, f"{name}: expected weights of at least 0", weights)
+    for rows, X in _features(batch, request):
+        yield RowBatch(X, y[rows], None if weights is None else weights[rows])
+
+
+def _features(batch: Any, request: FitRequest) -> Iterator[tuple[Any, Any]]:
+    if not isinstance(request.features_col, str):
+        columns = [
+            _numbers(batch, f"{FEATURES}{k}", f"featuresCol: column {name!r}")
+            for k, name in enumerate(request.features_col)
+        ]
+        yield slice(None), np.column_stack(columns)
+        return
+    column, name = batch.column(FEATURES), f"featuresCol={request.features_col!r}"
+    if column.null_count:
+        raise ValueError(f"{name}: expected a vector in every row, got {column.null_count} nulls")
+    if not hasattr(column, "field"):  # an array of lists, not of structures
+        lengths, values = _lists(column, name)
+        yield slice(None), _dense(lengths, values, name)
+        return
+    is_sparse = column.field("type").to_numpy(zero_copy_only=False) == 0
+    if not is_sparse.all():
+        rows = np.flatnonzero(~is_sparse)
+        part = column if len(rows) == len(column) else column.take(_indices(rows))
+        yield rows, _dense(*_lists(part.field("values"), name), name)
+    if is_sparse.any():
+        rows = np.flatnonzero(is_sparse)
+        part = column if len(rows) == len(column) else column.take(_indices(rows))
+        yield rows, _compressed(part, name)
+
+
+def _compressed(column: Any, name: str) -> CompressedMatrix:
+    sizes = column.field("size").to_numpy(zero_copy_only=False)
+    _refuse(sizes != sizes[0], f"{name}: expected vectors of one size", sizes)
+    lengths, values = _lists(column.field("values"), name)
+    n_indices, indices = _lists(column.field("indices"), name)
+    if not np.array_equal(lengths, n_indices):
+        raise ValueError(f"{name}: expected as many indices as values in every vector")
+    _refuse(~np.isfinite(values), f"{name}: expected finite entries", values)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    matrix = CompressedMatrix(
+        indptr.astype(np.int64), indices.astype(np.int64), int(sizes[0]), values
+    )
+    matrix.check_indices()
+    return matrix
+
+
+def _dense(lengths: np.ndarray, values: np.ndarray, name: str) -> np.ndarray:
+    _refuse(lengths != lengths[0], f"{name}: expected vectors of one size", lengths)
+    rows = values.reshape(len(lengths), int(lengths[0]))
+    _refuse(~np.isfinite(rows).all(axis=1), f"{name}: expected finite entries", rows)
+    return rows
+
+
+def _lists(column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lengths of lists, and their entries one after the other."""
+    if column.null_count:
+        raise ValueError(f"{name}: expected a value in every row, got {column.null_count} nulls")
+    offsets = column.offsets.to_numpy()
+    entries = column.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    if entries.null_count:
+        raise ValueError(f"{name}: expected numbers, got {entries.null_count} nulls among entries")
+    return np.diff(offsets), entries.to_numpy()
+
+
+def _numbers(batch: Any, column: str, name: str) -> np.ndarray:
+    found = batch.column(column)
+    if found.null_count:
+        raise ValueError(f"{name}: expected numbers, got {found.null_count} nulls")
+    values: np.ndarray = found.to_numpy(zero_copy_only=False)
+    _refuse(~np.isfinite(values), f"{name}: expected finite numbers", values)
+    return values
+
+
+def _indices(rows: np.ndarray) -> Any:
+    import pyarrow as pa
+
+    return pa.array(rows)
+
+
+def _refuse(is_bad: np.ndarray, expected: str, values: np.ndarray) -> None:
+    """Raise where rows are bad, and say what one of them holds."""
+    if is_bad.any():
+        where = int(np.argmax(is_bad))
+        content = np.array2string(values[where], threshold=8)
+        raise ValueError(f"{expected}, got {content} in row {where} of {len(values)} of a batch")

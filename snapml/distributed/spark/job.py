@@ -1,0 +1,104 @@
+"""One barrier stage that reads a DataFrame into chunk stores and trains on them."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from snapml.distributed.spark import worker
+from snapml.distributed.spark.batches import FEATURES, LABEL, WEIGHT
+from snapml.distributed.spark.request import FitOutcome, FitRequest
+from snapml.distributed.tcp.values import from_bytes
+
+__all__ = ["fit"]
+
+_TIMEOUT_S = 1800.0  # a task may be busy between two sums for long, with many rows on few cores
+
+
+def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
+    """Fit the models of a request on the rows of a DataFrame, where they are.
+
+    Parameters
+    ----------
+    dataframe : pyspark.sql.DataFrame
+        The rows; classic or of Spark Connect.
+    request : FitRequest
+        What to fit.
+
+    Returns
+    -------
+    list of FitOutcome
+        One per pair of penalties.
+
+    Raises
+    ------
+    ValueError
+        If a column holds what it must not; with its name, and the content of a row.
+    RuntimeError
+        If there are fewer slots than workers, or the stage cannot be run as a gang.
+    pyspark.errors.PySparkException
+        If tasks failed beyond Spark's retries.
+    """
+    n_workers = _n_workers(dataframe, request)
+    request = replace(request, n_workers=n_workers)
+    rows = _selected(dataframe, request).repartition(n_workers)
+    task = partial(_run, request=request, key=secrets.token_bytes(32))
+    found = rows.mapInArrow(task, "number long, piece binary", barrier=True).collect()
+    pieces = sorted((row["number"], bytes(row["piece"])) for row in found)
+    answer = from_bytes(b"".join(piece for _, piece in pieces))
+    if "error" in answer:
+        raise ValueError(answer["error"])
+    return [FitOutcome(**one) for one in answer["outcomes"]]
+
+
+def _run(batches: Any, request: FitRequest, key: bytes) -> Any:
+    return worker.run(batches, request, key, _TIMEOUT_S)
+
+
+def _selected(dataframe: Any, request: FitRequest) -> Any:
+    """Return the columns that tasks read, as numbers, lists, or what vectors are made of."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import UserDefinedType
+
+    from snapml.distributed.spark.columns import quoted
+
+    columns = [F.col(quoted(request.label_col)).cast("double").alias(LABEL)]
+    if request.weight_col is not None:
+        columns.append(F.col(quoted(request.weight_col)).cast("double").alias(WEIGHT))
+    if not isinstance(request.features_col, str):
+        for k, name in enumerate(request.features_col):
+            columns.append(F.col(quoted(name)).cast("double").alias(f"{FEATURES}{k}"))
+    elif isinstance(dataframe.schema[request.features_col].dataType, UserDefinedType):
+        columns.append(F.unwrap_udt(quoted(request.features_col)).alias(FEATURES))
+    else:
+        columns.append(F.col(quoted(request.features_col)).cast("array<double>").alias(FEATURES))
+    return dataframe.select(*columns)
+
+
+def _n_workers(dataframe: Any, request: FitRequest) -> int:
+    """Return how many tasks to start; more than there are slots for would wait for minutes."""
+    n_slots = _slots(dataframe.sparkSession)
+    asked = request.n_workers
+    if asked is None:
+        return n_slots
+    if asked > n_slots:
+        raise RuntimeError(
+            f"numWorkers={asked}: expected at most the {n_slots} tasks that the cluster runs at "
+            "once (its cores divided by spark.task.cpus)"
+        )
+    return asked
+
+
+def _slots(session: Any) -> int:
+    from pyspark.sql import functions as F
+
+    if session.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        raise RuntimeError(
+            "spark.dynamicAllocation.enabled=true: expected a fixed number of executors, since all "
+            "tasks of a fit start together; set it to false, and spark.executor.instances"
+        )
+    # Without a number of partitions, Spark makes as many as the cluster has cores.
+    cores = session.range(1 << 20).select(F.spark_partition_id()).distinct().count()
+    return max(1, cores // int(session.conf.get("spark.task.cpus", "1")))

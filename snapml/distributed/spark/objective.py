@@ -1,0 +1,137 @@
+"""Spark's objectives as problems of the solvers, and their models back in Spark's terms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from snapml.distributed.spark.request import FitOutcome, FitRequest
+from snapml.problems import Hinge, Intercept, Logistic, Loss, Penalty, Problem, Softmax, Squared
+from snapml.solvers.result import FitResult
+
+__all__ = ["Columns", "loss_of", "outcome_of", "problem_of"]
+
+# Without a penalty the hinge loss has no unique minimum, and no certificate.
+_LEAST_HINGE_PENALTY = 1e-6
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What all tasks have agreed on about the DataFrame's columns.
+
+    Attributes
+    ----------
+    n_classes : int
+        Of the labels; 0 for the squared loss.
+    scale : ndarray of shape (n_features,) or None
+        Factors that the columns were multiplied by; None where they stay.
+    label_scale : float
+        Standard deviation of the labels, or their mean's size where that is zero.
+    weight_sum : float
+        Of all rows.
+    n_samples : int
+        Rows of all tasks.
+    """
+
+    n_classes: int
+    scale: np.ndarray | None
+    label_scale: float
+    weight_sum: float
+    n_samples: int
+
+
+def loss_of(request: FitRequest, n_classes: int) -> Loss:
+    """Return the loss of a request.
+
+    Parameters
+    ----------
+    request : FitRequest
+        What to fit.
+    n_classes : int
+        Classes of the labels.
+
+    Returns
+    -------
+    Loss
+        The softmax loss for family 'multinomial', whatever the number of classes.
+    """
+    if request.model == "linear":
+        return Squared()
+    if request.model == "svm":
+        return Hinge()
+    is_joint = request.model == "multinomial" or (request.model == "logistic" and n_classes > 2)
+    return Softmax(n_classes) if is_joint else Logistic()
+
+
+def problem_of(request: FitRequest, number: int, columns: Columns) -> Problem:
+    """Return the problem of one pair of penalties.
+
+    Parameters
+    ----------
+    request : FitRequest
+        What to fit.
+    number : int
+        Of the pair.
+    columns : Columns
+        Of the data.
+
+    Returns
+    -------
+    Problem
+        Over rows whose weights add up to 1.
+    """
+    strength, share = request.reg_params[number], request.elastic_net_params[number]
+    l1, l2 = strength * share, strength * (1.0 - share)
+    if request.model == "linear":
+        # Spark divides labels by their deviation before it applies the penalty, as glmnet does:
+        # back in the labels' units, the squares are divided by it once, the absolute values never.
+        l2 /= columns.label_scale
+    if request.model == "svm":
+        l2 = max(l2, _LEAST_HINGE_PENALTY)
+    intercept = Intercept.FREE if request.fit_intercept else Intercept.NONE
+    loss = loss_of(request, columns.n_classes)
+    return Problem(loss, intercept, 1.0, Penalty(l1, l2))
+
+
+def outcome_of(problem: Problem, result: FitResult, columns: Columns) -> FitOutcome:
+    """Return a fitted model in the units of the DataFrame's columns.
+
+    Parameters
+    ----------
+    problem : Problem
+        What was solved.
+    result : FitResult
+        The model of the columns as they were scaled.
+    columns : Columns
+        Of the data.
+
+    Returns
+    -------
+    FitOutcome
+        The answer of the job.
+    """
+    coef = np.atleast_2d(result.coef).astype(np.float64)
+    intercept = np.atleast_1d(result.intercept).astype(np.float64)
+    if columns.scale is not None:
+        coef = coef * columns.scale
+    if isinstance(problem.loss, Softmax):
+        # What all classes share changes no probability; Spark's choice is that it is zero.
+        intercept = intercept - intercept.mean()
+        if problem.penalty.l1 == problem.penalty.l2 == 0.0:
+            coef = coef - coef.mean(axis=0)
+    certified = [entry["objective"] for entry in result.history]
+    return FitOutcome(
+        coef=coef,
+        intercept=intercept,
+        n_classes=columns.n_classes,
+        objective=result.objective,
+        gap=result.gap,
+        n_iter=result.n_iter,
+        has_converged=result.has_converged,
+        solver=result.description,
+        objective_history=[value for value in certified if not math.isnan(value)],
+        weight_sum=columns.weight_sum,
+        n_samples=columns.n_samples,
+    )

@@ -1,0 +1,154 @@
+"""Metrics of linear regression, evaluated by Spark when they are asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from pyspark.ml.evaluation import RegressionEvaluator
+from pyspark.sql import functions as F
+
+from snapml.distributed.spark.columns import check_number, quoted
+from snapml.distributed.spark.request import FitOutcome
+from snapml.distributed.spark.training import TrainingFacts
+
+__all__ = ["RegressionSummary"]
+
+_PREDICTION = "_snapml_prediction"
+_NOT_HERE = (
+    "standard errors, t and p values belong to Spark's solver of normal equations: fit "
+    "pyspark.ml's LinearRegression(solver='normal')"
+)
+
+
+class RegressionSummary(TrainingFacts):
+    """Metrics of linear regression on a DataFrame.
+
+    Parameters
+    ----------
+    model : LinearRegressionModel
+        The model.
+    dataset : pyspark.sql.DataFrame
+        Rows with labels.
+    outcome : FitOutcome or None
+        Of the training; None for other rows.
+    """
+
+    def __init__(self, model: Any, dataset: Any, outcome: FitOutcome | None) -> None:
+        super().__init__(outcome)
+        check_number(dataset.schema, "labelCol", model.getLabelCol())
+        self._weight = model._weight_column()
+        if self._weight is not None:
+            check_number(dataset.schema, "weightCol", self._weight)
+        self._prediction = model.getPredictionCol() or _PREDICTION
+        self._model = model.copy().setPredictionCol(self._prediction)
+        self._dataset = dataset
+        self._metrics: dict[str, float] = {}
+
+    @cached_property
+    def predictions(self) -> Any:
+        """The DataFrame with the column of predictions."""
+        return self._model.transform(self._dataset)
+
+    @property
+    def predictionCol(self) -> str:
+        """Name of the column of predictions."""
+        return self._prediction
+
+    @property
+    def labelCol(self) -> str:
+        """Name of the column of labels."""
+        return self._model.getLabelCol()
+
+    @property
+    def featuresCol(self) -> Any:
+        """Name of the features column, or of the columns."""
+        return self._model.getFeaturesCol()
+
+    def _metric(self, name: str) -> float:
+        """Return what Spark's evaluator says, asked once."""
+        if name not in self._metrics:
+            evaluator = RegressionEvaluator(
+                predictionCol=self._prediction,
+                labelCol=self.labelCol,
+                metricName=name,
+                throughOrigin=not self._model.getFitIntercept(),
+            )
+            if self._weight is not None:
+                evaluator.setWeightCol(self._weight)
+            self._metrics[name] = float(evaluator.evaluate(self.predictions))
+        return self._metrics[name]
+
+    @property
+    def explainedVariance(self) -> float:
+        """Mean square of the predictions' distance from the labels' mean."""
+        return self._metric("var")
+
+    @property
+    def meanAbsoluteError(self) -> float:
+        """Mean absolute error."""
+        return self._metric("mae")
+
+    @property
+    def meanSquaredError(self) -> float:
+        """Mean squared error."""
+        return self._metric("mse")
+
+    @property
+    def rootMeanSquaredError(self) -> float:
+        """Root of the mean squared error."""
+        return self._metric("rmse")
+
+    @property
+    def r2(self) -> float:
+        """Coefficient of determination."""
+        return self._metric("r2")
+
+    @property
+    def r2adj(self) -> float:
+        """Coefficient of determination, adjusted for the number of coefficients."""
+        n_free = int(self._model.getFitIntercept())
+        return 1.0 - (1.0 - self.r2) * (self.numInstances - n_free) / self.degreesOfFreedom
+
+    @cached_property
+    def numInstances(self) -> int:
+        """Number of rows."""
+        return int(self.predictions.count())
+
+    @property
+    def degreesOfFreedom(self) -> int:
+        """Rows beyond those that the coefficients and the intercept use up."""
+        return self.numInstances - self._model.numFeatures - int(self._model.getFitIntercept())
+
+    def _residual(self) -> Any:
+        return F.col(quoted(self.labelCol)) - F.col(quoted(self._prediction))
+
+    @property
+    def residuals(self) -> Any:
+        """DataFrame of labels less predictions."""
+        return self.predictions.select(self._residual().alias("residuals"))
+
+    @cached_property
+    def devianceResiduals(self) -> list[float]:
+        """The least and the largest residual, by the root of the weight."""
+        weighted = self._residual()
+        if self._weight is not None:
+            weighted = weighted * F.sqrt(F.col(quoted(self._weight)))
+        row = self.predictions.agg(F.min(weighted).alias("least"), F.max(weighted).alias("most"))
+        found = row.collect()[0]
+        return [float(found.least), float(found.most)]
+
+    @property
+    def coefficientStandardErrors(self) -> list[float]:
+        """Raise: this is no solver of normal equations."""
+        raise NotImplementedError(_NOT_HERE)
+
+    @property
+    def tValues(self) -> list[float]:
+        """Raise: this is no solver of normal equations."""
+        raise NotImplementedError(_NOT_HERE)
+
+    @property
+    def pValues(self) -> list[float]:
+        """Raise: this is no solver of normal equations."""
+        raise NotImplementedError(_NOT_HERE)

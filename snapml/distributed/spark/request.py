@@ -1,0 +1,110 @@
+"""What a Spark job is asked to fit, and what it answers: plain values that travel as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["FitOutcome", "FitRequest"]
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """One fit in Spark's terms: the mean loss plus ``regParam`` times the penalty.
+
+    Attributes
+    ----------
+    model : str
+        'binomial' or 'multinomial' (logistic loss), 'logistic' (the one that the number of classes
+        asks for), 'linear' (squared loss) or 'svm' (hinge loss).
+    features_col : str or tuple of str
+        A column of vectors or arrays, or columns of numbers.
+    label_col : str
+        Of numbers; classes are 0, 1, ..., n_classes - 1.
+    weight_col : str or None
+        Of weights; None weighs all rows alike.
+    reg_params, elastic_net_params : tuple of float
+        One pair a model; all share one read of the DataFrame.
+    fit_intercept : bool
+        Whether the model has an intercept, which is not penalised.
+    standardization : bool
+        Whether coefficients are penalised in units of their columns' standard deviations.
+    max_iter : int
+        Most reads of the data.
+    tol : float
+        Relative duality gap at which a fit ends.
+    n_workers : int or None
+        Tasks; None takes all slots of the cluster.
+    solver : str
+        'auto', 'pqn' or 'sdca'.
+    memory_limit : str or int or None
+        Of each task; more rows than that stream from its disk.
+    n_threads : int or None
+        Of each task; None takes the cores that Spark gives a task.
+    float32 : bool
+        Whether features are kept in float32 instead of float64.
+    """
+
+    model: str
+    features_col: str | tuple[str, ...]
+    label_col: str
+    weight_col: str | None = None
+    reg_params: tuple[float, ...] = (0.0,)
+    elastic_net_params: tuple[float, ...] = (0.0,)
+    fit_intercept: bool = True
+    standardization: bool = True
+    max_iter: int = 100
+    tol: float = 1e-6
+    n_workers: int | None = None
+    solver: str = "auto"
+    memory_limit: str | int | None = None
+    n_threads: int | None = None
+    float32: bool = False
+
+
+@dataclass(frozen=True)
+class FitOutcome:
+    """One fitted model, in the units of the DataFrame's columns.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_rows, n_features), float64
+        One row for two classes, the hinge and the squared loss; else one a class.
+    intercept : ndarray of shape (n_rows,), float64
+        Zeros where none is fitted.
+    n_classes : int
+        Of the labels; 0 for the squared loss.
+    objective : float
+        Mean loss plus penalty at the model.
+    gap : float
+        Certified bound of its distance from the least one.
+    n_iter : int
+        Reads of the data.
+    has_converged : bool
+        Whether the gap met the tolerance.
+    solver : str
+        What was run, and why.
+    objective_history : list of float
+        Objectives that were certified on the way, the model's last.
+    weight_sum : float
+        Of all rows.
+    n_samples : int
+        Rows of all tasks.
+    details : dict
+        Seconds by phase, bytes, ranks, versions.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    n_classes: int
+    objective: float
+    gap: float
+    n_iter: int
+    has_converged: bool
+    solver: str
+    objective_history: list[float]
+    weight_sum: float
+    n_samples: int
+    details: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,203 @@
+"""What a task of the barrier stage does: read its rows, meet the others, train, answer."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+import snapml
+from snapml.data import Dataset
+from snapml.data.temporary_store import removing_temporary_stores
+from snapml.distributed.spark.batches import rows_of
+from snapml.distributed.spark.local_rows import LocalRows
+from snapml.distributed.spark.objective import Columns, loss_of, outcome_of, problem_of
+from snapml.distributed.spark.request import FitOutcome, FitRequest
+from snapml.distributed.tcp import Listener, Mesh
+from snapml.distributed.tcp.communicator import TcpCommunicator
+from snapml.distributed.tcp.values import to_bytes
+from snapml.problems import Softmax
+from snapml.solvers import choice
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.stopping import StoppingRule
+
+__all__ = ["ANSWER_PIECE", "run"]
+
+ANSWER_PIECE = 64 * 2**20
+"""Bytes of an answer in one row: a row of Spark's must stay below 2 GiB."""
+
+# What the user's data or parameters have caused: another try would end alike.
+_ANSWERED = (ValueError, TypeError, MemoryError, NotImplementedError, ArithmeticError)
+
+
+def run(batches: Iterable[Any], request: FitRequest, key: bytes, timeout_s: float) -> Iterator[Any]:
+    """Train on the rows of a task together with the other tasks.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        The rows.
+    request : FitRequest
+        What to fit.
+    key : bytes
+        The job's secret.
+    timeout_s : float
+        Most seconds to wait for another task.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        The answer, from the first task: its bytes in rows.
+
+    Raises
+    ------
+    PeerError, OSError
+        Which another try may not meet: Spark starts the stage again.
+    """
+    import pyarrow as pa
+    from pyspark import BarrierTaskContext
+
+    context = BarrierTaskContext.get()
+    with removing_temporary_stores():
+        answer = _answer(batches, request, key, timeout_s, context)
+    if context.partitionId() != 0:
+        return
+    data = to_bytes(answer)
+    for first in range(0, len(data), ANSWER_PIECE):
+        piece = data[first : first + ANSWER_PIECE]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([first // ANSWER_PIECE], pa.int64()), pa.array([piece], pa.binary())],
+            names=["number", "piece"],
+        )
+
+
+def _answer(
+    batches: Iterable[Any], request: FitRequest, key: bytes, timeout_s: float, context: Any
+) -> dict[str, Any]:
+    rows, error = None, None
+    try:
+        dtype = np.dtype(np.float32 if request.float32 else np.float64)
+        own = (part for batch in batches if batch.num_rows for part in rows_of(batch, request))
+        rows = LocalRows(own, dtype)
+    except _ANSWERED as failure:
+        error = _text(failure)
+    for _ in batches:  # Spark waits for those that read nothing
+        pass
+    host = context.getTaskInfos()[context.partitionId()].address.rsplit(":", 1)[0]
+    listener = Listener(host)
+    try:
+        found = [json.loads(text) for text in context.allGather(_card(listener, error))]
+    except BaseException:
+        listener.close()
+        raise
+    errors = [card["error"] for card in found if card["error"] is not None]
+    if rows is None or errors:
+        listener.close()
+        return {"error": errors[0]}
+    rank = context.partitionId()
+    mesh = Mesh(listener, [tuple(card["address"]) for card in found], rank, key, timeout_s)
+    try:
+        _check_alike(found)
+        n_threads = request.n_threads or context.cpus()
+        request = replace(request, n_threads=n_threads)
+        return {"outcomes": [asdict(one) for one in _fit(rows, request, TcpCommunicator(mesh))]}
+    except _ANSWERED as failure:
+        return {"error": _text(failure)}
+    finally:
+        mesh.close()
+
+
+def _card(listener: Listener, error: str | None) -> str:
+    """Return what a task shows the others before they are connected."""
+    versions = {
+        "snapml": snapml.__version__,
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+    }
+    return json.dumps({"address": listener.address, "error": error, "versions": versions})
+
+
+def _check_alike(cards: list[dict[str, Any]]) -> None:
+    for name in cards[0]["versions"]:
+        found = sorted({card["versions"][name] for card in cards})
+        if len(found) > 1:
+            raise ValueError(f"expected one version of {name} on all executors, got {found}")
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _fit(rows: LocalRows, request: FitRequest, communicator: Communicator) -> list[FitOutcome]:
+    columns = _columns(rows, request, communicator)
+    n_features = _agreed_size(rows, communicator)
+    limit = None if request.memory_limit is None else int(request.memory_limit)
+    matrix = rows.matrix(communicator, n_features, columns.scale, limit)
+    loss = loss_of(request, columns.n_classes)
+    labels = rows.labels()
+    if loss.is_classification and not isinstance(loss, Softmax):
+        labels = 2.0 * labels - 1.0
+    weights = rows.weights()
+    shares = None if weights is None else (weights / columns.weight_sum).astype(matrix.dtype)
+    weight = 1.0 / columns.weight_sum if shares is None else 1.0
+    dataset = Dataset(matrix, labels.astype(matrix.dtype), shares, weight)
+    rule = StoppingRule(tol=request.tol, max_iter=request.max_iter)
+    settings = Settings(request.solver, request.n_threads)
+    outcomes, start = [], Start()
+    for number in range(len(request.reg_params)):
+        problem = problem_of(request, number, columns)
+        result = choice.fit(problem, dataset, communicator, rule, settings, start)
+        outcomes.append(outcome_of(problem, result, columns))
+        start = Start(coef=result.point(problem.bias_column))
+    return outcomes
+
+
+def _agreed_size(rows: LocalRows, communicator: Communicator) -> int:
+    """Return the number of columns, which tasks without rows take from the others."""
+    sizes = {size for size in communicator.exchange(rows.n_features) if size is not None}
+    if not sizes:
+        raise ValueError("expected at least one row, got an empty DataFrame")
+    if len(sizes) > 1:
+        raise ValueError(f"expected vectors of one size, got sizes {sorted(sizes)}")
+    return sizes.pop()
+
+
+def _columns(rows: LocalRows, request: FitRequest, communicator: Communicator) -> Columns:
+    """Agree on classes, scales and sums."""
+    n_features = _agreed_size(rows, communicator)
+    n_classes = 0 if request.model == "linear" else _n_classes(rows, request, communicator)
+    n_samples = int(sum(communicator.exchange(rows.n_rows)))
+    weight_sum = float(sum(communicator.exchange(rows.label_moments.weight)))
+    if not weight_sum > 0.0:
+        raise ValueError(f"weightCol={request.weight_col!r}: expected a positive sum, got 0")
+    scale = None
+    if request.standardization:
+        moments = rows.moments
+        if moments is None:
+            moments = type(rows.label_moments)(n_features)
+        variance = moments.agreed(communicator)[1]
+        with np.errstate(divide="ignore"):
+            scale = np.where(variance > 0.0, 1.0 / np.sqrt(variance), 0.0)
+    mean, spread = (float(found[0]) for found in rows.label_moments.agreed(communicator))
+    label_scale = math.sqrt(spread) or abs(mean) or 1.0
+    return Columns(n_classes, scale, label_scale, weight_sum, n_samples)
+
+
+def _n_classes(rows: LocalRows, request: FitRequest, communicator: Communicator) -> int:
+    found = communicator.exchange(rows.label_range())
+    least, largest = min(one[0] for one in found), max(one[1] for one in found)
+    name = f"labelCol={request.label_col!r}"
+    if least < 0.0 or not all(one[2] for one in found):
+        raise ValueError(f"{name}: expected classes 0, 1, 2, ..., got labels down to {least:g}")
+    n_classes = max(2, int(largest) + 1)
+    if n_classes > 2 and request.model in ("binomial", "svm"):
+        raise ValueError(f"{name}: expected two classes, 0 and 1, got labels up to {largest:g}")
+    if least == largest:
+        raise ValueError(f"{name}: expected at least two classes, got only {least:g}")
+    return n_classes

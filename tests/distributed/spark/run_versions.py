@@ -1,0 +1,42 @@
+"""Runs these tests with several versions of Spark, each installed into a folder of its own.
+
+python tests/distributed/spark/run_versions.py /tmp/spark-versions 3.5.9 4.0.5 4.3.0
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+# What a version needs other than what is installed.
+ALSO = {"3": ["pandas<3"]}
+
+
+def installed(folder, version):
+    """Return a folder with a version of Spark."""
+    target = folder / f"pyspark-{version}"
+    if not (target / "pyspark").is_dir():
+        wanted = [f"pyspark=={version}", *ALSO.get(version.split(".")[0], [])]
+        command = [sys.executable, "-m", "pip", "install", "--target", str(target), *wanted]
+        subprocess.run(command, check=True)
+    return target
+
+
+def main(folder, *versions):
+    failed = []
+    for version in versions:
+        path = [str(installed(Path(folder), version)), os.environ.get("PYTHONPATH", "")]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
+        command = [sys.executable, "-m", "pytest", "-q", str(TESTS)]
+        if version.startswith("3."):
+            command += ["--ignore", str(TESTS / "test_connect.py")]  # Connect is that of version 4
+        print(f"pyspark {version}", flush=True)
+        if subprocess.run(command, env=environment, check=False).returncode:
+            failed.append(version)
+    print("failed:", *(failed or ["none"]))
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,186 @@
+"""Rows of Arrow batches, moments of columns, and layouts that tasks agree on; without Spark."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+
+from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix
+from snapml.data.temporary_store import removing_temporary_stores
+from snapml.distributed.spark.batches import RowBatch, rows_of
+from snapml.distributed.spark.column_moments import ColumnMoments
+from snapml.distributed.spark.local_rows import LocalRows
+from snapml.distributed.spark.request import FitRequest
+from snapml.solvers.communicator import SerialCommunicator
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+REQUEST = FitRequest("logistic", "f", "l", weight_col="w")
+VECTORS = pa.struct(
+    {
+        "type": pa.int8(),
+        "size": pa.int32(),
+        "indices": pa.list_(pa.int32()),
+        "values": pa.list_(pa.float64()),
+    }
+)
+
+
+def dense(values):
+    return {"type": 1, "size": None, "indices": None, "values": values}
+
+
+def sparse(size, indices, values):
+    return {"type": 0, "size": size, "indices": indices, "values": values}
+
+
+def batch(vectors, labels=None, weights=None, kind=VECTORS):
+    n_rows = len(vectors)
+    labels = [0.0] * n_rows if labels is None else labels
+    weights = [1.0] * n_rows if weights is None else weights
+    return pa.RecordBatch.from_arrays(
+        [pa.array(vectors, kind), pa.array(labels, pa.float64()), pa.array(weights, pa.float64())],
+        names=["features", "label", "weight"],
+    )
+
+
+def as_dense(X):
+    if not isinstance(X, CompressedMatrix):
+        return X
+    values = np.ones(X.n_stored) if X.values is None else X.values
+    return csr_matrix((values, X.indices, X.indptr), X.shape).toarray()
+
+
+def test_dense_and_sparse_vectors_of_one_batch_keep_their_labels():
+    mixed = [
+        dense([1.0, 0.0, 2.0]),
+        sparse(3, [1], [3.0]),
+        dense([0.0, 4.0, 0.0]),
+        sparse(3, [], []),
+    ]
+    parts = list(rows_of(batch(mixed, [0.0, 1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0]), REQUEST))
+    assert [type(part.X) for part in parts] == [np.ndarray, CompressedMatrix]
+    np.testing.assert_array_equal(parts[0].X, [[1.0, 0.0, 2.0], [0.0, 4.0, 0.0]])
+    np.testing.assert_array_equal(as_dense(parts[1].X), [[0.0, 3.0, 0.0], [0.0, 0.0, 0.0]])
+    assert [part.y.tolist() for part in parts] == [[0.0, 2.0], [1.0, 3.0]]
+    assert [part.weights.tolist() for part in parts] == [[1.0, 3.0], [2.0, 4.0]]
+
+
+def test_part_of_a_longer_batch_has_its_own_rows():
+    whole = batch([sparse(4, [k], [1.0 + k]) for k in range(4)], [0.0, 1.0, 2.0, 3.0])
+    (part,) = rows_of(whole.slice(1, 2), REQUEST)
+    np.testing.assert_array_equal(as_dense(part.X), [[0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]])
+    assert part.y.tolist() == [1.0, 2.0]
+
+
+def test_arrays_and_columns_of_numbers_are_dense_rows():
+    rows = [[1.0, 2.0], [3.0, 4.0]]
+    (part,) = rows_of(batch(rows, kind=pa.list_(pa.float64())), REQUEST)
+    np.testing.assert_array_equal(part.X, rows)
+    columns = pa.RecordBatch.from_arrays(
+        [pa.array([1.0, 3.0]), pa.array([2.0, 4.0]), pa.array([0.0, 1.0])],
+        names=["features0", "features1", "label"],
+    )
+    (part,) = rows_of(columns, FitRequest("linear", ("a", "b"), "l"))
+    np.testing.assert_array_equal(part.X, rows)
+    assert part.weights is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (
+            batch([dense([1.0]), None]),
+            r"featuresCol='f': expected a vector in every row, got 1 null",
+        ),
+        (
+            batch([dense([1.0]), dense([1.0, 2.0])]),
+            r"'f': expected vectors of one size, got 2 in row 1",
+        ),
+        (batch([sparse(3, [0], [1.0]), sparse(4, [0], [1.0])]), "one size, got 4 in row 1"),
+        (
+            batch([dense([1.0]), dense([np.nan])]),
+            r"'f': expected finite entries, got \[nan\] in row 1",
+        ),
+        (batch([sparse(2, [0], [np.inf])]), "'f': expected finite entries, got inf"),
+        (batch([dense([1.0])], [None]), "labelCol='l': expected numbers, got 1 nulls"),
+        (batch([dense([1.0])], [np.nan]), "labelCol='l': expected finite numbers, got nan"),
+        (
+            batch([dense([1.0])], weights=[-1.0]),
+            r"weightCol='w': expected weights of at least 0, got -1",
+        ),
+        (batch([dense([1.0])], weights=[None]), "weightCol='w': expected numbers, got 1 nulls"),
+        (batch([sparse(2, [5], [1.0])]), r"indices"),
+        (batch([[1.0, None]], kind=pa.list_(pa.float64())), "got 1 nulls among entries"),
+    ],
+)
+def test_bad_rows_are_refused_with_column_and_content(bad, message):
+    with pytest.raises(ValueError, match=message):
+        list(rows_of(bad, REQUEST))
+
+
+def weighted_moments(X, weights):
+    """Return mean and variance as Spark's Summarizer defines them, all rows at once."""
+    total = weights.sum()
+    mean = weights @ X / total
+    free = total - weights @ weights / total
+    return mean, weights @ np.square(X - mean) / free
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.booleans(), st.floats(-1e6, 1e6))
+@example(0, 3, True, 1e6)
+def test_moments_of_batches_are_those_of_all_rows(seed, n_batches, is_sparse, offset):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, 4)) * (rng.random((30, 4)) < 0.5) + (0.0 if is_sparse else offset)
+    weights = rng.random(30) * (rng.random(30) < 0.8)
+    moments = ColumnMoments(4)
+    for rows in np.array_split(np.arange(30), n_batches):
+        part = csr_matrix(X[rows])
+        compressed = CompressedMatrix(part.indptr, part.indices, 4, part.data)
+        moments.add(compressed if is_sparse else X[rows], weights[rows])
+    mean, variance = moments.agreed(SerialCommunicator())
+    expected = weighted_moments(X, weights)
+    np.testing.assert_allclose(mean, expected[0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(variance, expected[1], rtol=1e-8, atol=1e-14)
+
+
+def local_rows(parts, dtype=np.float64):
+    return LocalRows((RowBatch(X, y, w) for X, y, w in parts), dtype)
+
+
+@pytest.mark.parametrize("density", [0.05, 0.9])
+@pytest.mark.parametrize("limit", [None, 100])
+def test_rows_of_both_layouts_become_the_smaller_one(density, limit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 20)) * (rng.random((60, 20)) < density)
+    thin = csr_matrix(X[30:])
+    compressed = CompressedMatrix(thin.indptr, thin.indices, 20, thin.data)
+    y = X.sum(axis=1)
+    scale = rng.random(20)
+    with removing_temporary_stores():
+        rows = local_rows([(X[:30], y[:30], None), (compressed, y[30:], None)])
+        matrix = rows.matrix(SerialCommunicator(), 20, scale, limit)
+        labels = rows.labels()
+        if limit is not None:
+            assert isinstance(matrix, ChunkedMatrix)
+            assert matrix.is_sparse is (density < 0.5)
+            matrix = matrix.take(np.arange(60))
+        found = matrix.values if isinstance(matrix, DenseMatrix) else as_dense(matrix)
+    assert isinstance(matrix, DenseMatrix) is (density > 0.5)
+    by_label = np.argsort(labels)
+    np.testing.assert_allclose(found[by_label], (X * scale)[np.argsort(y)])
+    np.testing.assert_array_equal(np.sort(labels), np.sort(y))
+
+
+def test_task_without_rows_has_an_empty_matrix():
+    with removing_temporary_stores():
+        rows = local_rows([])
+        assert rows.n_features is None
+        assert rows.matrix(SerialCommunicator(), 7, None, None).shape == (0, 7)
+
+
+def test_batches_of_other_sizes_are_refused():
+    with removing_temporary_stores(), pytest.raises(ValueError, match="got 2 and 3 entries"):
+        local_rows([(np.ones((1, 2)), np.ones(1), None), (np.ones((1, 3)), np.ones(1), None)])
