@@ -58,7 +58,7 @@ def launcher():
     return library().mpirun
 
 
-def run_job(name, n_ranks, *arguments, timeout_s=120, mpi="Open MPI"):
+def run_job(name, n_ranks, *arguments, timeout_s=300, mpi="Open MPI"):
     """Run a script of the folder `jobs`; return what it printed, and how it ended."""
     chosen = library(mpi)
     command = [chosen.mpirun, "-n", str(n_ranks), sys.executable, "-m", "mpi4py"]
