@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,18 +55,10 @@ def lower_bound(
     float
         No model has a lower objective; -inf where the dual point is not feasible.
     """
-    penalty, kind = engine.problem.penalty, engine.problem.intercept
-    if penalty.l2 <= 0.0:
+    if engine.problem.penalty.l2 <= 0.0:
         return -math.inf
-    last = gradient[:, -1]
-
-    def bound_at(terms: float, adjoint: Any) -> float:
-        columns, intercepts = inner_products(engine, (adjoint, adjoint), (last, last))
-        bound = terms - columns / (2.0 * penalty.l2)
-        return bound - intercepts / (2.0 * penalty.l2) if kind is Intercept.PENALISED else bound
-
-    sizes = (_FEW_MOVED, _MOST_MOVED)
-    return _best_bound(engine, communicator, (coef, loss, gradient), sizes, bound_at)
+    point, sizes = (coef, loss, gradient), (_FEW_MOVED, _MOST_MOVED)
+    return _best_bound(engine, communicator, point, sizes, partial(_smooth_bound, engine, gradient))
 
 
 def constrained_lower_bound(
@@ -90,20 +83,7 @@ def constrained_lower_bound(
     float
         No model has a lower objective.
     """
-    penalty, kind = engine.problem.penalty, engine.problem.intercept
-
-    def bound_at(terms: float, adjoint: Any) -> float:
-        point = engine.to_host(-gradient if kind is Intercept.PENALISED else adjoint).ravel()
-        largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))
-        scales = {1.0} if penalty.l2 or largest <= penalty.l1 else {penalty.l1 / largest}
-        if penalty.l2 and 0.0 < penalty.l1 < largest:
-            scales.add(penalty.l1 / largest)
-        return max(
-            scale * terms - (penalty_conjugate(penalty, scale * point) if penalty.l2 else 0.0)
-            for scale in scales
-        )
-
-    point = coef, loss, gradient
+    point, bound_at = (coef, loss, gradient), partial(_constrained_bound, engine, gradient)
     return _best_bound(engine, communicator, point, (_MOST_MOVED,), bound_at)
 
 
@@ -138,13 +118,7 @@ def _best_bound(
         return _finite(bound_at(terms, adjoint))
     mass = engine.to_host(-gradient[:, -1])
 
-    def balanced(shards: Communicator, sizes: tuple[int, ...]) -> float:
-        for n_moved in sizes:
-            change, moved = _balance(engine, shards, mass, n_moved)
-            if math.isfinite(change):
-                return _finite(bound_at(terms + change, adjoint + moved))
-        return -math.inf
-
+    balanced = partial(_balanced, engine, mass, terms, adjoint, bound_at)
     if communicator.size == 1:
         return balanced(communicator, sizes)
     own = np.zeros(2)
@@ -154,6 +128,49 @@ def _best_bound(
     if math.isfinite(bound) or not has_few:
         return float(bound)
     return balanced(communicator, sizes[-1:])
+
+
+def _smooth_bound(engine: PrimalEngine, gradient: Any, terms: float, adjoint: Any) -> float:
+    """Return the dual objective under an L2 penalty."""
+    penalty, last = engine.problem.penalty, gradient[:, -1]
+    columns, intercepts = inner_products(engine, (adjoint, adjoint), (last, last))
+    bound = terms - columns / (2.0 * penalty.l2)
+    is_penalised = engine.problem.intercept is Intercept.PENALISED
+    return bound - intercepts / (2.0 * penalty.l2) if is_penalised else bound
+
+
+def _constrained_bound(engine: PrimalEngine, gradient: Any, terms: float, adjoint: Any) -> float:
+    """Return the best dual objective of scaled points under an L1 penalty or a constraint."""
+    penalty, kind = engine.problem.penalty, engine.problem.intercept
+    point = engine.to_host(-gradient if kind is Intercept.PENALISED else adjoint).ravel()
+    largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))
+    scales = {1.0} if penalty.l2 or largest <= penalty.l1 else {penalty.l1 / largest}
+    if penalty.l2 and 0.0 < penalty.l1 < largest:
+        scales.add(penalty.l1 / largest)
+    return max(
+        scale * terms - (penalty_conjugate(penalty, scale * point) if penalty.l2 else 0.0)
+        for scale in scales
+    )
+
+
+def _balanced(
+    engine: PrimalEngine,
+    mass: Any,
+    terms: float,
+    adjoint: Any,
+    bound_at: Callable[[float, Any], float],
+    shards: Communicator,
+    sizes: tuple[int, ...],
+) -> float:
+    """Return the bound with the first number of rows moved that suffices.
+
+    No function inside another: the traceback of an error would keep what that one has seen alive.
+    """
+    for n_moved in sizes:
+        change, moved = _balance(engine, shards, mass, n_moved)
+        if math.isfinite(change):
+            return _finite(bound_at(terms + change, adjoint + moved))
+    return -math.inf
 
 
 def _finite(bound: float) -> float:

@@ -24,6 +24,7 @@ from .machines import write_nvidia_smi
 
 JOBS = Path(__file__).parent / "jobs"
 ENDS_WITHIN_S = 10.0
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def launch(*arguments, **variables):
     options = [f"--mpirun={mpirun}"] if mpirun and "--mpirun" not in arguments else []
     return subprocess.Popen(
         [sys.executable, "-m", "snapml_run", *options, *map(str, arguments)],
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **variables},
+        env={**os.environ, **AS_ROOT, "CUDA_VISIBLE_DEVICES": "", **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
