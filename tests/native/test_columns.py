@@ -218,12 +218,11 @@ def test_long_sums_over_columns_end_soon_after_a_signal():
 
 
 def test_long_blocks_of_rows_end_soon_after_a_signal():
-    rows = _native.Rows.dense(
-        np.ones((600_000, 1), dtype=np.float32) @ np.ones((1, 200), np.float32)
-    )
-    out = np.full((600_000, 200), np.nan, dtype=np.float32)
+    n_rows = 1_200_000  # several times what is done between two looks for signals
+    rows = _native.Rows.dense(np.broadcast_to(np.ones(200, np.float32), (n_rows, 200)))
+    out = np.full((n_rows, 200), np.nan, dtype=np.float32)
     pool = _native.ThreadPool(1)
-    block = (rows, 0, 600_000, np.zeros(200), np.ones(600_000), out)
+    block = (rows, 0, n_rows, np.zeros(200), np.ones(n_rows), out)
     with pytest.raises(Alarm):
         run_with_alarm(lambda: _native.weighted_block(pool, *block))
     assert np.isnan(out[-1, -1])
