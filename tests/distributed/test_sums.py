@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from snapml.distributed.mpi import ordered_sums
+from snapml.distributed import ordered_sums
+from snapml.distributed.mpi.host_group import HostGroup
 
 from .launching import results_of, run_job
 
@@ -65,7 +66,7 @@ def without_memory(count):
 @pytest.mark.parametrize("count", [100, 2**24, 2**31 + 5, 2**33])
 def test_no_message_counts_past_32_bits(monkeypatch, count):
     comm, traffic = CountingComm(), ordered_sums.Traffic()
-    group = ordered_sums.HostGroup(comm)
+    group = HostGroup(comm)
     monkeypatch.setattr(group, "empty", without_memory)
     monkeypatch.setattr(ordered_sums, "_added_up", lambda parts: parts[0])
     level = ordered_sums.Level(group, 3, np.array([False, True, True]))

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from snapml.distributed.tcp import Listener, Mesh, PeerError, TcpGroup
+from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.distributed.tcp.values import from_bytes, to_bytes
 
 KEY = b"a secret of the job"
@@ -69,6 +70,15 @@ def test_parts_are_dealt_and_collected(count):
 
     for whole in on_ranks(3, work):
         np.testing.assert_array_equal(whole, 3.0 * np.arange(count) + 0.75)
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (3, 5), (100_003,)])
+def test_sums_are_added_in_the_order_of_ranks(shape):
+    rng = np.random.default_rng(0)
+    addends = [rng.normal(size=shape) * 10.0**k for k in range(3)]
+    expected = addends[0] + addends[1] + addends[2]
+    for total in on_ranks(3, lambda mesh: TcpCommunicator(mesh).allreduce_sum(addends[mesh.rank])):
+        np.testing.assert_array_equal(total, expected)
 
 
 def test_some_ranks_swap_among_themselves():

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from snapml.distributed.mpi.device_ranks import DeviceRanks
+from snapml.distributed.mpi.host_group import HostGroup
 from snapml.distributed.mpi.interrupts import HeldInterrupts
 from snapml.distributed.mpi.library import mpi_module
 from snapml.distributed.mpi.nodes import Nodes
-from snapml.distributed.mpi.ordered_sums import HostGroup, OrderedSum, Traffic, in_order
+from snapml.distributed.ordered_sums import OrderedSum, Traffic, in_order
 from snapml.kernels import Device
 
 __all__ = ["MpiCommunicator", "RankError"]

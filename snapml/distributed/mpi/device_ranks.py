@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapml.distributed.mpi.host_group import HostGroup
 from snapml.distributed.mpi.nccl_group import NcclGroup
-from snapml.distributed.mpi.ordered_sums import HostGroup, OrderedSum
+from snapml.distributed.ordered_sums import OrderedSum
 from snapml.kernels import Device
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from snapml.distributed.mpi.library import mpi_module
-from snapml.distributed.mpi.ordered_sums import Level
+from snapml.distributed.ordered_sums import Level
 
 __all__ = ["Nodes"]
 

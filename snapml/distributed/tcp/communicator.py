@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from snapml.distributed.ordered_sums import Level, OrderedSum, Traffic
 from snapml.distributed.tcp.group import TcpGroup
 from snapml.distributed.tcp.mesh import Mesh
 
@@ -24,18 +25,14 @@ class TcpCommunicator:
     def __init__(self, mesh: Mesh) -> None:
         self._group = TcpGroup(mesh)
         self.rank, self.size = self._group.rank, self._group.size
+        level = Level(self._group, self.size, np.arange(self.size) != self.rank)
+        self._sum = OrderedSum([level], Traffic())
 
     def allreduce_sum(self, array: np.ndarray) -> np.ndarray:
         """Return the sum over all ranks; every rank gets the same bits."""
         addend = np.ascontiguousarray(array, np.float64).reshape(-1)
-        bounds = np.array([addend.size * k // self.size for k in range(self.size + 1)])
-        parts = np.empty((self.size, bounds[self.rank + 1] - bounds[self.rank]))
-        self._group.deal(addend, bounds, parts)
-        part = parts[0].copy()
-        for other in parts[1:]:
-            part += other
         total = np.empty_like(addend)
-        self._group.collect(part, bounds, total)
+        self._sum.add(addend, total)
         return total.reshape(array.shape)
 
     def exchange(self, value: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Group", "HostGroup", "Level", "OrderedSum", "Traffic", "in_order"]
+__all__ = ["Group", "Level", "OrderedSum", "Traffic", "in_order"]
 
 # Numbers that are added up at once: MPI counts them in 32 bits, and what is received of them takes
 # as much memory again.
@@ -54,37 +54,6 @@ class Group(Protocol):
         whole : array of shape (bounds[-1],), float64
             Filled.
         """
-
-
-class HostGroup:
-    """Ranks whose arrays are on the host, and go through MPI.
-
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Intracomm
-        The ranks.
-    """
-
-    def __init__(self, comm: Any) -> None:
-        self._comm = comm
-        self.rank: int = comm.Get_rank()
-        self.size: int = comm.Get_size()
-
-    def empty(self, count: int) -> np.ndarray:
-        """Return memory for so many float64."""
-        return np.empty(count)
-
-    def deal(self, array: np.ndarray, bounds: np.ndarray, parts: np.ndarray) -> None:
-        """Send every rank its part; see `Group.deal`."""
-        n_own = parts.shape[1]
-        self._comm.Alltoallv(
-            [array, (np.diff(bounds), bounds[:-1])],
-            [parts, (np.full(self.size, n_own), n_own * np.arange(self.size))],
-        )
-
-    def collect(self, part: np.ndarray, bounds: np.ndarray, whole: np.ndarray) -> None:
-        """Send this rank's part to all; see `Group.collect`."""
-        self._comm.Allgatherv(part, [whole, (np.diff(bounds), bounds[:-1])])
 
 
 @dataclass
