@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -35,13 +36,13 @@ _SHARED_BY_A_JOB = {
 class SparkEstimator(LinearParams, MLWritable, MLReadable):
     """An estimator whose fit is one job where the rows are."""
 
+    @abstractmethod
     def _model_name(self) -> str:
         """Return the model in the terms of `FitRequest`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _make_model(self, numbers: ModelNumbers) -> Any:
         """Return the model without parameters."""
-        raise NotImplementedError
 
     def _set_checked(self, values: dict[str, Any]) -> Any:
         """Set parameters by name, and refuse at once those that no fit takes."""

@@ -44,17 +44,14 @@ def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
     n_workers = _n_workers(dataframe, request)
     request = replace(request, n_workers=n_workers)
     rows = _selected(dataframe, request).repartition(n_workers)
-    task = partial(_run, request=request, key=secrets.token_bytes(32))
+    key = secrets.token_bytes(32)
+    task = partial(worker.run, request=request, key=key, timeout_s=_TIMEOUT_S)
     found = rows.mapInArrow(task, "number long, piece binary", barrier=True).collect()
     pieces = sorted((row["number"], bytes(row["piece"])) for row in found)
     answer = from_bytes(b"".join(piece for _, piece in pieces))
     if "error" in answer:
         raise ValueError(answer["error"])
     return [FitOutcome(**one) for one in answer["outcomes"]]
-
-
-def _run(batches: Any, request: FitRequest, key: bytes) -> Any:
-    return worker.run(batches, request, key, _TIMEOUT_S)
 
 
 def _selected(dataframe: Any, request: FitRequest) -> Any:

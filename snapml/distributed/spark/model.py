@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -107,8 +108,9 @@ class SparkModel(LinearParams, MLWritable, MLReadable):
         """
         return self._make_summary(dataset, None)
 
+    @abstractmethod
     def _make_summary(self, dataset: Any, outcome: FitOutcome | None) -> Any:
-        raise NotImplementedError
+        """Return a summary of rows; with the outcome of the fit where they are its own."""
 
     def _outputs(self) -> Outputs:
         """Return which columns to add."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -92,8 +91,6 @@ class FitOutcome:
         Of all rows.
     n_samples : int
         Rows of all tasks.
-    details : dict
-        Seconds by phase, bytes, ranks, versions.
     """
 
     coef: np.ndarray
@@ -107,4 +104,3 @@ class FitOutcome:
     objective_history: list[float]
     weight_sum: float
     n_samples: int
-    details: dict[str, Any] = field(default_factory=dict)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from snapml.distributed.spark.request import FitOutcome
 
 __all__ = ["TrainingFacts"]
@@ -50,8 +48,3 @@ class TrainingFacts:
     def solver(self) -> str:
         """What was run, and why."""
         return self._training().solver
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """Seconds by phase, bytes, ranks and versions."""
-        return dict(self._training().details)

@@ -15,6 +15,7 @@ import snapml
 from snapml.data import Dataset
 from snapml.data.temporary_store import removing_temporary_stores
 from snapml.distributed.spark.batches import rows_of
+from snapml.distributed.spark.column_moments import ColumnMoments
 from snapml.distributed.spark.local_rows import LocalRows
 from snapml.distributed.spark.objective import Columns, loss_of, outcome_of, problem_of
 from snapml.distributed.spark.request import FitOutcome, FitRequest
@@ -135,8 +136,8 @@ def _text(error: BaseException) -> str:
 
 
 def _fit(rows: LocalRows, request: FitRequest, communicator: Communicator) -> list[FitOutcome]:
-    columns = _columns(rows, request, communicator)
     n_features = _agreed_size(rows, communicator)
+    columns = _columns(rows, n_features, request, communicator)
     limit = None if request.memory_limit is None else int(request.memory_limit)
     matrix = rows.matrix(communicator, n_features, columns.scale, limit)
     loss = loss_of(request, columns.n_classes)
@@ -168,9 +169,10 @@ def _agreed_size(rows: LocalRows, communicator: Communicator) -> int:
     return sizes.pop()
 
 
-def _columns(rows: LocalRows, request: FitRequest, communicator: Communicator) -> Columns:
+def _columns(
+    rows: LocalRows, n_features: int, request: FitRequest, communicator: Communicator
+) -> Columns:
     """Agree on classes, scales and sums."""
-    n_features = _agreed_size(rows, communicator)
     n_classes = 0 if request.model == "linear" else _n_classes(rows, request, communicator)
     n_samples = int(sum(communicator.exchange(rows.n_rows)))
     weight_sum = float(sum(communicator.exchange(rows.label_moments.weight)))
@@ -178,9 +180,7 @@ def _columns(rows: LocalRows, request: FitRequest, communicator: Communicator) -
         raise ValueError(f"weightCol={request.weight_col!r}: expected a positive sum, got 0")
     scale = None
     if request.standardization:
-        moments = rows.moments
-        if moments is None:
-            moments = type(rows.label_moments)(n_features)
+        moments = ColumnMoments(n_features) if rows.moments is None else rows.moments
         variance = moments.agreed(communicator)[1]
         with np.errstate(divide="ignore"):
             scale = np.where(variance > 0.0, 1.0 / np.sqrt(variance), 0.0)

@@ -1,6 +1,6 @@
 """Runs these tests with several versions of Spark, each installed into a folder of its own.
 
-python tests/distributed/spark/run_versions.py /tmp/spark-versions 3.5.9 4.0.5 4.3.0
+python tests/distributed/spark/run_versions.py FOLDER 3.5.9 4.0.5 4.3.0
 """
 
 import os
