@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from snapml.distributed.mpi.checkpoint_file import CheckpointFile, write_checkpoint
+from snapml.distributed.checkpoints.checkpoint_file import CheckpointFile, write_checkpoint
 
 CONTENT = {
     "text": "ä",
@@ -86,7 +86,7 @@ def test_a_longer_file_is_refused(path):
 
 
 def test_a_newer_version_is_refused_by_name(path, monkeypatch):
-    monkeypatch.setattr("snapml.distributed.mpi.checkpoint_file._VERSION", 2)
+    monkeypatch.setattr("snapml.distributed.checkpoints.checkpoint_file._VERSION", 2)
     path.write_bytes(written())
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"at most version 1 .* got 2: a newer snapml"):

@@ -8,10 +8,11 @@ import time
 
 import pytest
 
-from snapml.distributed.mpi.communicator import RankError
-from snapml.distributed.mpi.run_report import MeasuredCommunicator, PhaseClock, write_report
-from snapml.distributed.mpi.signals import FitInterrupted, SignalWatch
+from snapml.distributed.mpi.run_report import write_report
 from snapml.distributed.mpi.uncaught import let_the_failed_rank_speak
+from snapml.distributed.phase_clock import MeasuredCommunicator, PhaseClock
+from snapml.distributed.ranks import RankError
+from snapml.distributed.signals import FitInterrupted, SignalWatch
 from snapml.solvers.communicator import SerialCommunicator
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from snapml.distributed.mpi.interrupts import HeldInterrupts
+from snapml.distributed.interrupts import HeldInterrupts
 
 from .launching import results_of, run_job
 

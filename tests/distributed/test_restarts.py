@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import csr_matrix, random_array
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
-from snapml.distributed.mpi.checkpoints import Checkpoints, passes_or_seconds
-from snapml.distributed.mpi.run_report import PhaseClock
-from snapml.distributed.mpi.signals import SignalWatch
+from snapml.distributed.checkpoints import Checkpoints, passes_or_seconds
+from snapml.distributed.phase_clock import PhaseClock
+from snapml.distributed.signals import SignalWatch
 from snapml.problems import Hinge, Intercept, Logistic, Penalty, Problem, Softmax, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import SerialCommunicator
@@ -231,7 +231,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_the_fit_as_they_were(
         stream.write(b"some")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("snapml.distributed.mpi.checkpoints.write_checkpoint", full)
+    monkeypatch.setattr("snapml.distributed.checkpoints.keeper.write_checkpoint", full)
     watch = Watch(path, 0)
     result = fitted("quasi-Newton", watch)
     assert result.has_converged

@@ -1,6 +1,6 @@
 """Training over MPI: `MpiCommunicator`, estimators, loaders and metrics that take ``comm=``."""
 
-from snapml.distributed.mpi.communicator import MpiCommunicator, RankError
+from snapml.distributed.mpi.communicator import MpiCommunicator
 from snapml.distributed.mpi.estimators import LinearSVC, LogisticRegression, Ridge
 from snapml.distributed.mpi.loaders import load_parquet, load_snap, load_svmlight
 from snapml.distributed.mpi.metrics import (
@@ -11,6 +11,7 @@ from snapml.distributed.mpi.metrics import (
     roc_auc_score,
 )
 from snapml.distributed.mpi.regression import ElasticNet, Lasso, LinearRegression
+from snapml.distributed.ranks import RankError
 
 __all__ = [
     "ElasticNet",

@@ -10,10 +10,10 @@ from scipy.sparse import issparse
 
 import snapml
 from snapml.data import ChunkedMatrix, DenseMatrix, Matrix
+from snapml.distributed.interrupts import HeldInterrupts
 from snapml.distributed.mpi.agreement import check_alike
 from snapml.distributed.mpi.communicator import MpiCommunicator
 from snapml.distributed.mpi.fit_watch import FitWatch
-from snapml.distributed.mpi.interrupts import HeldInterrupts
 from snapml.distributed.mpi.own_part import own_part
 from snapml.distributed.mpi.placement import placed
 from snapml.distributed.mpi.uncaught import let_the_failed_rank_speak

@@ -15,15 +15,10 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from snapml.data import Dataset
-from snapml.distributed.mpi.checkpoints import Checkpoints, passes_or_seconds
-from snapml.distributed.mpi.run_report import (
-    MeasuredCommunicator,
-    PhaseClock,
-    measured_here,
-    report_of,
-    write_report,
-)
-from snapml.distributed.mpi.signals import SignalWatch
+from snapml.distributed.checkpoints import Checkpoints, passes_or_seconds
+from snapml.distributed.mpi.run_report import measured_here, report_of, write_report
+from snapml.distributed.phase_clock import MeasuredCommunicator, PhaseClock
+from snapml.distributed.signals import SignalWatch
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.observer import Observer, Stage
 from snapml.solvers.result import FitResult

@@ -1,4 +1,4 @@
-"""Ranks that send parts of arrays of the host to each other through MPI."""
+"""Ranks that send parts of arrays of the host, and small values, to each other through MPI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["HostGroup"]
 
 
 class HostGroup:
-    """Ranks whose arrays are on the host, and go through MPI.
+    """Ranks whose arrays are on the host, and go through MPI (protocol `MeetingGroup`).
 
     Parameters
     ----------
@@ -38,3 +38,8 @@ class HostGroup:
     def collect(self, part: np.ndarray, bounds: np.ndarray, whole: np.ndarray) -> None:
         """Send this rank's part to all; see `Group.collect`."""
         self._comm.Allgatherv(part, [whole, (np.diff(bounds), bounds[:-1])])
+
+    def exchange(self, value: Any) -> list[Any]:
+        """Return what all ranks of the group have laid down, in their order."""
+        found: list[Any] = self._comm.allgather(value)
+        return found

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from snapml.distributed.mpi.host_group import HostGroup
 from snapml.distributed.mpi.library import mpi_module
-from snapml.distributed.ordered_sums import Level
+from snapml.distributed.ordered_sums import Group, Level
+from snapml.distributed.ranks import MeetingGroup
 
 __all__ = ["Nodes"]
 
@@ -54,20 +57,20 @@ class Nodes:
         self.is_by_node: bool = saves if by_node is None else by_node
         self.comms: list[Any] = self._grouped() if self.is_by_node else [comm]
 
-    def levels(self, make_group: Any) -> list[Level]:
+    def levels(self, make_group: Callable[[MeetingGroup], Group]) -> list[Level]:
         """Return the steps of a sum.
 
         Parameters
         ----------
         make_group : callable
-            Makes a `Group` of an MPI communicator.
+            Makes a group, whose arrays may be elsewhere, of the same ranks.
 
         Returns
         -------
         list of Level
             For `OrderedSum`.
         """
-        groups = [make_group(comm) for comm in self.comms]
+        groups = [make_group(HostGroup(comm)) for comm in self.comms]
         if not self.is_by_node:
             (group,) = groups
             return [Level(group, group.size, np.array(self.of_ranks) != self.own)]

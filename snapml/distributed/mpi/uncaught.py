@@ -10,7 +10,7 @@ import sys
 import time
 from types import TracebackType
 
-from snapml.distributed.mpi.communicator import RankError
+from snapml.distributed.ranks import RankError
 
 __all__ = ["let_the_failed_rank_speak"]
 

@@ -45,18 +45,23 @@ class ColumnMoments:
         find = _compressed if isinstance(X, CompressedMatrix) else _dense
         self._merge(weight, float(weights @ weights), *find(X, weights, weight))
 
-    def agreed(self, communicator: Communicator) -> tuple[np.ndarray, np.ndarray]:
+    def agreed(
+        self, communicator: Communicator, *, is_unbiased: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances over the rows of all tasks.
 
         Parameters
         ----------
         communicator : Communicator
             The tasks.
+        is_unbiased : bool, default=True
+            Whether variances are those of Spark's Summarizer, unbiased where all weights are 1,
+            or the mean squares of its normal equations.
 
         Returns
         -------
         mean, variance : ndarray of shape (n_features,)
-            The variance is that of Spark's Summarizer: unbiased where all weights are 1.
+            Of the columns.
         """
         own = np.concatenate([self.weight * self.mean, [self.weight, self._weight_squares]])
         *sums, weight, weight_squares = communicator.allreduce_sum(own)
@@ -64,7 +69,7 @@ class ColumnMoments:
         about = communicator.allreduce_sum(
             self._squares + self.weight * np.square(self.mean - mean)
         )
-        n_free = weight - weight_squares / weight
+        n_free = weight - weight_squares / weight if is_unbiased else weight
         return mean, about / n_free if n_free > 0.0 else np.zeros_like(about)
 
     def _merge(

@@ -116,6 +116,7 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
             elastic_net_params=tuple(each._elastic_net() for each in estimators),
             fit_intercept=first.getFitIntercept(),
             standardization=first.getStandardization(),
+            deviations=first._deviations(),
             max_iter=first.getMaxIter(),
             tol=first.getTol(),
             n_workers=first.getNumWorkers(),
@@ -150,6 +151,10 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
         model = self._copyValues(self._make_model(numbers)._resetUid(self.uid))
         model._remember(dataset, outcome)
         return model
+
+    def _deviations(self) -> str:
+        """Return which deviations Spark's own class has, in the terms of `FitRequest`."""
+        return "sample"
 
     def _elastic_net(self) -> float:
         if self.hasParam("elasticNetParam"):

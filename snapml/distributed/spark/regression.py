@@ -101,6 +101,9 @@ class LinearRegression(LinearRegressionParams, SparkEstimator, Regressor):
     def _model_name(self) -> str:
         return "linear"
 
+    def _deviations(self) -> str:
+        return {"normal": "normal equations", "l-bfgs": "sample"}.get(self.getSolver(), "auto")
+
     def _make_model(self, numbers: ModelNumbers) -> LinearRegressionModel:
         return LinearRegressionModel(numbers)
 

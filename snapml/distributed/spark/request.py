@@ -30,6 +30,9 @@ class FitRequest:
         Whether the model has an intercept, which is not penalised.
     standardization : bool
         Whether coefficients are penalised in units of their columns' standard deviations.
+    deviations : str
+        Deviations of columns and labels: 'sample' (over n - 1), or 'normal equations' (over n) and
+        'auto' (which of them by the number of columns), as Spark's LinearRegression has them.
     max_iter : int
         Most reads of the data.
     tol : float
@@ -54,6 +57,7 @@ class FitRequest:
     elastic_net_params: tuple[float, ...] = (0.0,)
     fit_intercept: bool = True
     standardization: bool = True
+    deviations: str = "sample"
     max_iter: int = 100
     tol: float = 1e-6
     n_workers: int | None = None

@@ -14,6 +14,7 @@ import numpy as np
 import snapml
 from snapml.data import Dataset
 from snapml.data.temporary_store import removing_temporary_stores
+from snapml.distributed.ranks import RankError, Ranks
 from snapml.distributed.spark.batches import rows_of
 from snapml.distributed.spark.column_moments import ColumnMoments
 from snapml.distributed.spark.local_rows import LocalRows
@@ -26,6 +27,7 @@ from snapml.problems import Softmax
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["ANSWER_PIECE", "run"]
@@ -33,6 +35,8 @@ __all__ = ["ANSWER_PIECE", "run"]
 ANSWER_PIECE = 64 * 2**20
 """Bytes of an answer in one row: a row of Spark's must stay below 2 GiB."""
 
+# Spark's LinearRegression(solver="auto") solves normal equations up to so many columns.
+_MOST_NORMAL_COLUMNS = 4096
 # What the user's data or parameters have caused: another try would end alike.
 _ANSWERED = (ValueError, TypeError, MemoryError, NotImplementedError, ArithmeticError)
 
@@ -97,21 +101,36 @@ def _answer(
     except BaseException:
         listener.close()
         raise
-    errors = [card["error"] for card in found if card["error"] is not None]
+    errors = [card["error"] for card in found if card["error"] is not None] or _differences(found)
     if rows is None or errors:
         listener.close()
         return {"error": errors[0]}
     rank = context.partitionId()
+    request = replace(request, n_threads=request.n_threads or context.cpus())
     mesh = Mesh(listener, [tuple(card["address"]) for card in found], rank, key, timeout_s)
     try:
-        _check_alike(found)
-        n_threads = request.n_threads or context.cpus()
-        request = replace(request, n_threads=n_threads)
-        return {"outcomes": [asdict(one) for one in _fit(rows, request, TcpCommunicator(mesh))]}
-    except _ANSWERED as failure:
-        return {"error": _text(failure)}
+        return _outcome_on_all(rows, request, TcpCommunicator(mesh))
     finally:
         mesh.close()
+
+
+def _outcome_on_all(rows: LocalRows, request: FitRequest, ranks: Ranks) -> dict[str, Any]:
+    """Return the models, or what the data or parameters of any task have caused."""
+    try:
+        outcomes = [asdict(one) for one in _fit(rows, request, ranks)]
+        ranks.finish()
+    except RankError as failure:
+        return {"error": str(failure)}
+    except BaseException as failure:
+        # NaN in one task's rows is an overflow in the sums of all.
+        is_cause = isinstance(failure.__context__, NonFiniteError)
+        cause = ranks.fail(failure, is_cause=is_cause)
+        if not isinstance(failure, _ANSWERED):
+            raise
+        return {"error": _text(failure) if cause is None else str(cause)}
+    finally:
+        ranks.close()
+    return {"outcomes": outcomes}
 
 
 def _card(listener: Listener, error: str | None) -> str:
@@ -124,11 +143,14 @@ def _card(listener: Listener, error: str | None) -> str:
     return json.dumps({"address": listener.address, "error": error, "versions": versions})
 
 
-def _check_alike(cards: list[dict[str, Any]]) -> None:
+def _differences(cards: list[dict[str, Any]]) -> list[str]:
+    """Return what is wrong with the versions of packages."""
+    errors = []
     for name in cards[0]["versions"]:
         found = sorted({card["versions"][name] for card in cards})
         if len(found) > 1:
-            raise ValueError(f"expected one version of {name} on all executors, got {found}")
+            errors.append(f"expected one version of {name} on all executors, got {found}")
+    return errors
 
 
 def _text(error: BaseException) -> str:
@@ -178,13 +200,17 @@ def _columns(
     weight_sum = float(sum(communicator.exchange(rows.label_moments.weight)))
     if not weight_sum > 0.0:
         raise ValueError(f"weightCol={request.weight_col!r}: expected a positive sum, got 0")
+    is_unbiased = request.deviations == "sample"
+    if request.deviations == "auto":
+        is_unbiased = n_features > _MOST_NORMAL_COLUMNS
     scale = None
     if request.standardization:
         moments = ColumnMoments(n_features) if rows.moments is None else rows.moments
-        variance = moments.agreed(communicator)[1]
+        variance = moments.agreed(communicator, is_unbiased=is_unbiased)[1]
         with np.errstate(divide="ignore"):
             scale = np.where(variance > 0.0, 1.0 / np.sqrt(variance), 0.0)
-    mean, spread = (float(found[0]) for found in rows.label_moments.agreed(communicator))
+    labels = rows.label_moments.agreed(communicator, is_unbiased=is_unbiased)
+    mean, spread = (float(found[0]) for found in labels)
     label_scale = math.sqrt(spread) or abs(mean) or 1.0
     return Columns(n_classes, scale, label_scale, weight_sum, n_samples)
 

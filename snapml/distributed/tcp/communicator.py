@@ -1,55 +1,43 @@
-"""Sums over ranks that are connected by TCP, in the order of ranks."""
+"""Ranks that are connected by TCP as shards of one fit."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from snapml.distributed.ordered_sums import Level, OrderedSum, Traffic
+from snapml.distributed.ordered_sums import Group, Level
+from snapml.distributed.ranks import MeetingGroup, Ranks
 from snapml.distributed.tcp.group import TcpGroup
 from snapml.distributed.tcp.mesh import Mesh
 
 __all__ = ["TcpCommunicator"]
 
 
-class TcpCommunicator:
+class TcpCommunicator(Ranks):
     """The ranks of a mesh as shards of one fit (protocol `Communicator`).
 
     Parameters
     ----------
     mesh : Mesh
-        The connections.
+        The connections; `close` closes them.
     """
 
     def __init__(self, mesh: Mesh) -> None:
-        self._group = TcpGroup(mesh)
-        self.rank, self.size = self._group.rank, self._group.size
-        level = Level(self._group, self.size, np.arange(self.size) != self.rank)
-        self._sum = OrderedSum([level], Traffic())
+        self._mesh, self._group = mesh, TcpGroup(mesh)
+        super().__init__(self._group.rank, self._group.size)
 
-    def allreduce_sum(self, array: np.ndarray) -> np.ndarray:
-        """Return the sum over all ranks; every rank gets the same bits."""
-        addend = np.ascontiguousarray(array, np.float64).reshape(-1)
-        total = np.empty_like(addend)
-        self._sum.add(addend, total)
-        return total.reshape(array.shape)
+    def levels(self, make_group: Callable[[MeetingGroup], Group]) -> list[Level]:
+        """Return the one step of a sum; see `Ranks.levels`."""
+        are_others = np.arange(self._group.size) != self._group.rank
+        return [Level(make_group(self._group), self._group.size, are_others)]
 
-    def exchange(self, value: Any) -> list[Any]:
-        """Return what all ranks have laid down, in the order of ranks."""
+    def _gather_letters(self, own: np.ndarray) -> np.ndarray:
+        return self._group.gather(own)
+
+    def _gather_values(self, value: Any) -> list[Any]:
         return self._group.exchange(value)
 
-    def with_device(self, device: Any) -> Any:
-        """Refuse: arrays of devices do not travel here.
-
-        Parameters
-        ----------
-        device : Device
-            Any.
-
-        Raises
-        ------
-        NotImplementedError
-            Always.
-        """
-        raise NotImplementedError("sums of arrays of GPUs over TCP: this version has MPI for them")
+    def _release(self) -> None:
+        self._mesh.close()

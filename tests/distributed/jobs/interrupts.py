@@ -12,7 +12,7 @@ import numpy as np
 from mpi4py import MPI  # noqa: TID253 - a job of MPI
 
 from snapml.distributed.mpi import LogisticRegression, MpiCommunicator
-from snapml.distributed.mpi import communicator as communicator_file
+from snapml.distributed.ordered_sums import OrderedSum
 from snapml.solvers import descent
 
 COMM = MPI.COMM_WORLD
@@ -49,8 +49,8 @@ MOMENTS = {
     "while it computes": (descent.Descent, "_pass", {}),
     "before a letter": (MpiCommunicator, "_letters", {"which": 9}),
     "behind a letter": (MpiCommunicator, "_letters", {"which": 9, "after": True}),
-    "in a long sum": (communicator_file.OrderedSum, "add", {}),
-    "behind a long sum": (communicator_file.OrderedSum, "add", {"after": True}),
+    "in a long sum": (OrderedSum, "add", {}),
+    "behind a long sum": (OrderedSum, "add", {"after": True}),
     "in an exchange": (MpiCommunicator, "_gathered", {"which": 3}),
     "at the end": (MpiCommunicator, "finish", {}),
     "behind the end": (MpiCommunicator, "finish", {"after": True}),

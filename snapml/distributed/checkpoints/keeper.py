@@ -1,4 +1,4 @@
-"""Checkpoints of a fit over MPI: when they are written, and how all ranks go on from one."""
+"""Checkpoints of a fit over ranks: when they are written, and how all go on from one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ import numpy as np
 
 from snapml.data import Dataset
 from snapml.data.atomic_file import atomic_file
-from snapml.distributed.mpi.checkpoint_file import CheckpointFile, write_checkpoint
-from snapml.distributed.mpi.fingerprint import Fingerprints, difference, is_same_order
-from snapml.distributed.mpi.kept_stages import KeptStages, with_row_states, without_row_states
-from snapml.distributed.mpi.run_report import PhaseClock
-from snapml.distributed.mpi.signals import FitInterrupted, SignalWatch
+from snapml.distributed.checkpoints.checkpoint_file import CheckpointFile, write_checkpoint
+from snapml.distributed.checkpoints.fingerprint import Fingerprints, difference, is_same_order
+from snapml.distributed.checkpoints.kept_stages import (
+    KeptStages,
+    with_row_states,
+    without_row_states,
+)
+from snapml.distributed.phase_clock import PhaseClock
+from snapml.distributed.signals import FitInterrupted, SignalWatch
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.observer import RowStates, Stage
 
@@ -30,6 +34,10 @@ _Decision = TypeVar("_Decision")
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 # Dual states go to rank 0, and back from it, so many at a time.
 _BLOCK_ROWS = 2**20
+# What reading a checkpoint raises, the special kinds first.
+_HEARD: dict[str, type[Exception]] = {
+    kind.__name__: kind for kind in (FileNotFoundError, PermissionError, OSError, ValueError)
+}
 
 
 def passes_or_seconds(every: Any) -> tuple[float, float]:
@@ -163,15 +171,15 @@ class Checkpoints:
 
     def _load(self) -> None:
         """Read the file on rank 0, and let all ranks know of it, or of what is wrong with it."""
-        content = error = None
+        content = told = None
         if self._communicator.rank == 0:
             try:
                 content = self._read()
             except (OSError, ValueError) as caught:
-                error = caught
-        content, error = self._communicator.exchange((content, error))[0]
-        if error is not None:
-            raise error
+                told = _told(caught)
+        content, told = self._communicator.exchange((content, told))[0]
+        if told is not None:
+            raise _heard(told)
         self._kept = content
         if content is None:
             return
@@ -247,22 +255,24 @@ class Checkpoints:
             "n_vectors": len(vectors),
         }
         blocks = self._row_blocks(communicator, vectors)
-        error: OSError | None = None
+        told: tuple[str, str] | None = None
         if communicator.rank == 0:
             try:
                 with atomic_file(self.path) as stream:
                     write_checkpoint(stream, content, [v.values.dtype for v in vectors], blocks)
             except OSError as caught:
-                error = OSError(f"checkpoint: {self.path} could not be written: {caught}")
+                told = "OSError", f"checkpoint: {self.path} could not be written: {caught}"
         for _ in blocks:  # what rank 0 has no use for, and on the other ranks
             pass
-        error = communicator.exchange(error)[0]
+        told = communicator.exchange(told)[0]
         self._last_pass, self._last_time = self.n_passes, time.monotonic()
-        self.n_written += error is None
-        self.n_failed += error is not None
-        if error is not None and communicator.rank == 0:
-            _logger.warning("%s; the fit goes on, the last checkpoint is as it was", error)
-        return error
+        self.n_written += told is None
+        self.n_failed += told is not None
+        if told is None:
+            return None
+        if communicator.rank == 0:
+            _logger.warning("%s; the fit goes on, the last checkpoint is as it was", told[1])
+        return OSError(told[1])
 
     def _row_blocks(
         self, communicator: Communicator, vectors: list[RowStates]
@@ -292,6 +302,15 @@ class Checkpoints:
                 parts.append(block[max(0, first - begin) : max(0, last - begin)])
             found.append(RowStates(np.concatenate(parts)))
         return found
+
+
+def _told(error: OSError | ValueError) -> tuple[str, str]:
+    """Return an error in words, which every kind of ranks can send."""
+    return next(name for name, kind in _HEARD.items() if isinstance(error, kind)), str(error)
+
+
+def _heard(told: tuple[str, str]) -> Exception:
+    return _HEARD[told[0]](told[1])
 
 
 def _without_states(node: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapml.distributed.mpi.host_group import HostGroup
-from snapml.distributed.mpi.nccl_group import NcclGroup
+from snapml.distributed.nccl_group import NcclGroup
 from snapml.distributed.ordered_sums import OrderedSum
 from snapml.kernels import Device
 
 if TYPE_CHECKING:
-    from snapml.distributed.mpi.communicator import MpiCommunicator
+    from snapml.distributed.ranks import MeetingGroup, Ranks
 
 __all__ = ["DeviceRanks"]
 
@@ -32,7 +31,7 @@ class DeviceRanks:
 
     Parameters
     ----------
-    ranks : MpiCommunicator
+    ranks : Ranks
         Their sums on the host.
     device : Device
         This rank's.
@@ -45,7 +44,7 @@ class DeviceRanks:
         The same in words, and why.
     """
 
-    def __init__(self, ranks: MpiCommunicator, device: Device) -> None:
+    def __init__(self, ranks: Ranks, device: Device) -> None:
         self._ranks, self._device = ranks, device
         self.rank, self.size = ranks.rank, ranks.size
         is_off = os.environ.get("SNAPML_NCCL") == "0"
@@ -56,7 +55,7 @@ class DeviceRanks:
         way = "by NCCL" if self.uses_nccl else f"through pinned host memory ({reason})"
         self.description = "1 rank" if self.size == 1 else f"sums of {self.size} ranks {way}"
         self._groups: list[NcclGroup] = []
-        levels = ranks.nodes.levels(self._nccl_group if self.uses_nccl else HostGroup)
+        levels = ranks.levels(self._nccl_group if self.uses_nccl else _itself)
         most = {} if self.uses_nccl else {"most_at_once": _MOST_STAGED}
         self._sum = OrderedSum(levels, ranks.traffic, **most)
         self._buffer = np.empty(0)
@@ -101,7 +100,7 @@ class DeviceRanks:
         return total.reshape(shape)
 
     def with_device(self, device: Device) -> DeviceRanks:
-        """Return the same ranks with a device; see `MpiCommunicator.with_device`."""
+        """Return the same ranks with a device; see `Ranks.with_device`."""
         return self._ranks.with_device(device)
 
     def exchange(self, value: Any) -> list[Any]:
@@ -113,8 +112,8 @@ class DeviceRanks:
         for group in self._groups:
             group.close()
 
-    def _nccl_group(self, comm: Any) -> NcclGroup:
-        group = NcclGroup(self._device, comm)
+    def _nccl_group(self, ranks: MeetingGroup) -> NcclGroup:
+        group = NcclGroup(self._device, ranks)
         self._groups.append(group)
         return group
 
@@ -135,6 +134,10 @@ class DeviceRanks:
             self._copies.wait(self._device.mark())
             self._copies.copy(staged, total[piece])
             self._copies.synchronize()
+
+
+def _itself(group: MeetingGroup) -> MeetingGroup:
+    return group
 
 
 def _why_not_nccl(terms: list[tuple[str, bool, bool]]) -> str | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snapml.kernels import Device
+
+if TYPE_CHECKING:
+    from snapml.distributed.ranks import MeetingGroup
 
 __all__ = ["NcclGroup"]
 
@@ -20,16 +23,17 @@ class NcclGroup:
     ----------
     device : Device
         This rank's; its `nccl` is there.
-    comm : mpi4py.MPI.Intracomm
+    ranks : MeetingGroup
         The ranks, which meet by it.
     """
 
-    def __init__(self, device: Device, comm: Any) -> None:
-        self.rank: int = comm.Get_rank()
-        self.size: int = comm.Get_size()
+    def __init__(self, device: Device, ranks: MeetingGroup) -> None:
+        self.rank, self.size = ranks.rank, ranks.size
         self._device: Any = device
         self._nccl = device.nccl
-        mark = comm.bcast(self._nccl.get_unique_id() if self.rank == 0 else None)
+        # A tuple of small numbers, which every kind of ranks can send.
+        own = tuple(self._nccl.get_unique_id()) if self.rank == 0 else None
+        mark = ranks.exchange(own)[0]
         with device.use():
             self._links = self._nccl.NcclCommunicator(self.size, mark, self.rank)
 
