@@ -51,7 +51,17 @@ def solve(
     -------
     FitResult
         The model with its certificate.
+
+    Raises
+    ------
+    ValueError
+        If the L2 penalty's strength is not 1: engines know no other.
     """
+    strength = engine.problem.penalty.l2
+    if strength != 1.0:
+        raise ValueError(
+            f"expected an L2 penalty of strength 1, by which row weights are divided, got {strength}"
+        )
     stage = rule.observer.stage(f"coordinate ascent, {len(engine.shared)}")
     if stage.result is not None:
         return stage.result

@@ -65,8 +65,8 @@ def loss_of(request: FitRequest, n_classes: int) -> Loss:
     return Softmax(n_classes) if is_joint else Logistic()
 
 
-def problem_of(request: FitRequest, number: int, columns: Columns) -> Problem:
-    """Return the problem of one pair of penalties.
+def problem_of(request: FitRequest, number: int, columns: Columns) -> tuple[Problem, float]:
+    """Return the problem of one pair of penalties, in a unit that all solvers know.
 
     Parameters
     ----------
@@ -79,8 +79,11 @@ def problem_of(request: FitRequest, number: int, columns: Columns) -> Problem:
 
     Returns
     -------
-    Problem
-        Over rows whose weights add up to 1.
+    problem : Problem
+        Over rows whose weights add up to ``1 / unit``.
+    unit : float
+        What its objective is to be multiplied by; the strength of an L2 penalty, which coordinate
+        ascent takes to be 1.
     """
     strength, share = request.reg_params[number], request.elastic_net_params[number]
     l1, l2 = strength * share, strength * (1.0 - share)
@@ -92,16 +95,19 @@ def problem_of(request: FitRequest, number: int, columns: Columns) -> Problem:
         l2 = max(l2, _LEAST_HINGE_PENALTY)
     intercept = Intercept.FREE if request.fit_intercept else Intercept.NONE
     loss = loss_of(request, columns.n_classes)
-    return Problem(loss, intercept, 1.0, Penalty(l1, l2))
+    unit = l2 if l1 == 0.0 and l2 > 0.0 else 1.0
+    return Problem(loss, intercept, 1.0, Penalty(l1, l2 / unit)), unit
 
 
-def outcome_of(problem: Problem, result: FitResult, columns: Columns) -> FitOutcome:
+def outcome_of(problem: Problem, unit: float, result: FitResult, columns: Columns) -> FitOutcome:
     """Return a fitted model in the units of the DataFrame's columns.
 
     Parameters
     ----------
     problem : Problem
         What was solved.
+    unit : float
+        Of its objective.
     result : FitResult
         The model of the columns as they were scaled.
     columns : Columns
@@ -126,12 +132,12 @@ def outcome_of(problem: Problem, result: FitResult, columns: Columns) -> FitOutc
         coef=coef,
         intercept=intercept,
         n_classes=columns.n_classes,
-        objective=result.objective,
-        gap=result.gap,
+        objective=unit * result.objective,
+        gap=unit * result.gap,
         n_iter=result.n_iter,
         has_converged=result.has_converged,
         solver=result.description,
-        objective_history=[value for value in certified if not math.isnan(value)],
+        objective_history=[unit * value for value in certified if not math.isnan(value)],
         weight_sum=columns.weight_sum,
         n_samples=columns.n_samples,
     )

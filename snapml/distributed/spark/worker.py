@@ -169,14 +169,16 @@ def _fit(rows: LocalRows, request: FitRequest, communicator: Communicator) -> li
     weights = rows.weights()
     shares = None if weights is None else (weights / columns.weight_sum).astype(matrix.dtype)
     weight = 1.0 / columns.weight_sum if shares is None else 1.0
-    dataset = Dataset(matrix, labels.astype(matrix.dtype), shares, weight)
+    labels = labels.astype(matrix.dtype)
     rule = StoppingRule(tol=request.tol, max_iter=request.max_iter)
     settings = Settings(request.solver, request.n_threads)
     outcomes, start = [], Start()
     for number in range(len(request.reg_params)):
-        problem = problem_of(request, number, columns)
+        problem, unit = problem_of(request, number, columns)
+        own = None if shares is None else shares / shares.dtype.type(unit)
+        dataset = Dataset(matrix, labels, own, weight / unit)
         result = choice.fit(problem, dataset, communicator, rule, settings, start)
-        outcomes.append(outcome_of(problem, result, columns))
+        outcomes.append(outcome_of(problem, unit, result, columns))
         start = Start(coef=result.point(problem.bias_column))
     return outcomes
 
