@@ -60,7 +60,7 @@ def solve(
     strength = engine.problem.penalty.l2
     if strength != 1.0:
         raise ValueError(
-            f"expected an L2 penalty of strength 1, by which row weights are divided, got {strength}"
+            f"expected an L2 penalty of strength 1 after a division of all weights, got {strength}"
         )
     stage = rule.observer.stage(f"coordinate ascent, {len(engine.shared)}")
     if stage.result is not None:

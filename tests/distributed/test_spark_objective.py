@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import random as random_rows
 from scipy.special import expit
 
-from snapml.data import CompressedMatrix
+from snapml.data import CompressedMatrix, Dataset
 from snapml.data.temporary_store import removing_temporary_stores
 from snapml.distributed.spark.batches import RowBatch
 from snapml.distributed.spark.local_rows import LocalRows
@@ -14,6 +14,8 @@ from snapml.distributed.spark.worker import _fit
 from snapml.problems import Logistic, Penalty, Problem
 from snapml.solvers import choice
 from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.fit_settings import Settings
+from snapml.solvers.stopping import StoppingRule
 
 
 @pytest.mark.parametrize("solver", ["auto", "pqn", "sdca"])
@@ -51,3 +53,12 @@ def test_many_columns_have_the_penalty_that_was_asked_for(solver, is_weighted):
         assert outcome.objective == pytest.approx(value, rel=1e-9)
         assert outcome.objective_history[-1] == pytest.approx(value, rel=1e-6)
         assert outcome.gap < 1e-9
+
+
+def test_coordinate_ascent_refuses_strengths_that_it_does_not_know():
+    rows = CompressedMatrix(np.arange(3), np.arange(2), 2, np.ones(2))
+    dataset = Dataset(rows, np.array([1.0, -1.0]), None, 0.5)
+    problem = Problem(Logistic(), penalty=Penalty(0.0, 0.1))
+    rule = StoppingRule(tol=1e-3, max_iter=9)
+    with pytest.raises(ValueError, match=r"strength 1 .* got 0\.1"):
+        choice.fit(problem, dataset, SerialCommunicator(), rule, Settings("sdca", 1))
