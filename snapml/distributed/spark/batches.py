@@ -54,9 +54,13 @@ def rows_of(batch: Any, request: FitRequest) -> Iterator[RowBatch]:
     Raises
     ------
     ValueError
-        If there are nulls, NaN or infinities, negative weights, or rows of different sizes.
+        If there are nulls, NaN or infinities, labels that are no classes, negative weights, or rows
+        of different sizes.
     """
-    y = _numbers(batch, LABEL, f"labelCol={request.label_col!r}")
+    name = f"labelCol={request.label_col!r}"
+    y = _numbers(batch, LABEL, name)
+    if request.model != "linear":
+        _refuse((y < 0.0) | (y != np.floor(y)), f"{name}: expected classes 0, 1, 2, ...", y)
     weights = None
     if request.weight_col is not None:
         name = f"weightCol={request.weight_col!r}"

@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from snapml.distributed.spark import worker
+from snapml.distributed.spark import slots, worker
 from snapml.distributed.spark.batches import FEATURES, LABEL, WEIGHT
+from snapml.distributed.spark.errors import InvalidInput
 from snapml.distributed.spark.request import FitOutcome, FitRequest
 from snapml.distributed.tcp.values import from_bytes
 
@@ -34,23 +35,25 @@ def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
 
     Raises
     ------
-    ValueError
+    InvalidInput
         If a column holds what it must not; with its name, and the content of a row.
     RuntimeError
         If there are fewer slots than workers, or the stage cannot be run as a gang.
     pyspark.errors.PySparkException
         If tasks failed beyond Spark's retries.
     """
-    n_workers = _n_workers(dataframe, request)
+    n_workers = slots.n_tasks(dataframe.sparkSession, request.n_workers)
     request = replace(request, n_workers=n_workers)
     rows = _selected(dataframe, request).repartition(n_workers)
     key = secrets.token_bytes(32)
     task = partial(worker.run, request=request, key=key, timeout_s=_TIMEOUT_S)
     found = rows.mapInArrow(task, "number long, piece binary", barrier=True).collect()
+    if not found:  # Spark starts no task where it sees by itself that there are no rows
+        raise InvalidInput("expected at least one row, got an empty DataFrame")
     pieces = sorted((row["number"], bytes(row["piece"])) for row in found)
     answer = from_bytes(b"".join(piece for _, piece in pieces))
     if "error" in answer:
-        raise ValueError(answer["error"])
+        raise InvalidInput(answer["error"])
     return [FitOutcome(**one) for one in answer["outcomes"]]
 
 
@@ -72,30 +75,3 @@ def _selected(dataframe: Any, request: FitRequest) -> Any:
     else:
         columns.append(F.col(quoted(request.features_col)).cast("array<double>").alias(FEATURES))
     return dataframe.select(*columns)
-
-
-def _n_workers(dataframe: Any, request: FitRequest) -> int:
-    """Return how many tasks to start; more than there are slots for would wait for minutes."""
-    n_slots = _slots(dataframe.sparkSession)
-    asked = request.n_workers
-    if asked is None:
-        return n_slots
-    if asked > n_slots:
-        raise RuntimeError(
-            f"numWorkers={asked}: expected at most the {n_slots} tasks that the cluster runs at "
-            "once (its cores divided by spark.task.cpus)"
-        )
-    return asked
-
-
-def _slots(session: Any) -> int:
-    from pyspark.sql import functions as F
-
-    if session.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-        raise RuntimeError(
-            "spark.dynamicAllocation.enabled=true: expected a fixed number of executors, since all "
-            "tasks of a fit start together; set it to false, and spark.executor.instances"
-        )
-    # Without a number of partitions, Spark makes as many as the cluster has cores.
-    cores = session.range(1 << 20).select(F.spark_partition_id()).distinct().count()
-    return max(1, cores // int(session.conf.get("spark.task.cpus", "1")))

@@ -42,6 +42,8 @@ class LocalRows:
         The rows; all of them are read here.
     dtype : numpy dtype
         To keep entries in.
+    name : str, default='features'
+        Of the rows' column, for errors.
 
     Raises
     ------
@@ -51,8 +53,10 @@ class LocalRows:
         If the disk is full.
     """
 
-    def __init__(self, batches: Iterable[RowBatch], dtype: np.dtype) -> None:
-        self.dtype = np.dtype(dtype)
+    def __init__(
+        self, batches: Iterable[RowBatch], dtype: np.dtype, name: str = "features"
+    ) -> None:
+        self.dtype, self._name = np.dtype(dtype), name
         self.moments: ColumnMoments | None = None
         self.label_moments = ColumnMoments(1)
         self._n_rows, self._n_stored = {True: 0, False: 0}, 0
@@ -68,12 +72,12 @@ class LocalRows:
         """Number of columns, None without rows."""
         return None if self.moments is None else len(self.moments.mean)
 
-    def label_range(self) -> tuple[float, float, bool]:
-        """Return the least and the largest label, and whether all are whole numbers."""
+    def label_range(self) -> tuple[float, float]:
+        """Return the least and the largest label."""
         y = self.labels()
         if not len(y):
-            return np.inf, -np.inf, True
-        return float(y.min()), float(y.max()), bool((y == np.floor(y)).all())
+            return np.inf, -np.inf
+        return float(y.min()), float(y.max())
 
     def labels(self) -> np.ndarray:
         """Return the labels, in the order of the rows of `matrix`."""
@@ -166,7 +170,8 @@ class LocalRows:
             self.moments = ColumnMoments(X.shape[1])
         if X.shape[1] != self.n_features:
             raise ValueError(
-                f"expected vectors of one size, got {self.n_features} and {X.shape[1]} entries"
+                f"{self._name}: expected vectors of one size, got {self.n_features} and "
+                f"{X.shape[1]} entries"
             )
         is_sparse = isinstance(X, CompressedMatrix)
         self.moments.add(X, batch.weights)

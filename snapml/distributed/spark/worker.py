@@ -89,7 +89,7 @@ def _answer(
     try:
         dtype = np.dtype(np.float32 if request.float32 else np.float64)
         own = (part for batch in batches if batch.num_rows for part in rows_of(batch, request))
-        rows = LocalRows(own, dtype)
+        rows = LocalRows(own, dtype, f"featuresCol={request.features_col!r}")
     except _ANSWERED as failure:
         error = _text(failure)
     for _ in batches:  # Spark waits for those that read nothing
@@ -154,11 +154,11 @@ def _differences(cards: list[dict[str, Any]]) -> list[str]:
 
 
 def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
 def _fit(rows: LocalRows, request: FitRequest, communicator: Communicator) -> list[FitOutcome]:
-    n_features = _agreed_size(rows, communicator)
+    n_features = _agreed_size(rows, request, communicator)
     columns = _columns(rows, n_features, request, communicator)
     limit = None if request.memory_limit is None else int(request.memory_limit)
     matrix = rows.matrix(communicator, n_features, columns.scale, limit)
@@ -183,13 +183,14 @@ def _fit(rows: LocalRows, request: FitRequest, communicator: Communicator) -> li
     return outcomes
 
 
-def _agreed_size(rows: LocalRows, communicator: Communicator) -> int:
+def _agreed_size(rows: LocalRows, request: FitRequest, communicator: Communicator) -> int:
     """Return the number of columns, which tasks without rows take from the others."""
     sizes = {size for size in communicator.exchange(rows.n_features) if size is not None}
     if not sizes:
         raise ValueError("expected at least one row, got an empty DataFrame")
     if len(sizes) > 1:
-        raise ValueError(f"expected vectors of one size, got sizes {sorted(sizes)}")
+        name = f"featuresCol={request.features_col!r}"
+        raise ValueError(f"{name}: expected vectors of one size, got sizes {sorted(sizes)}")
     return sizes.pop()
 
 
@@ -221,8 +222,6 @@ def _n_classes(rows: LocalRows, request: FitRequest, communicator: Communicator)
     found = communicator.exchange(rows.label_range())
     least, largest = min(one[0] for one in found), max(one[1] for one in found)
     name = f"labelCol={request.label_col!r}"
-    if least < 0.0 or not all(one[2] for one in found):
-        raise ValueError(f"{name}: expected classes 0, 1, 2, ..., got labels down to {least:g}")
     n_classes = max(2, int(largest) + 1)
     if n_classes > 2 and request.model in ("binomial", "svm"):
         raise ValueError(f"{name}: expected two classes, 0 and 1, got labels up to {largest:g}")

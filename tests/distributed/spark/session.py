@@ -14,6 +14,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "preloading_daemon",
 }
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half the time of short jobs
 
 
 def environment(folder):
@@ -28,6 +29,7 @@ def environment(folder):
     found = {
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(paths),
+        "JAVA_TOOL_OPTIONS": QUICK_JAVA,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     if os.environ.get("JAVA_HOME") or shutil.which("java"):

@@ -1,16 +1,27 @@
 """What a fit refuses before or in its job names the column, and the session lives on."""
 
+import re
+
 import pytest
 
 pytest.importorskip("pyspark")
 
 from pyspark.errors import IllegalArgumentException
-from pyspark.ml.linalg import Vectors
+from pyspark.ml.linalg import SparseVector, Vectors, VectorUDT
+from pyspark.sql.types import DoubleType, StructField, StructType
 
 from snapml.distributed import spark as snapml_spark
 from snapml.distributed.spark import job
 
 pytestmark = pytest.mark.spark
+
+SCHEMA = StructType(
+    [
+        StructField("label", DoubleType()),
+        StructField("weight", DoubleType()),
+        StructField("features", VectorUDT()),
+    ]
+)
 
 
 @pytest.mark.parametrize(
@@ -45,26 +56,55 @@ def test_columns_of_the_same_name_are_ambiguous(frames):
         snapml_spark.LogisticRegression().fit(rows)
 
 
+def label(*values):
+    return [(value, 1.0, Vectors.dense([float(k)])) for k, value in enumerate(values)]
+
+
+def features(*vectors):
+    return [(float(k % 2), 1.0, vector) for k, vector in enumerate(vectors)]
+
+
+def weight(*values):
+    return [(float(k % 2), value, Vectors.dense([1.0])) for k, value in enumerate(values)]
+
+
+ONE, NAN = Vectors.dense([1.0]), Vectors.dense([float("nan")])
+LABEL, FEATURES, WEIGHT = "labelCol='label'", "featuresCol='features'", "weightCol='weight'"
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([(1.0, Vectors.dense([1.0])), (None, Vectors.dense([2.0]))], "labelCol='label'"),
-        ([(1.0, Vectors.dense([1.0])), (0.0, None)], "featuresCol='features'"),
+        (label(1.0, None), f"{LABEL}: expected numbers, got 1 nulls"),
+        (label(1.0, float("nan")), f"{LABEL}: expected finite numbers, got nan in row"),
+        (label(1.0, 0.5), f"{LABEL}: expected classes 0, 1, 2, ..., got 0.5 in row"),
+        (label(-1.0, 1.0), f"{LABEL}: expected classes 0, 1, 2, ..., got -1. in row"),
+        (label(1.0, 1.0), f"{LABEL}: expected at least two classes, got only 1"),
+        (features(ONE, None), f"{FEATURES}: expected a vector in every row, got 1 nulls"),
+        (features(ONE, NAN), f"{FEATURES}: expected finite entries, got [nan] in row"),
         (
-            [(1.0, Vectors.dense([float("nan")])), (0.0, Vectors.dense([1.0]))],
-            "featuresCol='features'",
+            features(ONE, SparseVector(1, [0], [float("inf")])),
+            f"{FEATURES}: expected finite entries, got inf in row",
         ),
-        ([(1.0, Vectors.dense([1.0])), (0.5, Vectors.dense([1.0]))], "labelCol='label'"),
-        ([(-1.0, Vectors.dense([1.0])), (1.0, Vectors.dense([1.0]))], "labelCol='label'"),
+        (features(ONE, Vectors.dense([1.0, 2.0])), f"{FEATURES}: expected vectors of one size"),
+        (features(ONE, SparseVector(3, [0], [1.0])), f"{FEATURES}: expected vectors of one size"),
+        (weight(1.0, None), f"{WEIGHT}: expected numbers, got 1 nulls"),
+        (weight(1.0, -0.5), f"{WEIGHT}: expected weights of at least 0, got -0.5 in row"),
+        (weight(0.0, 0.0), f"{WEIGHT}: expected a positive sum, got 0"),
+        ([], "expected at least one row, got an empty DataFrame"),
     ],
 )
-def test_rows_that_no_fit_takes_name_the_column(spark, frames, rows, message):
-    from pyspark.ml.linalg import VectorUDT
-    from pyspark.sql.types import DoubleType, StructField, StructType
+def test_rows_that_no_fit_takes_name_the_column(spark, rows, message):
+    frame = spark.createDataFrame(rows, SCHEMA)
+    with pytest.raises(IllegalArgumentException, match=re.escape(message)) as caught:
+        snapml_spark.LogisticRegression(weightCol="weight").fit(frame)
+    assert isinstance(caught.value, ValueError)
 
-    schema = StructType([StructField("label", DoubleType()), StructField("features", VectorUDT())])
-    with pytest.raises(ValueError, match=message):
-        snapml_spark.LogisticRegression().fit(spark.createDataFrame(rows, schema))
+
+def test_rows_that_are_found_to_be_none_by_a_task_are_an_empty_frame(frames):
+    rows = frames(2).where("rand() > 2")
+    with pytest.raises(ValueError, match="expected at least one row, got an empty DataFrame"):
+        snapml_spark.LogisticRegression().fit(rows)
 
 
 def test_the_session_survives_and_conversion_needs_no_active_fit(spark, binary_model):

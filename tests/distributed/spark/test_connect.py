@@ -16,6 +16,14 @@ from .session import environment
 pytestmark = pytest.mark.spark
 
 JOB = Path(__file__).parent / "jobs" / "connect.py"
+REFUSALS = {
+    "to_pyspark": "expected a classic Spark session",
+    "missing": "labelCol: expected one of the columns",
+    "weight": "weightCol='weight': expected weights of at least 0, got -",
+    "empty": "expected at least one row, got an empty DataFrame",
+    "workers": "numWorkers=3: expected at most the 2 tasks",
+    "unset": "numWorkers: expected a number over Spark Connect",
+}
 
 
 def test_a_model_fits_predicts_and_comes_back_over_connect(tmp_path):
@@ -48,4 +56,6 @@ def test_a_model_fits_predicts_and_comes_back_over_connect(tmp_path):
     assert result["n_points"] > 3
     assert result["metadata"] == {"ml_attr": {"type": "nominal", "num_vals": 2}}
     assert result["is_same"]
-    assert "expected a classic Spark session" in result["refusal"]
+    assert result["n_slots"] == 2
+    for name, message in REFUSALS.items():
+        assert message in result["refusals"][name]

@@ -2,11 +2,21 @@
 
 import json
 import sys
+from functools import partial
 
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import SparkSession
 
-from snapml.distributed.spark import LogisticRegression, LogisticRegressionModel
+from snapml.distributed.spark import LogisticRegression, LogisticRegressionModel, slots
+
+
+def said(fit):
+    try:
+        fit()
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+    return ""
+
 
 folder = sys.argv[1]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
@@ -22,11 +32,17 @@ first = scored.head()
 model.save(f"{folder}/model")
 model.write().overwrite().save(f"{folder}/model")
 loaded = LogisticRegressionModel.load(f"{folder}/model")
-try:
-    model.to_pyspark()
-    refusal = ""
-except RuntimeError as error:
-    refusal = str(error)
+n_slots = slots.n_tasks(spark, None)
+estimator = LogisticRegression(weightCol="weight")
+refusals = {
+    "to_pyspark": said(model.to_pyspark),
+    "missing": said(partial(LogisticRegression(labelCol="missing").fit, frame)),
+    "weight": said(partial(estimator.fit, frame.withColumn("weight", -frame.weight))),
+    "empty": said(partial(estimator.fit, frame.limit(0))),
+    "workers": said(partial(LogisticRegression(numWorkers=3).fit, frame)),
+}
+spark.conf.set("spark.sql.leafNodeDefaultParallelism", "5")
+refusals["unset"] = said(partial(estimator.fit, frame))
 result = {
     "session": type(spark).__module__,
     "coefficients": model.coefficients.toArray().tolist(),
@@ -39,7 +55,8 @@ result = {
     "area": model.summary.areaUnderROC,
     "n_points": model.summary.roc.count(),
     "is_same": bool(loaded.coefficients == model.coefficients),
-    "refusal": refusal,
+    "n_slots": n_slots,
+    "refusals": refusals,
 }
 print(json.dumps(result))
 spark.stop()

@@ -1,0 +1,96 @@
+"""How many tasks a cluster runs at once: the tasks of a barrier stage must all start together."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+__all__ = ["WAIT_S", "n_tasks"]
+
+WAIT_S = 30.0
+"""Seconds to wait for executors: they register one by one after a session has begun."""
+
+_PAUSE_S = 0.5
+
+
+def n_tasks(session: Any, asked: int | None) -> int:
+    """Return the number of tasks that a barrier stage starts.
+
+    Parameters
+    ----------
+    session : pyspark.sql.SparkSession
+        Classic or of Spark Connect.
+    asked : int or None
+        numWorkers; None takes all that the cluster runs at once now.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Raises
+    ------
+    RuntimeError
+        If executors come and go, if there are too few of them after `WAIT_S` seconds, or if
+        numWorkers is not set where Spark Connect does not show how many there are.
+    """
+    master = session.conf.get("spark.master")
+    is_local = master == "local" or master.startswith("local[")
+    if not is_local and _is_true(session, "spark.dynamicAllocation.enabled"):
+        raise RuntimeError(
+            "spark.dynamicAllocation.enabled=true: expected a fixed number of executors, since all "
+            "tasks of a fit start together; set it to false, and spark.executor.instances"
+        )
+    needed = 1 if asked is None else asked
+    end = time.monotonic() + (0.0 if is_local else WAIT_S)
+    n_slots = _n_slots(session)
+    while n_slots is not None and n_slots < needed:
+        if time.monotonic() >= end:
+            raise RuntimeError(_too_few(asked, n_slots, is_local))
+        time.sleep(_PAUSE_S)
+        n_slots = _n_slots(session)
+    if asked is not None:
+        return asked
+    if n_slots is None:
+        raise RuntimeError(
+            "numWorkers: expected a number over Spark Connect where the default parallelism is "
+            "set, which hides how many tasks the cluster runs at once; got None"
+        )
+    return n_slots
+
+
+def _too_few(asked: int | None, n_slots: int, is_local: bool) -> str:
+    waited = "" if is_local else f", after {WAIT_S:g} s of waiting for executors"
+    terms = "its cores divided by spark.task.cpus"
+    if asked is None:
+        return f"expected a cluster that runs at least one task at once ({terms}), got none{waited}"
+    return (
+        f"numWorkers={asked}: expected at most the {n_slots} tasks that the cluster runs at once "
+        f"({terms}){waited}"
+    )
+
+
+def _n_slots(session: Any) -> int | None:
+    """Return how many tasks run at once now, None where the session does not show it."""
+    from snapml.distributed.spark.columns import is_connect
+
+    if is_connect(session):
+        return _n_slots_by_query(session)
+    context = session.sparkContext._jsc.sc()
+    profile = context.resourceProfileManager().defaultResourceProfile()
+    return int(context.maxNumConcurrentTasks(profile))
+
+
+def _n_slots_by_query(session: Any) -> int | None:
+    """Count the partitions that Spark makes where nobody says how many: one for each core."""
+    from pyspark.sql import functions as F
+
+    for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
+        if session.conf.get(name, None) is not None:
+            return None
+    cores = session.range(1 << 20).select(F.spark_partition_id()).distinct().count()
+    return int(cores) // int(session.conf.get("spark.task.cpus", "1"))
+
+
+def _is_true(session: Any, name: str) -> bool:
+    return str(session.conf.get(name, "false")).strip().lower() == "true"
