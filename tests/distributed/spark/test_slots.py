@@ -16,7 +16,9 @@ def test_all_slots_are_taken_unless_fewer_are_asked_for(spark):
 
 def test_more_tasks_than_slots_raise_before_the_stage(spark, frames):
     spark.sparkContext.setJobGroup("slots", "")
-    message = r"numWorkers=3: expected at most the 2 tasks that the cluster runs at once \(its cores"
+    message = (
+        r"numWorkers=3: expected at most the 2 tasks that the cluster runs at once \(its cores"
+    )
     with pytest.raises(RuntimeError, match=message):
         snapml_spark.LogisticRegression(numWorkers=3).fit(frames(2))
     assert not spark.sparkContext.statusTracker().getJobIdsForGroup("slots")
