@@ -131,6 +131,11 @@ class ChunkedDataset:
         return self.part(first, last), rows
 
     @property
+    def folder(self) -> Path:
+        """Where the store is."""
+        return self._folder
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
         return self.manifest.n_rows, self.manifest.n_features

@@ -146,12 +146,12 @@ def test_moments_of_batches_are_those_of_all_rows(seed, n_batches, is_sparse, of
     np.testing.assert_allclose(variance, expected[1], rtol=1e-8, atol=1e-14)
 
 
-def local_rows(parts, dtype=np.float64):
-    return LocalRows((RowBatch(X, y, w) for X, y, w in parts), dtype)
+def local_rows(parts, limit=10**6, dtype=np.float64):
+    return LocalRows((RowBatch(X, y, w) for X, y, w in parts), dtype, limit)
 
 
 @pytest.mark.parametrize("density", [0.05, 0.9])
-@pytest.mark.parametrize("limit", [None, 100])
+@pytest.mark.parametrize("limit", [10**6, 100])
 def test_rows_of_both_layouts_become_the_smaller_one(density, limit):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 20)) * (rng.random((60, 20)) < density)
@@ -160,10 +160,10 @@ def test_rows_of_both_layouts_become_the_smaller_one(density, limit):
     y = X.sum(axis=1)
     scale = rng.random(20)
     with removing_temporary_stores():
-        rows = local_rows([(X[:30], y[:30], None), (compressed, y[30:], None)])
-        matrix = rows.matrix(SerialCommunicator(), 20, scale, limit)
+        rows = local_rows([(X[:30], y[:30], None), (compressed, y[30:], None)], limit)
+        matrix = rows.matrix(SerialCommunicator(), 20, scale)
         labels = rows.labels()
-        if limit is not None:
+        if limit == 100:
             assert isinstance(matrix, ChunkedMatrix)
             assert matrix.is_sparse is (density < 0.5)
             matrix = matrix.take(np.arange(60))
@@ -174,11 +174,54 @@ def test_rows_of_both_layouts_become_the_smaller_one(density, limit):
     np.testing.assert_array_equal(np.sort(labels), np.sort(y))
 
 
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from(["dense", "sparse", "ones"])), max_size=9
+    ),
+    st.sampled_from([1, 3000, 10**6]),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+@example([(4, "ones"), (5, "sparse"), (3, "ones")], 10**6, True, 0)
+@example([(4, "ones"), (5, "ones")], 10**6, False, 0)
+@example([(9, "ones"), (9, "ones"), (5, "sparse")], 3000, True, 0)
+@example([(4, "ones"), (5, "sparse"), (3, "dense")], 1, True, 0)
+def test_rows_are_those_of_the_batches_in_memory_or_not(kinds, limit, is_scaled, seed):
+    rng = np.random.default_rng(seed)
+    parts, wide, y, first = [], [np.empty((0, 40))], [np.empty(0)], 0
+    for n_rows, kind in kinds:
+        X = rng.normal(size=(n_rows, 40)) * (rng.random((n_rows, 40)) < 0.2)
+        thin = csr_matrix(X != 0.0 if kind == "ones" else X).astype(float)
+        values = None if kind == "ones" else thin.data
+        rows = CompressedMatrix(thin.indptr, thin.indices, 40, values, np.float64)
+        labels = np.arange(first, first + n_rows, dtype=float)
+        parts.append((X if kind == "dense" else rows, labels, labels + 1.0))
+        wide.append(thin.toarray())
+        y.append(labels)
+        first += n_rows
+    X, y = np.concatenate(wide), np.concatenate(y)
+    scale = rng.random(40) if is_scaled else None
+    with removing_temporary_stores():
+        rows = local_rows(parts, limit)
+        mean = rows.moments(40).mean
+        matrix = rows.matrix(SerialCommunicator(), 40, scale)
+        order = np.argsort(rows.labels())
+        found = matrix.take(order) if len(y) else matrix
+        np.testing.assert_array_equal(rows.labels()[order], y)
+        if len(y):
+            np.testing.assert_array_equal(rows.weights()[order], y + 1.0)
+            np.testing.assert_allclose(mean, (y + 1.0) @ X / (y + 1.0).sum(), atol=1e-14)
+    expected = X if scale is None else X * scale
+    found = found.values if isinstance(found, DenseMatrix) else as_dense(found)
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
 def test_task_without_rows_has_an_empty_matrix():
     with removing_temporary_stores():
         rows = local_rows([])
         assert rows.n_features is None
-        assert rows.matrix(SerialCommunicator(), 7, None, None).shape == (0, 7)
+        assert rows.matrix(SerialCommunicator(), 7, None).shape == (0, 7)
 
 
 def test_batches_of_other_sizes_are_refused():

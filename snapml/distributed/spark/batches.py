@@ -24,7 +24,7 @@ class RowBatch:
     Attributes
     ----------
     X : ndarray or CompressedMatrix of shape (n_rows, n_features), float64
-        The rows.
+        The rows, over the memory of the batch; without values where all entries are one.
     y : ndarray of shape (n_rows,), float64
         Labels.
     weights : ndarray of shape (n_rows,), float64, or None
@@ -82,8 +82,7 @@ def _features(batch: Any, request: FitRequest) -> Iterator[tuple[Any, Any]]:
     if column.null_count:
         raise ValueError(f"{name}: expected a vector in every row, got {column.null_count} nulls")
     if not hasattr(column, "field"):  # an array of lists, not of structures
-        lengths, values = _lists(column, name)
-        yield slice(None), _dense(lengths, values, name)
+        yield slice(None), _dense(*_lists(column, name), name)
         return
     is_sparse = column.field("type").to_numpy(zero_copy_only=False) == 0
     if not is_sparse.all():
@@ -99,20 +98,21 @@ def _features(batch: Any, request: FitRequest) -> Iterator[tuple[Any, Any]]:
 def _compressed(column: Any, name: str) -> CompressedMatrix:
     sizes = column.field("size").to_numpy(zero_copy_only=False)
     _refuse(sizes != sizes[0], f"{name}: expected vectors of one size", sizes)
-    lengths, values = _lists(column.field("values"), name)
-    n_indices, indices = _lists(column.field("indices"), name)
-    if not np.array_equal(lengths, n_indices):
+    offsets, values = _lists(column.field("values"), name)
+    others, indices = _lists(column.field("indices"), name)
+    if not np.array_equal(offsets, others):
         raise ValueError(f"{name}: expected as many indices as values in every vector")
-    _refuse(~np.isfinite(values), f"{name}: expected finite entries", values)
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    matrix = CompressedMatrix(
-        indptr.astype(np.int64), indices.astype(np.int64), int(sizes[0]), values
-    )
+    has_ones = bool((values == 1.0).all())
+    if not has_ones:
+        _refuse(~np.isfinite(values), f"{name}: expected finite entries", values)
+    kept = None if has_ones else values
+    matrix = CompressedMatrix(offsets, indices, int(sizes[0]), kept, np.float64)
     matrix.check_indices()
     return matrix
 
 
-def _dense(lengths: np.ndarray, values: np.ndarray, name: str) -> np.ndarray:
+def _dense(offsets: np.ndarray, values: np.ndarray, name: str) -> np.ndarray:
+    lengths = np.diff(offsets)
     _refuse(lengths != lengths[0], f"{name}: expected vectors of one size", lengths)
     rows = values.reshape(len(lengths), int(lengths[0]))
     _refuse(~np.isfinite(rows).all(axis=1), f"{name}: expected finite entries", rows)
@@ -120,14 +120,14 @@ def _dense(lengths: np.ndarray, values: np.ndarray, name: str) -> np.ndarray:
 
 
 def _lists(column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lengths of lists, and their entries one after the other."""
+    """Return where lists begin and the last one ends, and their entries one after the other."""
     if column.null_count:
         raise ValueError(f"{name}: expected a value in every row, got {column.null_count} nulls")
     offsets = column.offsets.to_numpy()
     entries = column.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
     if entries.null_count:
         raise ValueError(f"{name}: expected numbers, got {entries.null_count} nulls among entries")
-    return np.diff(offsets), entries.to_numpy()
+    return offsets - offsets[0], entries.to_numpy()
 
 
 def _numbers(batch: Any, column: str, name: str) -> np.ndarray:

@@ -11,6 +11,9 @@ from snapml.solvers.communicator import Communicator
 
 __all__ = ["ColumnMoments"]
 
+# Entries that are looked at together, and of sparse rows for each column.
+_BLOCK_ENTRIES, _ENTRIES_PER_COLUMN = 1 << 20, 4
+
 
 class ColumnMoments:
     """Weighted means, and squares about them, which keep their digits where means are large.
@@ -38,12 +41,19 @@ class ColumnMoments:
         weights : ndarray of shape (n_rows,) or None
             Their weights; None weighs all 1.
         """
-        weights = np.ones(X.shape[0]) if weights is None else weights
-        weight = float(weights.sum())
-        if weight == 0.0:
-            return
-        find = _compressed if isinstance(X, CompressedMatrix) else _dense
-        self._merge(weight, float(weights @ weights), *find(X, weights, weight))
+        is_sparse = isinstance(X, CompressedMatrix)
+        n_rows, n_features = X.shape
+        n_entries = X.n_stored if is_sparse else X.size
+        # What a block costs in columns is little beside what it costs in entries.
+        most = max(_BLOCK_ENTRIES, _ENTRIES_PER_COLUMN * n_features if is_sparse else 0)
+        step = max(1, most * n_rows // max(1, n_entries))
+        for first in range(0, n_rows, step):
+            rows = slice(first, min(first + step, n_rows))
+            own = np.ones(rows.stop - first) if weights is None else weights[rows]
+            weight = float(own.sum())
+            if weight > 0.0:
+                found = _compressed(X, rows, own, weight) if is_sparse else _dense(X[rows], own)
+                self._merge(weight, float(own @ own), *found)
 
     def agreed(
         self, communicator: Communicator, *, is_unbiased: bool = True
@@ -82,21 +92,29 @@ class ColumnMoments:
         self.weight, self._weight_squares = total, self._weight_squares + weight_squares
 
 
-def _dense(X: np.ndarray, weights: np.ndarray, weight: float) -> tuple[np.ndarray, np.ndarray]:
-    mean = weights @ X / weight
+def _dense(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    mean = weights @ X / weights.sum()
     return mean, weights @ np.square(X - mean)
 
 
 def _compressed(
-    X: CompressedMatrix, weights: np.ndarray, weight: float
+    X: CompressedMatrix, rows: slice, weights: np.ndarray, weight: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    entry_weights = np.repeat(weights, np.diff(X.indptr))
-    values = np.ones(len(X.indices)) if X.values is None else X.values
+    offsets = X.indptr[rows.start : rows.stop + 1]
+    entries = slice(int(offsets[0]), int(offsets[-1]))
+    indices = X.indices[entries].astype(np.intp)
+    entry_weights = np.repeat(weights, np.diff(offsets))
 
     def sums(of: np.ndarray) -> np.ndarray:
-        return np.bincount(X.indices, of, X.n_features)
+        return np.bincount(indices, of, X.n_features)
 
-    mean = sums(entry_weights * values) / weight
-    squares = sums(entry_weights * np.square(values - mean[X.indices]))
+    stored = sums(entry_weights)
+    if X.values is None:
+        mean = stored / weight
+        squares = stored * np.square(1.0 - mean)
+    else:
+        values = X.values[entries]
+        mean = sums(entry_weights * values) / weight
+        squares = sums(entry_weights * np.square(values - mean[indices]))
     # What is not stored is zero: as far from the mean as the mean is from zero.
-    return mean, squares + (weight - sums(entry_weights)) * np.square(mean)
+    return mean, squares + (weight - stored) * np.square(mean)

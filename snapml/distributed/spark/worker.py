@@ -13,10 +13,10 @@ import numpy as np
 
 import snapml
 from snapml.data import Dataset
+from snapml.data.memory_limit import resolve_memory_limit
 from snapml.data.temporary_store import removing_temporary_stores
 from snapml.distributed.ranks import RankError, Ranks
 from snapml.distributed.spark.batches import rows_of
-from snapml.distributed.spark.column_moments import ColumnMoments
 from snapml.distributed.spark.local_rows import LocalRows
 from snapml.distributed.spark.objective import Columns, loss_of, outcome_of, problem_of
 from snapml.distributed.spark.request import FitOutcome, FitRequest
@@ -89,7 +89,8 @@ def _answer(
     try:
         dtype = np.dtype(np.float32 if request.float32 else np.float64)
         own = (part for batch in batches if batch.num_rows for part in rows_of(batch, request))
-        rows = LocalRows(own, dtype, f"featuresCol={request.features_col!r}")
+        limit = _memory_limit(request, context)
+        rows = LocalRows(own, dtype, limit, f"featuresCol={request.features_col!r}")
     except _ANSWERED as failure:
         error = _text(failure)
     for _ in batches:  # Spark waits for those that read nothing
@@ -133,6 +134,14 @@ def _outcome_on_all(rows: LocalRows, request: FitRequest, ranks: Ranks) -> dict[
     return {"outcomes": outcomes}
 
 
+def _memory_limit(request: FitRequest, context: Any) -> int:
+    """Return the bytes of rows in memory, which tasks on one machine share where nobody says."""
+    if request.memory_limit is not None:
+        return int(request.memory_limit)
+    hosts = [info.address.rsplit(":", 1)[0] for info in context.getTaskInfos()]
+    return resolve_memory_limit("auto") // hosts.count(hosts[context.partitionId()])
+
+
 def _card(listener: Listener, error: str | None) -> str:
     """Return what a task shows the others before they are connected."""
     versions = {
@@ -160,8 +169,7 @@ def _text(error: BaseException) -> str:
 def _fit(rows: LocalRows, request: FitRequest, communicator: Communicator) -> list[FitOutcome]:
     n_features = _agreed_size(rows, request, communicator)
     columns = _columns(rows, n_features, request, communicator)
-    limit = None if request.memory_limit is None else int(request.memory_limit)
-    matrix = rows.matrix(communicator, n_features, columns.scale, limit)
+    matrix = rows.matrix(communicator, n_features, columns.scale)
     loss = loss_of(request, columns.n_classes)
     labels = rows.labels()
     if loss.is_classification and not isinstance(loss, Softmax):
@@ -200,7 +208,8 @@ def _columns(
     """Agree on classes, scales and sums."""
     n_classes = 0 if request.model == "linear" else _n_classes(rows, request, communicator)
     n_samples = int(sum(communicator.exchange(rows.n_rows)))
-    weight_sum = float(sum(communicator.exchange(rows.label_moments.weight)))
+    label_moments = rows.label_moments()
+    weight_sum = float(sum(communicator.exchange(label_moments.weight)))
     if not weight_sum > 0.0:
         raise ValueError(f"weightCol={request.weight_col!r}: expected a positive sum, got 0")
     is_unbiased = request.deviations == "sample"
@@ -208,11 +217,11 @@ def _columns(
         is_unbiased = n_features > _MOST_NORMAL_COLUMNS
     scale = None
     if request.standardization:
-        moments = ColumnMoments(n_features) if rows.moments is None else rows.moments
+        moments = rows.moments(n_features)
         variance = moments.agreed(communicator, is_unbiased=is_unbiased)[1]
         with np.errstate(divide="ignore"):
             scale = np.where(variance > 0.0, 1.0 / np.sqrt(variance), 0.0)
-    labels = rows.label_moments.agreed(communicator, is_unbiased=is_unbiased)
+    labels = label_moments.agreed(communicator, is_unbiased=is_unbiased)
     mean, spread = (float(found[0]) for found in labels)
     label_scale = math.sqrt(spread) or abs(mean) or 1.0
     return Columns(n_classes, scale, label_scale, weight_sum, n_samples)

@@ -1,0 +1,1 @@
+"""Fits on Spark beside those of `pyspark.ml`."""
