@@ -209,6 +209,7 @@ class Ranks(ABC):
         with HeldInterrupts():
             for ranks in self._device_ranks.values():
                 ranks.close()
+            self._device_ranks.clear()  # they refer back: memory of devices would stay for a while
             self._release()
 
     def fits_letter(self, count: int) -> bool:

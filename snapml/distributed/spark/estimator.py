@@ -124,6 +124,8 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
             memory_limit=first._memory_limit(),
             n_threads=first.getNThreads(),
             float32=first.getFloat32(),
+            use_gpu=first.getUseGpu(),
+            device_ids=first._devices(),
         )
 
     def _fitted(self, outcome: FitOutcome, dataset: Any) -> Any:
@@ -209,6 +211,10 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
     def setUseGpu(self, value: bool) -> Any:
         """Set whether tasks train on GPUs."""
         return self._set(useGpu=value)
+
+    def setDeviceIds(self, value: list[int]) -> Any:
+        """Set the numbers of the GPUs of each host."""
+        return self._set(deviceIds=value)
 
     def setMemoryLimit(self, value: int | str) -> Any:
         """Set what the rows of a task may take in memory."""

@@ -56,7 +56,8 @@ PASSED_ON = {
     "probabilityCol": "names a column of predictions",
     "solver": "'auto', 'pqn' or 'sdca'; Spark's 'normal' and 'l-bfgs' choose like 'auto'",
     "numWorkers": "tasks; as many as the cluster runs at once where it is not set",
-    "useGpu": "only False: this version trains on the CPUs of executors",
+    "useGpu": "whether tasks train on GPUs: those that Spark gives them, or deviceIds",
+    "deviceIds": "numbers of the GPUs of each host, one a task; those that Spark gives if not set",
     "memoryLimit": "memory for the rows of a task; more stream from its disk",
     "nThreads": "threads of a task; the cores that Spark gives it where it is not set",
     "checkpointDir": "only None: a stage that Spark starts again begins anew in this version",
@@ -121,6 +122,9 @@ class _OwnParams(Params):
     useGpu: Any = Param(
         Params._dummy(), "useGpu", PASSED_ON["useGpu"], typeConverter=TypeConverters.toBoolean
     )
+    deviceIds: Any = Param(
+        Params._dummy(), "deviceIds", PASSED_ON["deviceIds"], typeConverter=TypeConverters.toListInt
+    )
     memoryLimit: Any = Param(
         Params._dummy(), "memoryLimit", PASSED_ON["memoryLimit"], typeConverter=_bytes_or_text
     )
@@ -153,6 +157,10 @@ class _OwnParams(Params):
     def getUseGpu(self) -> bool:
         """Return whether tasks train on GPUs."""
         return self.getOrDefault(self.useGpu)
+
+    def getDeviceIds(self) -> list[int] | None:
+        """Return the numbers of the GPUs of each host, None for those that Spark gives."""
+        return self.getOrDefault(self.deviceIds)
 
     def getMemoryLimit(self) -> int | str | None:
         """Return what the rows of a task may take, None for what is usual."""
@@ -210,6 +218,7 @@ class LinearParams(
             maxBlockSizeInMB=0.0,
             numWorkers=None,
             useGpu=False,
+            deviceIds=None,
             memoryLimit=None,
             dual=False,
             solver="auto",
@@ -235,12 +244,11 @@ class LinearParams(
                     f"elasticNetParam: expected a number from 0 to 1, got "
                     f"{self.getElasticNetParam()}"
                 )
-        if self.getUseGpu():
-            raise InvalidInput(f"useGpu: {PASSED_ON['useGpu']}")
         if self.getCheckpointDir() is not None:
             raise InvalidInput(f"checkpointDir: {PASSED_ON['checkpointDir']}")
         self._solver_name()
         self._memory_limit()
+        self._devices()
 
     def _check_at_least(self, name: str, least: float) -> None:
         value = self.getOrDefault(name)
@@ -264,6 +272,17 @@ class LinearParams(
         except (TypeError, ValueError) as error:
             reason = str(error).removeprefix("memory_limit: ")
             raise InvalidInput(f"memoryLimit: {reason}") from None
+
+    def _devices(self) -> tuple[int, ...] | None:
+        """Return the numbers of the GPUs that the user names."""
+        devices = self.getDeviceIds()
+        if devices is None:
+            return None
+        if not devices or min(devices) < 0:
+            raise InvalidInput(f"deviceIds: expected a list of integers >= 0, got {devices}")
+        if not self.getUseGpu():
+            raise InvalidInput(f"deviceIds={devices}: expected useGpu=True, got False")
+        return tuple(devices)
 
     def _weight_column(self) -> str | None:
         """Return the name of the column of weights; Spark takes '' as none."""

@@ -47,6 +47,10 @@ class FitRequest:
         Of each task; None takes the cores that Spark gives a task.
     float32 : bool
         Whether features are kept in float32 instead of float64.
+    use_gpu : bool
+        Whether tasks train on GPUs.
+    device_ids : tuple of int or None
+        Numbers of the GPUs of each host, one a task there; None takes those that Spark gives.
     """
 
     model: str
@@ -65,6 +69,8 @@ class FitRequest:
     memory_limit: str | int | None = None
     n_threads: int | None = None
     float32: bool = False
+    use_gpu: bool = False
+    device_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

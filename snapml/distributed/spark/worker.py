@@ -16,6 +16,7 @@ from snapml.data import Dataset
 from snapml.data.memory_limit import resolve_memory_limit
 from snapml.data.temporary_store import removing_temporary_stores
 from snapml.distributed.ranks import RankError, Ranks
+from snapml.distributed.spark import gpus
 from snapml.distributed.spark.batches import rows_of
 from snapml.distributed.spark.local_rows import LocalRows
 from snapml.distributed.spark.objective import Columns, loss_of, outcome_of, problem_of
@@ -85,18 +86,21 @@ def run(batches: Iterable[Any], request: FitRequest, key: bytes, timeout_s: floa
 def _answer(
     batches: Iterable[Any], request: FitRequest, key: bytes, timeout_s: float, context: Any
 ) -> dict[str, Any]:
+    rank = context.partitionId()
+    hosts = [info.address.rsplit(":", 1)[0] for info in context.getTaskInfos()]
     rows, error = None, None
+    devices: tuple[int, ...] = ()
     try:
+        devices = gpus.placed(request, context.resources(), hosts, rank)
         dtype = np.dtype(np.float32 if request.float32 else np.float64)
         own = (part for batch in batches if batch.num_rows for part in rows_of(batch, request))
-        limit = _memory_limit(request, context)
+        limit = _memory_limit(request, hosts.count(hosts[rank]))
         rows = LocalRows(own, dtype, limit, f"featuresCol={request.features_col!r}")
     except _ANSWERED as failure:
         error = _text(failure)
     for _ in batches:  # Spark waits for those that read nothing
         pass
-    host = context.getTaskInfos()[context.partitionId()].address.rsplit(":", 1)[0]
-    listener = Listener(host)
+    listener = Listener(hosts[rank])
     try:
         found = [json.loads(text) for text in context.allGather(_card(listener, error))]
     except BaseException:
@@ -106,19 +110,22 @@ def _answer(
     if rows is None or errors:
         listener.close()
         return {"error": errors[0]}
-    rank = context.partitionId()
     request = replace(request, n_threads=request.n_threads or context.cpus())
     mesh = Mesh(listener, [tuple(card["address"]) for card in found], rank, key, timeout_s)
     try:
-        return _outcome_on_all(rows, request, TcpCommunicator(mesh))
+        return _outcome_on_all(rows, request, TcpCommunicator(mesh), devices)
     finally:
         mesh.close()
+        gpus.release(devices)
 
 
-def _outcome_on_all(rows: LocalRows, request: FitRequest, ranks: Ranks) -> dict[str, Any]:
+def _outcome_on_all(
+    rows: LocalRows, request: FitRequest, ranks: Ranks, devices: tuple[int, ...]
+) -> dict[str, Any]:
     """Return the models, or what the data or parameters of any task have caused."""
     try:
-        outcomes = [asdict(one) for one in _fit(rows, request, ranks)]
+        with gpus.in_spark_terms(devices):
+            outcomes = [asdict(one) for one in _fit(rows, request, ranks, devices)]
         ranks.finish()
     except RankError as failure:
         return {"error": str(failure)}
@@ -134,12 +141,11 @@ def _outcome_on_all(rows: LocalRows, request: FitRequest, ranks: Ranks) -> dict[
     return {"outcomes": outcomes}
 
 
-def _memory_limit(request: FitRequest, context: Any) -> int:
+def _memory_limit(request: FitRequest, n_beside: int) -> int:
     """Return the bytes of rows in memory, which tasks on one machine share where nobody says."""
     if request.memory_limit is not None:
         return int(request.memory_limit)
-    hosts = [info.address.rsplit(":", 1)[0] for info in context.getTaskInfos()]
-    return resolve_memory_limit("auto") // hosts.count(hosts[context.partitionId()])
+    return resolve_memory_limit("auto") // n_beside
 
 
 def _card(listener: Listener, error: str | None) -> str:
@@ -166,7 +172,12 @@ def _text(error: BaseException) -> str:
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
-def _fit(rows: LocalRows, request: FitRequest, communicator: Communicator) -> list[FitOutcome]:
+def _fit(
+    rows: LocalRows,
+    request: FitRequest,
+    communicator: Communicator,
+    devices: tuple[int, ...] = (),
+) -> list[FitOutcome]:
     n_features = _agreed_size(rows, request, communicator)
     columns = _columns(rows, n_features, request, communicator)
     matrix = rows.matrix(communicator, n_features, columns.scale)
@@ -179,7 +190,7 @@ def _fit(rows: LocalRows, request: FitRequest, communicator: Communicator) -> li
     weight = 1.0 / columns.weight_sum if shares is None else 1.0
     labels = labels.astype(matrix.dtype)
     rule = StoppingRule(tol=request.tol, max_iter=request.max_iter)
-    settings = Settings(request.solver, request.n_threads)
+    settings = Settings(request.solver, request.n_threads, device_ids=devices)
     outcomes, start = [], Start()
     for number in range(len(request.reg_params)):
         problem, unit = problem_of(request, number, columns)

@@ -89,7 +89,9 @@ def test_bounds_are_refused_at_once():
         ({"family": "poisson"}, "family: expected 'auto'"),
         ({"solver": "saga"}, "solver: expected one of"),
         ({"memoryLimit": "4 parsecs"}, "memoryLimit: expected"),
-        ({"useGpu": True}, "useGpu: only False"),
+        ({"deviceIds": [0]}, r"deviceIds=\[0\]: expected useGpu=True, got False"),
+        ({"deviceIds": [], "useGpu": True}, r"deviceIds: expected a list .* got \[\]"),
+        ({"deviceIds": [0, -1], "useGpu": True}, r"deviceIds: expected .* >= 0, got \[0, -1\]"),
         ({"checkpointDir": "x"}, "checkpointDir: only None"),
         ({"threshold": 1.5}, "threshold: expected a number from 0 to 1"),
         ({"thresholds": [0.0, 0.0]}, "at most one of them 0"),
@@ -101,7 +103,13 @@ def test_values_out_of_range_name_the_parameter(params, message):
 
 
 def test_wrong_types_raise():
-    for params in ({"maxIter": "many"}, {"featuresCol": 3}, {"featuresCol": []}, {"useGpu": 1}):
+    for params in (
+        {"maxIter": "many"},
+        {"featuresCol": 3},
+        {"featuresCol": []},
+        {"useGpu": 1},
+        {"deviceIds": 0},
+    ):
         with pytest.raises(TypeError):
             snapml_spark.LogisticRegression(**params)
 
