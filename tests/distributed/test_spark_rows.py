@@ -224,6 +224,22 @@ def test_task_without_rows_has_an_empty_matrix():
         assert rows.matrix(SerialCommunicator(), 7, None).shape == (0, 7)
 
 
+class BesideFullTask(SerialCommunicator):
+    """The other task has more rows than its memory takes."""
+
+    def exchange(self, value):
+        return [value, False]
+
+
+def test_task_without_rows_beside_one_that_streams_has_a_row_without_weight():
+    with removing_temporary_stores():
+        rows = local_rows([])
+        matrix = rows.matrix(BesideFullTask(), 7, np.ones(7))
+        assert isinstance(matrix, ChunkedMatrix)
+        assert matrix.shape == (1, 7)
+        assert rows.labels().tolist() == rows.weights().tolist() == [0.0]
+
+
 def test_batches_of_other_sizes_are_refused():
     with removing_temporary_stores(), pytest.raises(ValueError, match="got 2 and 3 entries"):
         local_rows([(np.ones((1, 2)), np.ones(1), None), (np.ones((1, 3)), np.ones(1), None)])

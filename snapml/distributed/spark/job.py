@@ -1,4 +1,4 @@
-"""One barrier stage that reads a DataFrame into chunk stores and trains on them."""
+"""One barrier stage that reads a DataFrame and trains on its rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from snapml.distributed.spark import slots, worker
 from snapml.distributed.spark.batches import FEATURES, LABEL, WEIGHT
 from snapml.distributed.spark.errors import InvalidInput
+from snapml.distributed.spark.partitions import in_partitions
 from snapml.distributed.spark.request import FitOutcome, FitRequest
 from snapml.distributed.tcp.values import from_bytes
 
@@ -44,7 +45,7 @@ def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
     """
     n_workers = slots.n_tasks(dataframe.sparkSession, request.n_workers)
     request = replace(request, n_workers=n_workers)
-    rows = _selected(dataframe, request).repartition(n_workers)
+    rows = in_partitions(_selected(dataframe, request), n_workers)
     key = secrets.token_bytes(32)
     task = partial(worker.run, request=request, key=key, timeout_s=_TIMEOUT_S)
     found = rows.mapInArrow(task, "number long, piece binary", barrier=True).collect()

@@ -164,9 +164,13 @@ class LocalRows:
         return found[0] if len(found) == 1 else stacked(found)
 
     def _store(self, is_sparse: bool, n_features: int, scale: np.ndarray | None) -> ChunkedDataset:
-        """Return the rows on the disk: those that went there as they came, where they may stay."""
+        """Return the rows on the disk: those that went there as they came, where they may stay.
+
+        A store has rows: a task without any gets one without weight.
+        """
         if self.n_rows == 0:
-            raise ValueError("memoryLimit: expected rows on every task; use fewer numWorkers")
+            self._held[False] = HeldRows(self.dtype)
+            self._held[False].append(RowBatch(np.zeros((1, n_features)), np.zeros(1), np.zeros(1)))
         if scale is None and [*self._held] == [is_sparse]:
             store = self._held[is_sparse].store
             if store is not None:
