@@ -3,6 +3,8 @@
 The estimators follow scikit-learn's names, parameters and meanings.
 """
 
+from typing import Any
+
 from snapml._distribution import installed_version
 
 __version__ = installed_version()
@@ -29,6 +31,8 @@ from snapml.estimators import (  # after the check
 )
 
 __all__ = [
+    "DecisionTreeClassifier",
+    "DecisionTreeRegressor",
     "ElasticNet",
     "ElasticNetCV",
     "Lasso",
@@ -49,3 +53,12 @@ __all__ = [
     "predict_batches",
     "write_predictions",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import trees when they are asked for: scikit-learn's take as long as all else together."""
+    if name in ("DecisionTreeClassifier", "DecisionTreeRegressor"):
+        from snapml import trees
+
+        return getattr(trees, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -378,3 +378,44 @@ def widen_uint8(
     offsets: np.ndarray[Any, Any],
     out: np.ndarray[Any, Any],
 ) -> None: ...
+
+class BinnedRows:
+    """Rows as bytes, with the bins that they mean."""
+
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def is_finite(self) -> bool: ...
+    @property
+    def n_bins(self) -> int: ...
+
+def bin_rows(
+    pool: ThreadPool, rows: Rows, max_bins: int, kept: np.ndarray[Any, Any] | None
+) -> BinnedRows: ...
+def grow_tree(
+    pool: ThreadPool,
+    binned: BinnedRows,
+    targets: np.ndarray[Any, Any],
+    weights: np.ndarray[Any, Any] | None,
+    n_classes: int,
+    criterion: str,
+    max_depth: int,
+    min_samples_split: int,
+    min_samples_leaf: int,
+    min_weight: float,
+    min_impurity_decrease: float,
+    max_features: int,
+    seed: int,
+    most_values: int,
+    most_histogram_bytes: int,
+) -> dict[str, Any]: ...
+def find_leaves(
+    pool: ThreadPool,
+    rows: Rows,
+    left_child: np.ndarray[Any, Any],
+    right_child: np.ndarray[Any, Any],
+    feature: np.ndarray[Any, Any],
+    threshold: np.ndarray[Any, Any],
+    missing_go_to_left: np.ndarray[Any, Any],
+    leaves: np.ndarray[Any, Any],
+) -> None: ...

@@ -36,6 +36,7 @@ void bind_core(nb::module_& m);     // core_bindings.cpp
 void bind_primal(nb::module_& m);   // primal_bindings.cpp
 void bind_columns(nb::module_& m);  // column_bindings.cpp
 void bind_io(nb::module_& m);       // io_bindings.cpp
+void bind_trees(nb::module_& m);    // tree_bindings.cpp
 
 namespace {
 
@@ -418,6 +419,7 @@ NB_MODULE(_native, m) {
   bind_primal(m);
   bind_columns(m);
   bind_io(m);
+  bind_trees(m);
 }
 
 }  // namespace snapml::native

@@ -1,15 +1,11 @@
 // Products of one row with a vector, on the CPU: the inner loops of every sweep.
+//
+// Dense rows have clones, sparse rows do not profit. No -ffast-math: the accumulators below state
+// the order of the sum.
 #pragma once
 
+#include "clones.hpp"
 #include "snapml/views.hpp"
-
-// Dense rows run through wider registers where the processor has them: the loader picks the clone.
-// Sparse rows do not profit. No -ffast-math: the accumulators below state the order of the sum.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
-#define SNAPML_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define SNAPML_CLONES
-#endif
 
 namespace snapml::native {
 

@@ -1,0 +1,288 @@
+// The face of decision trees towards Python: check what comes, release the GIL, call.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arguments.hpp"
+#include "rows.hpp"
+#include "trees/binning.hpp"
+#include "trees/predictor.hpp"
+#include "trees/tree.hpp"
+#include "without_gil.hpp"
+
+namespace snapml::native {
+
+namespace nb = nanobind;
+
+void bind_trees(nb::module_& m);
+
+namespace {
+
+using trees::BinnedRows;
+using trees::Criterion;
+
+// Calls call(view) where the rows are dense.
+template <class Call>
+auto with_dense(const Rows& rows, Call call) {
+  if (const auto* view = std::get_if<DenseView<float>>(&rows.view)) return call(*view);
+  if (const auto* view = std::get_if<DenseView<double>>(&rows.view)) return call(*view);
+  throw std::invalid_argument("rows: expected dense ones, got compressed ones");
+}
+
+const int64* kept_argument(const std::optional<ReadOnlyArray>& kept, int64 n_rows) {
+  if (!kept) return nullptr;
+  const auto size = static_cast<int64>(kept->size());
+  const int64* rows = vector_argument<int64>(*kept, "kept", size);
+  for (int64 i = 0; i < size; ++i) {
+    if (rows[i] < 0 || rows[i] >= n_rows) {
+      throw std::invalid_argument("kept: expected rows in [0, " + std::to_string(n_rows) +
+                                  "), got " + std::to_string(rows[i]));
+    }
+  }
+  return rows;
+}
+
+BinnedRows bin_rows_of(ThreadPool& pool, const Rows& rows, int max_bins,
+                       const std::optional<ReadOnlyArray>& kept) {
+  if (max_bins < 2 || max_bins > trees::kMaxBins) {
+    throw std::invalid_argument("max_bins: expected 2 to 255, got " + std::to_string(max_bins));
+  }
+  const int64* kept_rows = kept_argument(kept, rows.n_rows());
+  const int64 n_rows = kept ? static_cast<int64>(kept->size()) : rows.n_rows();
+  if (n_rows < 1 || rows.n_cols() < 1 || n_rows > std::numeric_limits<int32>::max()) {
+    throw std::invalid_argument("rows: expected 1 to 2147483647 of them and a column, got shape (" +
+                                std::to_string(n_rows) + ", " + std::to_string(rows.n_cols()) +
+                                ")");
+  }
+  return with_dense(rows, [&](const auto& view) {
+    using Real = typename std::decay_t<decltype(view)>::Real;
+    const trees::KeptRows<Real> taken{view, kept_rows, n_rows};
+    return without_gil(
+        [&](Interrupt& interrupt) { return trees::bin_rows(taken, max_bins, pool, interrupt); });
+  });
+}
+
+Criterion criterion_of(const std::string& name) {
+  if (name == "gini") return Criterion::kGini;
+  if (name == "entropy") return Criterion::kEntropy;
+  if (name == "squared_error") return Criterion::kSquaredError;
+  if (name == "poisson") return Criterion::kPoisson;
+  throw std::invalid_argument("criterion: expected gini, entropy, squared_error or poisson, got " +
+                              name);
+}
+
+template <class T>
+nb::object as_array(std::vector<T> numbers) {
+  auto memory = std::make_unique<std::vector<T>>(std::move(numbers));
+  std::vector<T>* const vector = memory.release();
+  nb::capsule owner(vector, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(vector->data(), {vector->size()}, owner));
+}
+
+nb::dict as_dict(trees::TreeArrays tree) {
+  nb::dict arrays;
+  arrays["max_depth"] = tree.max_depth;
+  arrays["left_child"] = as_array(std::move(tree.left));
+  arrays["right_child"] = as_array(std::move(tree.right));
+  arrays["feature"] = as_array(std::move(tree.column));
+  arrays["threshold"] = as_array(std::move(tree.threshold));
+  arrays["impurity"] = as_array(std::move(tree.impurity));
+  arrays["n_node_samples"] = as_array(std::move(tree.n_rows));
+  arrays["weighted_n_node_samples"] = as_array(std::move(tree.weight));
+  arrays["missing_go_to_left"] = as_array(std::move(tree.missing_left));
+  arrays["values"] = as_array(std::move(tree.values));
+  return arrays;
+}
+
+// The parameters of a tree; `min_weight` is in the units of the weights.
+struct TreeOptions {
+  trees::GrowOptions grow;
+  double min_weight;
+  int64 most_values, most_histogram_bytes;
+};
+
+template <class Targets>
+trees::TreeArrays grow_with(const BinnedRows& binned, const Targets& targets,
+                            const trees::RawTargets& raw, TreeOptions options, double centre,
+                            double all_weight, ThreadPool& pool, Interrupt& interrupt) {
+  const bool is_weighted = raw.weights != nullptr;
+  const double scale = targets.weight_scale();
+  // Each weight is rounded by up to half a unit; a side has at least one unit.
+  const double slack = is_weighted ? static_cast<double>(binned.n_rows) : 0;
+  options.grow.min_weight = std::max(options.min_weight * scale - slack, 1.0);
+  options.grow.all_weight = all_weight * scale;
+  const trees::Growth<Targets> growth(binned, targets, options.grow);
+  const double bytes = static_cast<double>(growth.histogram_size()) * sizeof(typename Targets::Sum);
+  if (bytes > static_cast<double>(options.most_histogram_bytes)) {
+    throw std::length_error("a histogram of " + std::to_string(binned.all_bins()) + " bins and " +
+                            std::to_string(raw.n_classes) +
+                            " classes does not fit into memory: expected fewer classes or bins");
+  }
+  const trees::GrownTree grown = trees::TreeGrower<Targets>(growth, pool, interrupt).grow();
+  if (interrupt.requested()) return {};
+  return trees::tree_arrays(grown, raw, options.grow.criterion, centre, options.most_values);
+}
+
+double sum_of(const double* numbers, int64 size) {
+  double sum = 0;
+  for (int64 i = 0; i < size; ++i) sum += numbers[i];
+  return sum;
+}
+
+trees::TreeArrays grow_classes(const BinnedRows& binned, const trees::RawTargets& raw,
+                               const TreeOptions& options, ThreadPool& pool, Interrupt& interrupt) {
+  const auto grow = [&](const auto& targets, double weight) {
+    return grow_with(binned, targets, raw, options, 0, weight, pool, interrupt);
+  };
+  if (raw.weights != nullptr) {
+    const double weight = sum_of(raw.weights, binned.n_rows);
+    return grow(trees::ClassWeights{raw.classes, raw.weights, raw.n_classes,
+                                    trees::fixed_point_scale(weight)},
+                weight);
+  }
+  const auto weight = static_cast<double>(binned.n_rows);
+  if (raw.n_classes == 2) return grow(trees::ClassCounts<2>{raw.classes, 2}, weight);
+  return grow(trees::ClassCounts<0>{raw.classes, raw.n_classes}, weight);
+}
+
+// A number near the mean that integers and short fractions are not rounded by.
+double centre_of(const trees::RawTargets& raw, int64 n_rows) {
+  double least = raw.values[0], most = raw.values[0], mean = 0;
+  for (int64 i = 0; i < n_rows; ++i) {
+    least = std::min(least, raw.values[i]);
+    most = std::max(most, raw.values[i]);
+    mean += raw.values[i] / static_cast<double>(n_rows);
+  }
+  if (most == least) return least;
+  int exponent = 0;
+  std::frexp(most - least, &exponent);
+  const double unit = std::ldexp(1.0, exponent);
+  return std::floor(mean / unit) * unit;
+}
+
+trees::TreeArrays grow_values(const BinnedRows& binned, const trees::RawTargets& raw,
+                              const TreeOptions& options, ThreadPool& pool, Interrupt& interrupt) {
+  const int64 n_rows = binned.n_rows;
+  const bool is_poisson = options.grow.criterion == Criterion::kPoisson;
+  const double centre = is_poisson ? 0 : centre_of(raw, n_rows);
+  double magnitude = 0;
+  for (int64 i = 0; i < n_rows; ++i) {
+    magnitude += raw.weight(i) * std::abs(raw.values[i] - centre);
+  }
+  const double scale = trees::fixed_point_scale(magnitude);
+  if (raw.weights == nullptr) {
+    const trees::ValueSums<false> targets{raw.values, nullptr, centre, scale, 1};
+    return grow_with(binned, targets, raw, options, centre, static_cast<double>(n_rows), pool,
+                     interrupt);
+  }
+  const double weight = sum_of(raw.weights, n_rows);
+  const trees::ValueSums<true> targets{raw.values, raw.weights, centre, scale,
+                                       trees::fixed_point_scale(weight)};
+  return grow_with(binned, targets, raw, options, centre, weight, pool, interrupt);
+}
+
+trees::RawTargets raw_targets(const BinnedRows& binned, const ReadOnlyArray& targets,
+                              const std::optional<ReadOnlyArray>& weights, int64 n_classes,
+                              Criterion criterion) {
+  const int64 n_rows = binned.n_rows;
+  trees::RawTargets raw{nullptr, nullptr, nullptr, n_classes};
+  if (criterion == Criterion::kGini || criterion == Criterion::kEntropy) {
+    raw.classes = vector_argument<int32>(targets, "targets", n_rows);
+    for (int64 i = 0; i < n_rows; ++i) {
+      if (raw.classes[i] < 0 || raw.classes[i] >= n_classes) {
+        throw std::invalid_argument("targets: expected classes in [0, " +
+                                    std::to_string(n_classes) + "), got " +
+                                    std::to_string(raw.classes[i]));
+      }
+    }
+  } else {
+    raw.values = vector_argument<double>(targets, "targets", n_rows);
+    raw.n_classes = 1;
+  }
+  if (weights) raw.weights = vector_argument<double>(*weights, "weights", n_rows);
+  return raw;
+}
+
+nb::dict grow_tree_of(ThreadPool& pool, const BinnedRows& binned, const ReadOnlyArray& targets,
+                      const std::optional<ReadOnlyArray>& weights, int64 n_classes,
+                      const std::string& criterion, int64 max_depth, int64 min_samples_split,
+                      int64 min_samples_leaf, double min_weight, double min_impurity_decrease,
+                      int64 max_features, uint64 seed, int64 most_values,
+                      int64 most_histogram_bytes) {
+  const Criterion kind = criterion_of(criterion);
+  const trees::RawTargets raw = raw_targets(binned, targets, weights, n_classes, kind);
+  const TreeOptions options{{kind, max_depth, min_samples_split, min_samples_leaf, 0,
+                             min_impurity_decrease, max_features, seed, 0},
+                            min_weight,
+                            most_values,
+                            most_histogram_bytes};
+  return as_dict(without_gil([&](Interrupt& interrupt) {
+    return raw.classes != nullptr ? grow_classes(binned, raw, options, pool, interrupt)
+                                  : grow_values(binned, raw, options, pool, interrupt);
+  }));
+}
+
+// The nodes of scikit-learn's arrays: a walk stays inside them and comes to an end.
+std::vector<trees::WalkNode> checked_nodes(const ReadOnlyArray& left, const ReadOnlyArray& right,
+                                           const ReadOnlyArray& feature,
+                                           const ReadOnlyArray& threshold,
+                                           const ReadOnlyArray& missing_left, int64 n_cols) {
+  const auto n_nodes = static_cast<int64>(left.size());
+  const int64* l = vector_argument<int64>(left, "left_child", n_nodes);
+  const int64* r = vector_argument<int64>(right, "right_child", n_nodes);
+  const int64* column = vector_argument<int64>(feature, "feature", n_nodes);
+  bool is_valid = n_nodes > 0 && n_nodes <= std::numeric_limits<int32>::max();
+  for (int64 id = 0; id < n_nodes && is_valid; ++id) {
+    is_valid = l[id] < 0 || (l[id] > id && l[id] < n_nodes && r[id] > id && r[id] < n_nodes &&
+                             column[id] >= 0 && column[id] < n_cols);
+  }
+  if (!is_valid) {
+    throw std::invalid_argument(
+        "nodes: expected children after their parents and features of the rows");
+  }
+  return trees::walk_nodes(l, r, column, vector_argument<double>(threshold, "threshold", n_nodes),
+                           vector_argument<uint8>(missing_left, "missing_go_to_left", n_nodes),
+                           n_nodes);
+}
+
+void find_leaves_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& left,
+                    const ReadOnlyArray& right, const ReadOnlyArray& feature,
+                    const ReadOnlyArray& threshold, const ReadOnlyArray& missing_left,
+                    const AnyArray& leaves) {
+  const auto nodes = checked_nodes(left, right, feature, threshold, missing_left, rows.n_cols());
+  int64* out = vector_argument<int64>(leaves, "leaves", rows.n_rows());
+  with_dense(rows, [&](const auto& view) {
+    return without_gil([&](Interrupt& interrupt) {
+      trees::find_leaves(view, nodes, out, pool, interrupt);
+      return true;
+    });
+  });
+}
+
+}  // namespace
+
+void bind_trees(nb::module_& m) {
+  nb::class_<BinnedRows>(m, "BinnedRows")
+      .def_prop_ro("n_rows", [](const BinnedRows& b) { return b.n_rows; })
+      .def_prop_ro("is_finite", [](const BinnedRows& b) { return b.is_finite; })
+      .def_prop_ro("n_bins", [](const BinnedRows& b) { return b.all_bins(); });
+  m.def("bin_rows", &bin_rows_of, nb::arg("pool"), nb::arg("rows"), nb::arg("max_bins"),
+        nb::arg("kept").none());
+  m.def("grow_tree", &grow_tree_of, nb::arg("pool"), nb::arg("binned"), nb::arg("targets"),
+        nb::arg("weights").none(), nb::arg("n_classes"), nb::arg("criterion"), nb::arg("max_depth"),
+        nb::arg("min_samples_split"), nb::arg("min_samples_leaf"), nb::arg("min_weight"),
+        nb::arg("min_impurity_decrease"), nb::arg("max_features"), nb::arg("seed"),
+        nb::arg("most_values"), nb::arg("most_histogram_bytes"));
+  m.def("find_leaves", &find_leaves_of, nb::arg("pool"), nb::arg("rows"), nb::arg("left_child"),
+        nb::arg("right_child"), nb::arg("feature"), nb::arg("threshold"),
+        nb::arg("missing_go_to_left"), nb::arg("leaves"));
+}
+
+}  // namespace snapml::native

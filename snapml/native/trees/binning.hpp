@@ -1,0 +1,295 @@
+// From numbers to bins: cut points of every column, and one byte for each entry.
+//
+// A column of at most max_bins different values gets a bin for each of them; any other one gets
+// bins of about equal weight. NaN has the bin after the last. Entries count as float32, as they do
+// in scikit-learn's trees.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "../clones.hpp"
+#include "../parallel.hpp"
+#include "snapml/random.hpp"
+#include "snapml/views.hpp"
+
+namespace snapml::native::trees {
+
+constexpr int kMaxBins = 255;
+// Rows that quantiles are taken from: a bin's share of the rows is then within some 6 % of what it
+// would be with all of them.
+constexpr int64 kSampleRows = 65536;
+
+// Bin b holds what is above upper[b - 1] and at most upper[b]. A row of bin b is at least lower[b],
+// or above it where bins are no single values.
+struct ColumnBins {
+  std::vector<float> upper;
+  std::vector<float> lower;
+  bool is_listed = false;  // a bin for each value
+  int size() const { return static_cast<int>(upper.size()); }
+
+  // Where rows of bin `a` part from those of bin b > a, if none are between.
+  double threshold(int a, int b) const {
+    return static_cast<double>(upper[static_cast<std::size_t>(a)]) / 2 +
+           static_cast<double>(lower[static_cast<std::size_t>(b)]) / 2;
+  }
+};
+
+// Rows as bytes, one after the other; the bins of all columns are numbered through.
+struct BinnedRows {
+  int64 n_rows = 0, n_cols = 0;
+  std::unique_ptr<uint8[]> bins;
+  std::vector<ColumnBins> columns;
+  std::vector<int64> first_bin;  // of each column (NaN has one in each), and the number of all
+  bool is_finite = true;
+
+  const uint8* row(int64 i) const { return bins.get() + i * n_cols; }
+  int n_bins(int64 column) const { return columns[static_cast<std::size_t>(column)].size(); }
+  int64 all_bins() const { return first_bin.back(); }
+};
+
+// Sorts by three passes over 11 bits each; the order of the bits is that of the numbers.
+inline void sort_floats(std::vector<float>& values) {
+  std::vector<uint32> keys(values.size()), moved(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    uint32 bits;
+    std::memcpy(&bits, &values[i], sizeof bits);
+    keys[i] = bits ^ ((bits >> 31) != 0 ? 0xFFFFFFFFu : 0x80000000u);
+  }
+  for (int shift = 0; shift < 33; shift += 11) {
+    std::size_t begin[2049] = {};
+    for (const uint32 key : keys) ++begin[((key >> shift) & 2047u) + 1];
+    for (int digit = 0; digit < 2048; ++digit) begin[digit + 1] += begin[digit];
+    for (const uint32 key : keys) moved[begin[(key >> shift) & 2047u]++] = key;
+    keys.swap(moved);
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const uint32 bits = keys[i] ^ ((keys[i] >> 31) != 0 ? 0x80000000u : 0xFFFFFFFFu);
+    std::memcpy(&values[i], &bits, sizeof bits);
+  }
+}
+
+inline ColumnBins listed_bins(std::vector<float> values) { return {values, values, true}; }
+
+// Bins for sorted numbers. Values of more than a bin's share get a bin of their own, and what is
+// left is dealt out again.
+inline ColumnBins quantile_bins(const std::vector<float>& sorted, int max_bins) {
+  std::vector<float> distinct;
+  std::vector<int64> counts;
+  for (const float x : sorted) {
+    if (distinct.empty() || x != distinct.back()) {
+      distinct.push_back(x);
+      counts.push_back(0);
+    }
+    ++counts.back();
+  }
+  if (static_cast<int>(distinct.size()) <= max_bins) return listed_bins(std::move(distinct));
+  ColumnBins bins;
+  int64 left = static_cast<int64>(sorted.size()), held = 0;
+  float below = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i + 1 < distinct.size() && bins.size() + 1 < max_bins; ++i) {
+    held += counts[i];
+    const int64 share = left / (max_bins - bins.size());
+    // The next value alone would fill a bin: this one ends before it.
+    if (held < share && counts[i + 1] < share) continue;
+    const float middle = distinct[i] / 2 + distinct[i + 1] / 2;
+    bins.upper.push_back(middle < distinct[i + 1] ? middle : distinct[i]);
+    bins.lower.push_back(below);
+    below = bins.upper.back();
+    left -= held;
+    held = 0;
+  }
+  bins.upper.push_back(std::numeric_limits<float>::max());
+  bins.lower.push_back(below);
+  return bins;
+}
+
+// The rows that take part: all of a view, or those that `kept` names.
+template <class Real>
+struct KeptRows {
+  DenseView<Real> view;
+  const int64* kept;
+  int64 n_rows;
+
+  const Real* row(int64 i) const {
+    return view.values + (kept == nullptr ? i : kept[i]) * view.row_stride;
+  }
+  // Zeros have one sign.
+  float at(int64 i, int64 column) const {
+    return static_cast<float>(row(i)[column * view.col_stride]) + 0.0f;
+  }
+};
+
+// One row of each of kSampleRows parts, the same ones whenever there are as many rows.
+inline std::vector<int64> sample_rows(int64 n_rows) {
+  const int64 size = std::min(n_rows, kSampleRows);
+  std::vector<int64> rows(static_cast<std::size_t>(size));
+  for (int64 k = 0; k < size; ++k) {
+    const Range part = share(n_rows, static_cast<int>(size), static_cast<int>(k));
+    const uint32 word = philox(0, 0, static_cast<uint64>(k)).word[0];
+    rows[static_cast<std::size_t>(k)] =
+        part.begin + static_cast<int64>(word % static_cast<uint64>(part.end - part.begin));
+  }
+  return rows;
+}
+
+template <class Real>
+std::vector<float> sorted_numbers(const KeptRows<Real>& rows, const std::vector<int64>& sample,
+                                  int64 column) {
+  std::vector<float> numbers;
+  numbers.reserve(sample.size());
+  for (const int64 i : sample) {
+    const float x = rows.at(i, column);
+    if (!std::isnan(x)) numbers.push_back(x);
+  }
+  sort_floats(numbers);
+  return numbers;
+}
+
+// The different numbers of a column, or more than max_bins of them, sorted.
+template <class Real>
+std::vector<float> distinct_numbers(const KeptRows<Real>& rows, int64 column, int max_bins) {
+  std::vector<float> found;
+  for (int64 i = 0; i < rows.n_rows && static_cast<int>(found.size()) <= max_bins; ++i) {
+    const float x = rows.at(i, column);
+    if (std::isnan(x)) continue;
+    const auto place = std::lower_bound(found.begin(), found.end(), x);
+    if (place == found.end() || *place != x) found.insert(place, x);
+  }
+  return found;
+}
+
+constexpr int kStrip = 64;  // rows of a column that are looked up together
+
+// Per entry of a strip: how many of the 255 ends `upper` are below it.
+SNAPML_CLONES inline void look_up(const float* x, const float* upper, int32* bin) {
+  for (int i = 0; i < kStrip; ++i) bin[i] = 0;
+  for (int step = 128; step > 0; step /= 2) {
+    for (int i = 0; i < kStrip; ++i) {
+      bin[i] += upper[bin[i] + step - 1] < x[i] ? step : 0;
+    }
+  }
+}
+
+// What a worker found in its rows of one column.
+struct ColumnReport {
+  bool is_finite = true, is_listed = true;
+};
+
+// Writes the bins of a range of rows of one column.
+template <class Real>
+void bin_strip(const KeptRows<Real>& rows, Range range, int64 column, const ColumnBins& bins,
+               const float* upper, BinnedRows& out, ColumnReport& report) {
+  float x[kStrip] = {};
+  int32 bin[kStrip];
+  const int count = static_cast<int>(range.end - range.begin);
+  for (int i = 0; i < count; ++i) x[i] = rows.at(range.begin + i, column);
+  look_up(x, upper, bin);
+  uint8* to = out.bins.get() + range.begin * out.n_cols + column;
+  bool has_infinity = false, has_other = false;
+  const int n_bins = bins.size();
+  for (int i = 0; i < count; ++i) {
+    const bool is_nan = std::isnan(x[i]);
+    has_infinity |= std::isinf(x[i]);
+    has_other |= !is_nan && upper[bin[i]] != x[i];
+    to[i * out.n_cols] = static_cast<uint8>(is_nan ? n_bins : bin[i]);
+  }
+  report.is_finite &= !has_infinity;
+  report.is_listed &= !has_other;
+}
+
+// The ends of a column's bins for `look_up`, which reads 255 of them; what is above the last one of
+// a list belongs to no bin, and the caller learns of it.
+inline std::vector<float> padded_ends(const ColumnBins& bins) {
+  std::vector<float> upper(kMaxBins + 1, std::numeric_limits<float>::infinity());
+  std::copy(bins.upper.begin(), bins.upper.end(), upper.begin());
+  return upper;
+}
+
+// Writes the bins of columns first .. last-1; true for those that have values beside their list.
+template <class Real>
+std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, BinnedRows& out,
+                                    ThreadPool& pool, Interrupt& interrupt) {
+  const auto n_cols = static_cast<std::size_t>(columns.end - columns.begin);
+  std::vector<std::vector<float>> ends(n_cols);
+  for (std::size_t j = 0; j < n_cols; ++j) {
+    ends[j] = padded_ends(out.columns[static_cast<std::size_t>(columns.begin) + j]);
+  }
+  std::vector<std::vector<ColumnReport>> reports(static_cast<std::size_t>(pool.size()),
+                                                 std::vector<ColumnReport>(n_cols));
+  pool.run([&](int worker) {
+    const Range part = share(rows.n_rows, pool.size(), worker);
+    auto& own = reports[static_cast<std::size_t>(worker)];
+    for (int64 i = part.begin; i < part.end && !interrupt.requested(); i += kStrip) {
+      interrupt.poll(worker);
+      const Range strip = {i, std::min(i + kStrip, part.end)};
+      for (std::size_t j = 0; j < n_cols; ++j) {
+        const int64 column = columns.begin + static_cast<int64>(j);
+        bin_strip(rows, strip, column, out.columns[static_cast<std::size_t>(column)],
+                  ends[j].data(), out, own[j]);
+      }
+    }
+  });
+  for (std::size_t worker = 1; worker < reports.size(); ++worker) {
+    for (std::size_t j = 0; j < n_cols; ++j) {
+      reports[0][j].is_finite &= reports[worker][j].is_finite;
+      reports[0][j].is_listed &= reports[worker][j].is_listed;
+    }
+  }
+  return reports[0];
+}
+
+template <class Real>
+void find_columns(const KeptRows<Real>& rows, int max_bins, BinnedRows& out, ThreadPool& pool,
+                  Interrupt& interrupt) {
+  const std::vector<int64> sample = sample_rows(rows.n_rows);
+  out.columns.resize(static_cast<std::size_t>(out.n_cols));
+  std::atomic<int64> next{0};
+  pool.run([&](int worker) {
+    for (int64 j = next++; j < out.n_cols && !interrupt.requested(); j = next++) {
+      interrupt.poll(worker);
+      out.columns[static_cast<std::size_t>(j)] =
+          quantile_bins(sorted_numbers(rows, sample, j), max_bins);
+    }
+  });
+}
+
+// Bins of all rows. Columns that look like a list in the sample and are none are done again.
+template <class Real>
+BinnedRows bin_rows(const KeptRows<Real>& rows, int max_bins, ThreadPool& pool,
+                    Interrupt& interrupt) {
+  BinnedRows out;
+  out.n_rows = rows.n_rows;
+  out.n_cols = rows.view.n_cols;
+  out.bins.reset(new uint8[static_cast<std::size_t>(out.n_rows * out.n_cols)]);
+  find_columns(rows, max_bins, out, pool, interrupt);
+  const auto reports = fill_bins(rows, {0, out.n_cols}, out, pool, interrupt);
+  for (int64 j = 0; j < out.n_cols && !interrupt.requested(); ++j) {
+    const ColumnReport& report = reports[static_cast<std::size_t>(j)];
+    out.is_finite &= report.is_finite;
+    ColumnBins& bins = out.columns[static_cast<std::size_t>(j)];
+    if (!bins.is_listed || report.is_listed || !report.is_finite) continue;
+    std::vector<float> distinct = distinct_numbers(rows, j, max_bins);
+    if (static_cast<int>(distinct.size()) > max_bins) {
+      auto numbers = sorted_numbers(rows, sample_rows(rows.n_rows), j);
+      numbers.insert(numbers.end(), distinct.begin(), distinct.end());
+      sort_floats(numbers);
+      bins = quantile_bins(numbers, max_bins);
+    } else {
+      bins = listed_bins(std::move(distinct));
+    }
+    fill_bins(rows, {j, j + 1}, out, pool, interrupt);
+  }
+  out.first_bin.assign(1, 0);
+  for (const ColumnBins& bins : out.columns) {
+    out.first_bin.push_back(out.first_bin.back() + bins.size() + 1);
+  }
+  return out;
+}
+
+}  // namespace snapml::native::trees

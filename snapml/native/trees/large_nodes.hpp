@@ -1,0 +1,207 @@
+// The upper part of a tree: nodes whose rows do not fit a cache, by all threads together; then the
+// nodes below them, each by one thread.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "growing.hpp"
+
+namespace snapml::native::trees {
+
+// Lists of nodes: the upper part, and what is below each of its nodes that names a subtree.
+struct GrownTree {
+  std::vector<Node> nodes;
+  std::vector<std::vector<Node>> subtrees;
+  std::vector<uint32> rows;  // in the order of the leaves
+};
+
+// Histograms up to this size have a copy for each thread; of larger ones threads share columns.
+constexpr int64 kCopiedBytes = 1 << 20;
+// What a subtree's rows take at most, about the cache of a core.
+constexpr int64 kSubtreeBytes = 1 << 19;
+
+template <class Targets>
+class TreeGrower {
+ public:
+  using Sum = typename Targets::Sum;
+  using Histogram = typename HistogramStore<Sum>::Histogram;
+
+  TreeGrower(const Growth<Targets>& growth, ThreadPool& pool, Interrupt& interrupt)
+      : growth_(growth),
+        pool_(pool),
+        interrupt_(interrupt),
+        store_(growth.histogram_size()),
+        finders_(static_cast<std::size_t>(pool.size()), growth.finder()) {
+    const int64 n_rows = growth.binned.n_rows;
+    subtree_rows_ = std::max<int64>(kSubtreeBytes / std::max<int64>(growth.binned.n_cols, 1), 256);
+    if (pool.size() > 1) {
+      subtree_rows_ = std::min(subtree_rows_, std::max<int64>(n_rows / (8 * pool.size()), 512));
+    }
+    const int64 enough = std::max<int64>(16 << 20, n_rows * growth.binned.n_cols / 16);
+    most_kept_ = enough / std::max<int64>(store_.bytes(), 1);
+  }
+
+  GrownTree grow() {
+    tree_.rows.resize(static_cast<std::size_t>(growth_.binned.n_rows));
+    std::iota(tree_.rows.begin(), tree_.rows.end(), 0u);
+    room_.resize(tree_.rows.size());
+    tree_.nodes.push_back({0, growth_.binned.n_rows});
+    if (is_open(0, 0)) push(0, 0, nullptr);
+    while (!stack_.empty() && !interrupt_.requested()) {
+      interrupt_.poll(0);
+      Pending<Sum> pending = std::move(stack_.back());
+      stack_.pop_back();
+      if (pending.histogram) --n_kept_;
+      split(pending);
+    }
+    room_ = {};
+    grow_subtrees();
+    return std::move(tree_);
+  }
+
+ private:
+  // Sends a node to those that one thread grows, or to those that all do.
+  void push(int32 node, int64 depth, Histogram histogram) {
+    if (histogram && n_kept_ >= most_kept_) store_.give_back(std::move(histogram));
+    if (histogram) ++n_kept_;
+    const bool is_small = at(node).count() <= subtree_rows_;
+    (is_small ? tasks_ : stack_).push_back({node, depth, std::move(histogram)});
+  }
+
+  Node& at(int32 node) { return tree_.nodes[static_cast<std::size_t>(node)]; }
+
+  void split(Pending<Sum>& pending) {
+    const Node node = at(pending.node);
+    uint32* rows = tree_.rows.data() + node.begin;
+    if (!pending.histogram) pending.histogram = histogram_of(node);
+    const std::vector<Sum> all = growth_.total(pending.histogram.get());
+    const Split best = find(node, pending.histogram.get(), all.data());
+    if (!growth_.is_worth_it(finders_[0], best, all.data())) {
+      store_.give_back(std::move(pending.histogram));
+      return;
+    }
+    const BinnedRows& binned = growth_.binned;
+    const int64 n_left = part_by_all(
+        rows, node.count(), Sides(best, binned.n_bins(best.column)),
+        [&](uint32 row) { return binned.row(row)[best.column]; }, room_.data(), pool_);
+    const auto [small, large] = growth_.add_children(tree_.nodes, pending.node, best, n_left);
+    push_children(small, large, pending);
+  }
+
+  void push_children(int32 small, int32 large, Pending<Sum>& parent) {
+    const int64 depth = parent.depth + 1;
+    const bool is_small_open = is_open(small, depth), is_large_open = is_open(large, depth);
+    Histogram small_histogram;
+    if (is_small_open || is_large_open) small_histogram = histogram_of(at(small));
+    if (is_large_open) {
+      subtract_histogram(small_histogram.get(), store_.size(), parent.histogram.get());
+      push(large, depth, std::move(parent.histogram));
+    } else {
+      store_.give_back(std::move(parent.histogram));
+    }
+    if (is_small_open) {
+      push(small, depth, std::move(small_histogram));
+    } else {
+      store_.give_back(std::move(small_histogram));
+    }
+  }
+
+  bool is_open(int32 node, int64 depth) {
+    return !growth_.is_leaf(at(node), depth, tree_.rows.data() + at(node).begin);
+  }
+
+  Split find(const Node& node, const Sum* histogram, const Sum* all) {
+    std::vector<Split> best(finders_.size());
+    const bool is_long = growth_.histogram_size() > 1 << 16;
+    if (pool_.size() == 1 || !is_long || growth_.options.max_features < growth_.binned.n_cols) {
+      growth_.for_columns(node, [&](int64 column) {
+        return growth_.scan(finders_[0], column, histogram, all, best[0]);
+      });
+      return best[0];
+    }
+    pool_.run([&](int worker) {
+      const auto k = static_cast<std::size_t>(worker);
+      const Range own = share(growth_.binned.n_cols, pool_.size(), worker);
+      for (int64 j = own.begin; j < own.end; ++j) {
+        growth_.scan(finders_[k], j, histogram, all, best[k]);
+      }
+    });
+    for (std::size_t k = 1; k < best.size(); ++k) best[0].offer(best[k]);
+    return best[0];
+  }
+
+  void add(Range columns, Range rows, Sum* histogram) const {
+    const BinnedRows& binned = growth_.binned;
+    const uint32* order = tree_.rows.data();
+    add_rows<false>(
+        growth_.targets, binned.first_bin, columns, rows,
+        [&](int64 i) { return binned.row(order[i]); },
+        [&](int64 i) { return growth_.targets.entry(order[i]); }, histogram);
+  }
+
+  Histogram histogram_of(const Node& node) {
+    const int64 n_cols = growth_.binned.n_cols, size = store_.size();
+    const int n_threads = pool_.size();
+    Histogram sums = store_.take_zeros();
+    if (n_threads == 1) {
+      add({0, n_cols}, {node.begin, node.end}, sums.get());
+      return sums;
+    }
+    if (store_.bytes() > kCopiedBytes) {
+      pool_.run([&](int worker) {
+        add(share(n_cols, n_threads, worker), {node.begin, node.end}, sums.get());
+      });
+      return sums;
+    }
+    std::vector<Histogram> copies;
+    for (int k = 1; k < n_threads; ++k) copies.push_back(store_.take_zeros());
+    pool_.run([&](int worker) {
+      const Range own = share(node.count(), n_threads, worker);
+      add({0, n_cols}, {node.begin + own.begin, node.begin + own.end},
+          worker == 0 ? sums.get() : copies[static_cast<std::size_t>(worker) - 1].get());
+    });
+    for (Histogram& copy : copies) {
+      for (int64 k = 0; k < size; ++k)
+        sums[static_cast<std::size_t>(k)] += copy[static_cast<std::size_t>(k)];
+      store_.give_back(std::move(copy));
+    }
+    return sums;
+  }
+
+  // The largest first, so that threads end at about the same time.
+  void grow_subtrees() {
+    const auto size = [&](const Pending<Sum>& p) { return at(p.node).count(); };
+    std::sort(tasks_.begin(), tasks_.end(),
+              [&](const auto& a, const auto& b) { return size(a) > size(b); });
+    tree_.subtrees.resize(tasks_.size());
+    for (std::size_t t = 0; t < tasks_.size(); ++t) {
+      at(tasks_[t].node).subtree = static_cast<int32>(t);
+    }
+    std::atomic<std::size_t> next{0};
+    pool_.run([&](int worker) {
+      SubtreeGrower<Targets> grower(growth_);
+      for (std::size_t t = next++; t < tasks_.size() && !interrupt_.requested(); t = next++) {
+        const Node& node = at(tasks_[t].node);
+        tree_.subtrees[t] = grower.grow(tree_.rows.data() + node.begin, node, tasks_[t].depth,
+                                        std::move(tasks_[t].histogram), interrupt_, worker);
+      }
+    });
+  }
+
+  const Growth<Targets>& growth_;
+  ThreadPool& pool_;
+  Interrupt& interrupt_;
+  HistogramStore<Sum> store_;
+  std::vector<SplitFinder<Targets>> finders_;
+  GrownTree tree_;
+  std::vector<uint32> room_;
+  std::vector<Pending<Sum>> stack_, tasks_;
+  int64 n_kept_ = 0, most_kept_ = 0, subtree_rows_ = 0;
+};
+
+}  // namespace snapml::native::trees

@@ -1,0 +1,268 @@
+// Which split of a node is worth most.
+//
+// The worth of a split is a criterion's gain up to what all splits of the node share. Ties go to
+// the lowest column, then to the lowest threshold, then to missing values on the right.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "../clones.hpp"
+#include "binning.hpp"
+#include "targets.hpp"
+
+namespace snapml::native::trees {
+
+enum class Criterion { kGini, kEntropy, kSquaredError, kPoisson };
+
+struct Limits {
+  double min_count, min_weight;  // of each side; the weight as it is added up
+};
+
+struct Split {
+  double worth = -std::numeric_limits<double>::infinity();
+  int64 column = -1;
+  int left_bin = 0;   // the last bin that goes left
+  int right_bin = 0;  // the first one that goes right; -1: missing values only
+  bool missing_left = false, has_missing = false;
+
+  bool is_found() const { return column >= 0; }
+  void offer(const Split& other) {
+    if (!other.is_found()) return;
+    if (worth < other.worth || (worth == other.worth && other.column < column)) *this = other;
+  }
+};
+
+// The sums of a column's bins up to each one.
+template <class Number>
+struct RunningSums {
+  Number n[kMaxBins + 1], w[kMaxBins + 1], s[kMaxBins + 1];
+};
+
+// Between two sides of weights wl, wr and sums sl, sr the squared error gains d^2 / (wl wr W) with
+// d = sl W - S wl; so does Gini's with two classes, twice. Worth is that without W, as the bits of
+// a float64: those of numbers >= 0 are in the numbers' order, and splits that are not allowed have
+// the bits of -1, which is less as an integer too.
+template <class Number>
+SNAPML_CLONES void one_number_worths(const Number* n, const Number* w, const Number* s, int size,
+                                     Moments missing, Moments all, Limits limits, int64* worths) {
+  for (int i = 0; i < size; ++i) {
+    const double nl = static_cast<double>(n[i]) + missing.n, nr = all.n - nl;
+    const double wl = static_cast<double>(w[i]) + missing.w, wr = all.w - wl;
+    const double d = (static_cast<double>(s[i]) + missing.s) * all.w - all.s * wl;
+    const bool is_allowed = (nl >= limits.min_count) & (nr >= limits.min_count) &
+                            (wl >= limits.min_weight) & (wr >= limits.min_weight);
+    const double worth = is_allowed ? d * d / (wl * wr) : -1.0;
+    std::memcpy(worths + i, &worth, sizeof worth);
+  }
+}
+
+SNAPML_CLONES inline int64 largest(const int64* worths, int size) {
+  int64 most = std::numeric_limits<int64>::min();
+  for (int i = 0; i < size; ++i) most = worths[i] > most ? worths[i] : most;
+  return most;
+}
+
+template <class Targets>
+class SplitFinder {
+ public:
+  using Sum = typename Targets::Sum;
+  using Number = std::conditional_t<std::is_same_v<Sum, uint32>, int32, double>;
+
+  SplitFinder(const Targets& targets, Criterion criterion, Limits limits)
+      : targets_(targets),
+        criterion_(criterion),
+        limits_(limits),
+        is_one_number_(criterion == Criterion::kSquaredError ||
+                       (criterion == Criterion::kGini && targets.n_classes() == 2)),
+        left_(static_cast<std::size_t>(targets.n_sums())),
+        right_(left_.size()),
+        x_log_x_(criterion == Criterion::kEntropy ? 4096 : 0) {
+    for (std::size_t x = 1; x < x_log_x_.size(); ++x) {
+      x_log_x_[x] = static_cast<double>(x) * std::log(static_cast<double>(x));
+    }
+  }
+
+  // Looks at the splits of one column between the bins order[0], order[1], ... whose cells are
+  // given, `missing` after them. False where the rows of the node do not differ in this column.
+  template <class Order>
+  bool scan(int64 column, const Sum* cells, Order order, int size, const Sum* missing,
+            const Sum* all, Split& best) {
+    const double n = targets_.count(all);
+    const double n_missing = missing == nullptr ? 0 : targets_.count(missing);
+    if (n_missing == n || size == 0) return false;
+    Split found;
+    found.column = column;
+    found.has_missing = n_missing > 0;
+    found.worth = best.worth;
+    if (column < best.column)
+      found.worth = std::nextafter(best.worth, -kInfinity);  // ties are ours
+    const bool is_better = is_one_number_
+                               ? scan_one_number(cells, order, size, missing, all, n_missing, found)
+                               : scan_any(cells, order, size, missing, all, n_missing, found);
+    if (is_better) best = found;
+    return n_missing > 0 || !is_single(size, n);
+  }
+
+  // What a split lessens the impurity by, times the share of the node's rows in all rows.
+  double improvement(const Split& split, const Sum* all, double all_weight) const {
+    const double scale = targets_.weight_scale();
+    if (is_one_number_) {
+      const double ratio = scale / targets_.value_scale();
+      const double gain = split.worth / targets_.weight(all) / all_weight * ratio * ratio;
+      return criterion_ == Criterion::kGini ? 2 * gain : gain;
+    }
+    const double gain = (split.worth - term(all)) / (all_weight / scale);
+    return criterion_ == Criterion::kEntropy ? gain / std::log(2.0) : gain;  // in bits
+  }
+
+ private:
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+  template <class Order>
+  bool scan_one_number(const Sum* cells, Order order, int size, const Sum* missing, const Sum* all,
+                       double n_missing, Split& found) {
+    const int64 n_sums = targets_.n_sums();
+    int64 n = 0, w = 0, s = 0;
+    for (int i = 0; i < size; ++i) {
+      Targets::add_moments(cells + order(i) * n_sums, &n, &w, &s);
+      sums_.n[i] = static_cast<Number>(n);
+      sums_.w[i] = static_cast<Number>(w);
+      sums_.s[i] = static_cast<Number>(s);
+    }
+    const Moments total = moments(all);
+    bool is_better = try_one_number(order, 0, size, {0, 0, 0}, total, found);
+    if (n_missing > 0) {
+      int first = 0;  // rows beside the missing ones go left, too
+      while (sums_.n[first] == 0) ++first;
+      if (try_one_number(order, first, size, moments(missing), total, found)) {
+        found.missing_left = is_better = true;
+      }
+    }
+    return is_better;
+  }
+
+  template <class Order>
+  bool try_one_number(Order order, int first, int size, Moments missing, Moments all,
+                      Split& found) {
+    one_number_worths<Number>(sums_.n + first, sums_.w + first, sums_.s + first, size - first,
+                              missing, all, limits_, worths_);
+    const int64 bits = largest(worths_, size - first);
+    double worth;
+    std::memcpy(&worth, &bits, sizeof worth);
+    if (worth < 0 || !(worth > found.worth)) return false;
+    int i = 0;
+    while (worths_[i] != bits) ++i;
+    found.worth = worth;
+    mark(order, first + i, size, found);
+    return true;
+  }
+
+  Moments moments(const Sum* cell) const {
+    int64 n = 0, w = 0, s = 0;
+    Targets::add_moments(cell, &n, &w, &s);
+    return {static_cast<double>(n), static_cast<double>(w), static_cast<double>(s)};
+  }
+
+  template <class Order>
+  bool scan_any(const Sum* cells, Order order, int size, const Sum* missing, const Sum* all,
+                double n_missing, Split& found) {
+    bool is_better = try_any(cells, order, size, nullptr, all, found);
+    if (n_missing > 0 && try_any(cells, order, size, missing, all, found)) {
+      found.missing_left = is_better = true;
+    }
+    return is_better;
+  }
+
+  template <class Order>
+  bool try_any(const Sum* cells, Order order, int size, const Sum* missing, const Sum* all,
+               Split& found) {
+    const std::size_t n_sums = left_.size();
+    for (std::size_t k = 0; k < n_sums; ++k) {
+      left_[k] = missing == nullptr ? Sum{0} : missing[k];
+      right_[k] = all[k] - left_[k];
+    }
+    const double n = targets_.count(all);
+    double nl = targets_.count(left_.data());
+    const double n_missing = nl;
+    int at = -1;
+    for (int i = 0; i < size; ++i) {
+      const Sum* cell = cells + static_cast<std::size_t>(order(i)) * n_sums;
+      const double count = targets_.count(cell);
+      for (std::size_t k = 0; k < n_sums && count > 0; ++k) {
+        left_[k] += cell[k];
+        right_[k] -= cell[k];
+      }
+      nl += count;
+      sums_.n[i] = static_cast<Number>(nl - n_missing);
+      if (count == 0 || nl < limits_.min_count || n - nl < limits_.min_count) continue;
+      if (targets_.weight(left_.data()) < limits_.min_weight ||
+          targets_.weight(right_.data()) < limits_.min_weight) {
+        continue;
+      }
+      const double worth = term(left_.data()) + term(right_.data());
+      if (worth > found.worth) {
+        found.worth = worth;
+        at = i;
+      }
+    }
+    if (at >= 0) mark(order, at, size, found);
+    return at >= 0;
+  }
+
+  // One side's part of the worth.
+  double term(const Sum* cell) const {
+    if constexpr (Targets::kIsRegression) {
+      const double s = static_cast<double>(cell[0]) / targets_.value_scale();
+      const double w = targets_.weight(cell) / targets_.weight_scale();
+      if (s <= 10 * std::numeric_limits<double>::epsilon()) return -kInfinity;
+      return s * std::log(s / w);
+    } else {
+      double sum = 0, weight = 0;
+      const double unit = 1 / targets_.weight_scale();
+      for (int64 k = 0; k < targets_.n_classes(); ++k) {
+        const double x = static_cast<double>(cell[k]) * unit;
+        weight += x;
+        sum += criterion_ == Criterion::kGini ? x * x : x_log_x(cell[k], x);
+      }
+      return criterion_ == Criterion::kGini ? sum / weight : sum - weight * std::log(weight);
+    }
+  }
+
+  double x_log_x(Sum count, double x) const {
+    if (std::is_same_v<Sum, uint32> && static_cast<std::size_t>(count) < x_log_x_.size()) {
+      return x_log_x_[static_cast<std::size_t>(count)];
+    }
+    return x > 0 ? x * std::log(x) : 0;
+  }
+
+  // Between which bins that have rows position i of the running sums splits.
+  template <class Order>
+  void mark(Order order, int i, int size, Split& found) const {
+    found.left_bin = order(i);
+    int next = i + 1;
+    while (next < size && sums_.n[next] == sums_.n[i]) ++next;
+    found.right_bin = next < size ? order(next) : -1;
+    found.missing_left = false;
+  }
+
+  // Whether all rows are in one bin.
+  bool is_single(int size, double n) const {
+    int i = 0;
+    while (i + 1 < size && sums_.n[i] == 0) ++i;
+    return static_cast<double>(sums_.n[i]) == n;
+  }
+
+  const Targets& targets_;
+  Criterion criterion_;
+  Limits limits_;
+  bool is_one_number_;
+  RunningSums<Number> sums_;
+  int64 worths_[kMaxBins + 1];
+  std::vector<Sum> left_, right_;
+  std::vector<double> x_log_x_;
+};
+
+}  // namespace snapml::native::trees

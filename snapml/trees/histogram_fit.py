@@ -1,0 +1,228 @@
+"""What both trees share: from parameters and data to a grown tree, and rows to its leaves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import _fit_context
+from sklearn.tree import BaseDecisionTree
+from sklearn.utils import check_random_state, column_or_1d, compute_sample_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from snapml._validation import raise_non_finite
+from snapml.trees.histogram_tree import GrowthRules, Targets, find_leaves, grow_tree
+
+__all__ = ["CONSTRAINTS", "HistogramTree"]
+
+CONSTRAINTS: dict[str, list[Any]] = {
+    "splitter": [StrOptions({"hist", "best", "random"})],
+    "max_bins": [Interval(Integral, 2, 255, closed="both")],
+    "n_threads": [Integral, None],
+}
+"""What scikit-learn checks of the parameters that it does not have, or not so."""
+
+_CRITERIA = {"log_loss": "entropy", "friedman_mse": "squared_error"}
+# Of fewer rows, setting up the walk takes longer than scikit-learn's.
+_FEW_ROWS = 64
+
+
+class HistogramTree(BaseDecisionTree):
+    """What both trees do instead of scikit-learn where ``splitter="hist"``."""
+
+    _encode: Callable[[np.ndarray], tuple[np.ndarray, int]]
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
+        """Grow a tree.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows; entries count as float32, NaN is a missing value. Sparse rows not with ``"hist"``.
+        y : array-like of shape (n_rows,)
+            Targets. Several outputs not with ``"hist"``.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights. Rows of weight zero take no part; negative weights not with ``"hist"``.
+        check_input : bool, default=True
+            Whether X and y are checked and converted.
+
+        Returns
+        -------
+        self
+            Fitted.
+
+        Raises
+        ------
+        ValueError
+            If X, y, weights or parameters are not as above.
+        NotImplementedError
+            If a parameter asks for what ``"hist"`` does not do yet.
+        """
+        return self._fit(X, y, sample_weight, check_input)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        check_input: bool = True,
+        missing_values_in_feature_mask: Any = None,
+    ) -> Any:
+        if self.splitter != "hist":
+            return super()._fit(X, y, sample_weight, check_input, missing_values_in_feature_mask)
+        self._refuse_what_needs_best(X)
+        X, y = self._checked(X, y, check_input)
+        values, n_classes = self._encode(y)
+        weights = self._weights(X, y, sample_weight)
+        kept = None
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            values, weights = values[kept], weights[kept]
+        rules = self._rules(X.shape, weights)
+        tree = grow_tree(X, kept, Targets(values, weights, n_classes), rules, self.n_threads)
+        if tree is None:
+            raise_non_finite(self, _with_infinity(X))
+        self.tree_ = tree
+        self._prune_tree()
+        return self
+
+    def _refuse_what_needs_best(self, X: Any) -> None:
+        refused = {
+            "max_leaf_nodes": self.max_leaf_nodes is not None,
+            "monotonic_cst": self.monotonic_cst is not None,
+            "criterion='absolute_error'": self.criterion == "absolute_error",
+        }
+        for name, is_asked in refused.items():
+            if is_asked:
+                raise NotImplementedError(
+                    f"{name}: not supported by splitter='hist' in this version; use splitter='best'"
+                )
+        if issparse(X):
+            raise TypeError(
+                "Sparse data was passed for X, but splitter='hist' takes dense rows in this "
+                "version; use splitter='best' or X.toarray()"
+            )
+
+    def _checked(self, X: Any, y: Any, check_input: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows in their type, float32 or float64, and targets as one column."""
+        if check_input:
+            x_checks = {"dtype": [np.float32, np.float64], "ensure_all_finite": False}
+            y_checks = {"ensure_2d": False, "dtype": None}
+            X, y = validate_data(self, X, y, validate_separately=(x_checks, y_checks))
+        y = np.atleast_1d(y)
+        if y.ndim == 2 and y.shape[1] > 1:
+            raise ValueError(
+                f"y: expected one output, got {y.shape[1]}; splitter='hist' does not support "
+                "several in this version, splitter='best' does"
+            )
+        y = column_or_1d(y, warn=True)
+        if len(y) != len(X):
+            raise ValueError(f"Number of labels={len(y)} does not match number of samples={len(X)}")
+        self.n_features_in_ = X.shape[1]
+        self.n_outputs_ = 1
+        return X, y
+
+    def _weights(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> np.ndarray | None:
+        """Return weights of rows and classes together, None where all are one."""
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            if (weights < 0).any():
+                raise ValueError(
+                    f"sample_weight: expected no negative weights, got {weights.min()}; "
+                    "splitter='best' takes them"
+                )
+        if getattr(self, "class_weight", None) is not None:
+            by_class = compute_sample_weight(self.class_weight, y)
+            weights = by_class if weights is None else weights * by_class
+        if weights is None or (weights == 1).all():
+            return None
+        if not weights.any():
+            raise ValueError("sample_weight: expected a positive weight, got zeros only")
+        return np.ascontiguousarray(weights)
+
+    def _rules(self, shape: tuple[int, int], weights: np.ndarray | None) -> GrowthRules:
+        n_rows, n_features = shape
+        leaf, split = self.min_samples_leaf, self.min_samples_split
+        if not isinstance(leaf, Integral):
+            leaf = math.ceil(leaf * n_rows)
+        if not isinstance(split, Integral):
+            split = max(2, math.ceil(split * n_rows))
+        total = n_rows if weights is None else weights.sum()
+        self.max_features_ = _resolve_max_features(self.max_features, n_features)
+        random = check_random_state(self.random_state)
+        return GrowthRules(
+            criterion=str(_CRITERIA.get(self.criterion, self.criterion)),
+            max_depth=min(self.max_depth or np.iinfo(np.int32).max, np.iinfo(np.int32).max),
+            min_samples_split=min(max(split, 2 * leaf), np.iinfo(np.int64).max),
+            min_samples_leaf=min(leaf, np.iinfo(np.int64).max),
+            max_features=self.max_features_,
+            min_weight_leaf=float(self.min_weight_fraction_leaf * total),
+            min_impurity_decrease=float(self.min_impurity_decrease),
+            max_bins=self.max_bins,
+            seed=int(random.randint(np.iinfo(np.int32).max)),
+        )
+
+    def _takes_rows(self, X: Any) -> bool:
+        """Whether rows walk here, rather than in scikit-learn's tree."""
+        few = max(_FEW_ROWS, self.tree_.node_count // 8)
+        return isinstance(X, np.ndarray) and len(X) > few and self.n_outputs_ == 1
+
+    def apply(self, X: Any, check_input: bool = True) -> np.ndarray:
+        """Return the leaf of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Rows; entries count as float32.
+        check_input : bool, default=True
+            Whether X is checked and converted.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), int64
+            Numbers of nodes of ``tree_``.
+        """
+        check_is_fitted(self)
+        X = self._validate_X_predict(X, check_input)
+        if self._takes_rows(X):
+            return find_leaves(self.tree_, X, self.n_threads)
+        return super().apply(X, check_input=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.splitter == "hist":
+            tags.input_tags.sparse = False
+            tags.target_tags.multi_output = False
+            if tags.classifier_tags is not None:
+                tags.classifier_tags.multi_label = False
+        return tags
+
+
+def _resolve_max_features(max_features: Any, n_features: int) -> int:
+    if max_features is None:
+        return n_features
+    if max_features == "sqrt":
+        return max(1, int(np.sqrt(n_features)))
+    if max_features == "log2":
+        return max(1, int(np.log2(n_features)))
+    if isinstance(max_features, Integral):
+        return int(max_features)
+    return max(1, int(max_features * n_features))
+
+
+def _with_infinity(X: np.ndarray) -> np.ndarray:
+    """Return one row of X in float32 that holds an infinity, without its missing values."""
+    for begin in range(0, len(X), 65536):
+        with np.errstate(over="ignore"):
+            part = X[begin : begin + 65536].astype(np.float32)
+        bad = np.isinf(part)
+        if bad.any():
+            return part[bad][:1].reshape(1, 1)
+    raise AssertionError("no infinity")

@@ -1,0 +1,176 @@
+"""Between arrays and the compiled builder: a scikit-learn tree from rows, leaves of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.tree._tree import NODE_DTYPE, Tree
+
+from snapml import _native
+from snapml.data.memory_limit import available_bytes
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["GrowthRules", "Targets", "find_leaves", "grow_tree"]
+
+# Of the memory that is free: the values of nodes are copied once, histograms are a stack of a few.
+_VALUES_SHARE = 0.4
+_HISTOGRAM_SHARE = 1 / 32
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What the rows of a tree are to be told apart by.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows,)
+        Classes as int32 from 0, or numbers as float64.
+    weights : ndarray of shape (n_rows,), float64, or None
+        Positive; None where all are one.
+    n_classes : int
+        1 for numbers.
+    """
+
+    values: np.ndarray
+    weights: np.ndarray | None
+    n_classes: int
+
+
+@dataclass(frozen=True)
+class GrowthRules:
+    """The parameters of a tree, resolved against its data.
+
+    Attributes
+    ----------
+    criterion : {"gini", "entropy", "squared_error", "poisson"}
+        What makes a split good.
+    max_depth, min_samples_split, min_samples_leaf, max_features : int
+        As scikit-learn's parameters.
+    min_weight_leaf : float
+        Least weight of a leaf.
+    min_impurity_decrease : float
+        Least decrease of impurity, times the node's share of the weight.
+    max_bins : int
+        Bins of a column, 2 to 255, beside one for missing values.
+    seed : int
+        Of the columns drawn where `max_features` is less than all.
+    """
+
+    criterion: str
+    max_depth: int
+    min_samples_split: int
+    min_samples_leaf: int
+    max_features: int
+    min_weight_leaf: float
+    min_impurity_decrease: float
+    max_bins: int
+    seed: int
+
+
+def grow_tree(
+    X: np.ndarray,
+    kept: np.ndarray | None,
+    targets: Targets,
+    rules: GrowthRules,
+    n_threads: int | None,
+) -> Tree | None:
+    """Grow a tree on histograms.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_given, n_features), float32 or float64
+        Rows, in any order; NaN is a missing value.
+    kept : ndarray of shape (n_rows,), int64, or None
+        The rows to grow on; None means all.
+    targets : Targets
+        Of the rows to grow on.
+    rules : GrowthRules
+        When to split.
+    n_threads : int or None
+        As `snapml.solvers.threads.resolve_n_threads` reads it.
+
+    Returns
+    -------
+    sklearn.tree._tree.Tree or None
+        None if X holds an infinity in float32.
+
+    Raises
+    ------
+    ValueError
+        If the classes are too many for the memory, or the numbers too large for sums.
+    """
+    pool = _native.ThreadPool(resolve_n_threads(n_threads, X.size))
+    binned = _native.bin_rows(pool, _native.Rows.dense(X), rules.max_bins, kept)
+    if not binned.is_finite:
+        return None
+    free = available_bytes()
+    arrays = _native.grow_tree(
+        pool,
+        binned,
+        targets.values,
+        targets.weights,
+        targets.n_classes,
+        rules.criterion,
+        rules.max_depth,
+        rules.min_samples_split,
+        rules.min_samples_leaf,
+        rules.min_weight_leaf,
+        rules.min_impurity_decrease,
+        rules.max_features,
+        rules.seed,
+        int(_VALUES_SHARE * free / 8),
+        int(_HISTOGRAM_SHARE * free),
+    )
+    return _as_tree(arrays, X.shape[1], targets.n_classes)
+
+
+def _as_tree(arrays: dict[str, Any], n_features: int, n_classes: int) -> Tree:
+    """Return scikit-learn's tree of the nodes."""
+    nodes = np.zeros(len(arrays["left_child"]), NODE_DTYPE)
+    for name in NODE_DTYPE.names:
+        nodes[name] = arrays[name]
+    tree = Tree(n_features, np.array([n_classes], np.intp), 1)
+    tree.__setstate__(
+        {
+            "max_depth": arrays["max_depth"],
+            "node_count": len(nodes),
+            "nodes": nodes,
+            "values": arrays["values"].reshape(len(nodes), 1, n_classes),
+        }
+    )
+    return tree
+
+
+def find_leaves(tree: Tree, X: np.ndarray, n_threads: int | None) -> np.ndarray:
+    """Return the leaf that each row comes to.
+
+    Parameters
+    ----------
+    tree : sklearn.tree._tree.Tree
+        Nodes; children come after their parents.
+    X : ndarray of shape (n_rows, n_features), float32
+        Rows, in any order.
+    n_threads : int or None
+        As `snapml.solvers.threads.resolve_n_threads` reads it.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), int64
+        Numbers of nodes.
+    """
+    leaves = np.empty(len(X), np.int64)
+    pool = _native.ThreadPool(resolve_n_threads(n_threads, len(X) * max(tree.max_depth, 1)))
+    nodes = tree.__getstate__()["nodes"][: tree.node_count]
+    _native.find_leaves(
+        pool,
+        _native.Rows.dense(X),
+        np.ascontiguousarray(nodes["left_child"]),
+        np.ascontiguousarray(nodes["right_child"]),
+        np.ascontiguousarray(nodes["feature"]),
+        np.ascontiguousarray(nodes["threshold"]),
+        np.ascontiguousarray(nodes["missing_go_to_left"]),
+        leaves,
+    )
+    return leaves
