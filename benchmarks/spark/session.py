@@ -53,12 +53,13 @@ def make_session(n_slots: int, memory: str) -> Any:
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     settings = {
         "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "localhost",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Pages of 4 GB of rows in a cache would be compressed one by one: neither library's cost.
         "spark.sql.shuffle.partitions": str(n_slots),
+        # A partition for each file, however small.
+        "spark.sql.files.openCostInBytes": "1g",
+        "spark.sql.files.maxPartitionBytes": "1g",
     }
     builder = SparkSession.builder.master(f"local[{n_slots}]").appName("benchmark")
     for name, value in settings.items():
