@@ -409,6 +409,23 @@ def grow_tree(
     most_values: int,
     most_histogram_bytes: int,
 ) -> dict[str, Any]: ...
+def grow_exact_tree(
+    pool: ThreadPool,
+    rows: Rows,
+    kept: np.ndarray[Any, Any] | None,
+    targets: np.ndarray[Any, Any],
+    weights: np.ndarray[Any, Any] | None,
+    n_classes: int,
+    criterion: str,
+    max_depth: int,
+    min_samples_split: int,
+    min_samples_leaf: int,
+    min_weight_leaf: float,
+    min_impurity_decrease: float,
+    max_features: int,
+    seed: int,
+    most_values: int,
+) -> dict[str, Any]: ...
 def find_leaves(
     pool: ThreadPool,
     rows: Rows,

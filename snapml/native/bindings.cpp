@@ -32,11 +32,12 @@ extern "C" __attribute__((visibility("default"))) void snapml_set_num_threads(in
 
 namespace snapml::native {
 
-void bind_core(nb::module_& m);     // core_bindings.cpp
-void bind_primal(nb::module_& m);   // primal_bindings.cpp
-void bind_columns(nb::module_& m);  // column_bindings.cpp
-void bind_io(nb::module_& m);       // io_bindings.cpp
-void bind_trees(nb::module_& m);    // tree_bindings.cpp
+void bind_core(nb::module_& m);         // core_bindings.cpp
+void bind_primal(nb::module_& m);       // primal_bindings.cpp
+void bind_columns(nb::module_& m);      // column_bindings.cpp
+void bind_io(nb::module_& m);           // io_bindings.cpp
+void bind_trees(nb::module_& m);        // tree_bindings.cpp
+void bind_exact_trees(nb::module_& m);  // exact_tree_bindings.cpp
 
 namespace {
 
@@ -420,6 +421,7 @@ NB_MODULE(_native, m) {
   bind_columns(m);
   bind_io(m);
   bind_trees(m);
+  bind_exact_trees(m);
 }
 
 }  // namespace snapml::native

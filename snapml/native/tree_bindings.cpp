@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "arguments.hpp"
-#include "rows.hpp"
+#include "tree_arguments.hpp"
 #include "trees/binning.hpp"
 #include "trees/predictor.hpp"
 #include "trees/tree.hpp"
@@ -28,27 +27,6 @@ namespace {
 using trees::BinnedRows;
 using trees::Criterion;
 
-// Calls call(view) where the rows are dense.
-template <class Call>
-auto with_dense(const Rows& rows, Call call) {
-  if (const auto* view = std::get_if<DenseView<float>>(&rows.view)) return call(*view);
-  if (const auto* view = std::get_if<DenseView<double>>(&rows.view)) return call(*view);
-  throw std::invalid_argument("rows: expected dense ones, got compressed ones");
-}
-
-const int64* kept_argument(const std::optional<ReadOnlyArray>& kept, int64 n_rows) {
-  if (!kept) return nullptr;
-  const auto size = static_cast<int64>(kept->size());
-  const int64* rows = vector_argument<int64>(*kept, "kept", size);
-  for (int64 i = 0; i < size; ++i) {
-    if (rows[i] < 0 || rows[i] >= n_rows) {
-      throw std::invalid_argument("kept: expected rows in [0, " + std::to_string(n_rows) +
-                                  "), got " + std::to_string(rows[i]));
-    }
-  }
-  return rows;
-}
-
 BinnedRows bin_rows_of(ThreadPool& pool, const Rows& rows, int max_bins,
                        const std::optional<ReadOnlyArray>& kept) {
   if (max_bins < 2 || max_bins > trees::kMaxBins) {
@@ -56,49 +34,13 @@ BinnedRows bin_rows_of(ThreadPool& pool, const Rows& rows, int max_bins,
   }
   const int64* kept_rows = kept_argument(kept, rows.n_rows());
   const int64 n_rows = kept ? static_cast<int64>(kept->size()) : rows.n_rows();
-  if (n_rows < 1 || rows.n_cols() < 1 || n_rows > std::numeric_limits<int32>::max()) {
-    throw std::invalid_argument("rows: expected 1 to 2147483647 of them and a column, got shape (" +
-                                std::to_string(n_rows) + ", " + std::to_string(rows.n_cols()) +
-                                ")");
-  }
+  check_size(n_rows, rows.n_cols());
   return with_dense(rows, [&](const auto& view) {
     using Real = typename std::decay_t<decltype(view)>::Real;
     const trees::KeptRows<Real> taken{view, kept_rows, n_rows};
     return without_gil(
         [&](Interrupt& interrupt) { return trees::bin_rows(taken, max_bins, pool, interrupt); });
   });
-}
-
-Criterion criterion_of(const std::string& name) {
-  if (name == "gini") return Criterion::kGini;
-  if (name == "entropy") return Criterion::kEntropy;
-  if (name == "squared_error") return Criterion::kSquaredError;
-  if (name == "poisson") return Criterion::kPoisson;
-  throw std::invalid_argument("criterion: expected gini, entropy, squared_error or poisson, got " +
-                              name);
-}
-
-template <class T>
-nb::object as_array(std::vector<T> numbers) {
-  auto memory = std::make_unique<std::vector<T>>(std::move(numbers));
-  std::vector<T>* const vector = memory.release();
-  nb::capsule owner(vector, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(vector->data(), {vector->size()}, owner));
-}
-
-nb::dict as_dict(trees::TreeArrays tree) {
-  nb::dict arrays;
-  arrays["max_depth"] = tree.max_depth;
-  arrays["left_child"] = as_array(std::move(tree.left));
-  arrays["right_child"] = as_array(std::move(tree.right));
-  arrays["feature"] = as_array(std::move(tree.column));
-  arrays["threshold"] = as_array(std::move(tree.threshold));
-  arrays["impurity"] = as_array(std::move(tree.impurity));
-  arrays["n_node_samples"] = as_array(std::move(tree.n_rows));
-  arrays["weighted_n_node_samples"] = as_array(std::move(tree.weight));
-  arrays["missing_go_to_left"] = as_array(std::move(tree.missing_left));
-  arrays["values"] = as_array(std::move(tree.values));
-  return arrays;
 }
 
 // The parameters of a tree; `min_weight` is in the units of the weights.
@@ -128,12 +70,6 @@ trees::TreeArrays grow_with(const BinnedRows& binned, const Targets& targets,
   const trees::GrownTree grown = trees::TreeGrower<Targets>(growth, pool, interrupt).grow();
   if (interrupt.requested()) return {};
   return trees::tree_arrays(grown, raw, options.grow.criterion, centre, options.most_values);
-}
-
-double sum_of(const double* numbers, int64 size) {
-  double sum = 0;
-  for (int64 i = 0; i < size; ++i) sum += numbers[i];
-  return sum;
 }
 
 trees::TreeArrays grow_classes(const BinnedRows& binned, const trees::RawTargets& raw,
@@ -188,28 +124,6 @@ trees::TreeArrays grow_values(const BinnedRows& binned, const trees::RawTargets&
   return grow_with(binned, targets, raw, options, centre, weight, pool, interrupt);
 }
 
-trees::RawTargets raw_targets(const BinnedRows& binned, const ReadOnlyArray& targets,
-                              const std::optional<ReadOnlyArray>& weights, int64 n_classes,
-                              Criterion criterion) {
-  const int64 n_rows = binned.n_rows;
-  trees::RawTargets raw{nullptr, nullptr, nullptr, n_classes};
-  if (criterion == Criterion::kGini || criterion == Criterion::kEntropy) {
-    raw.classes = vector_argument<int32>(targets, "targets", n_rows);
-    for (int64 i = 0; i < n_rows; ++i) {
-      if (raw.classes[i] < 0 || raw.classes[i] >= n_classes) {
-        throw std::invalid_argument("targets: expected classes in [0, " +
-                                    std::to_string(n_classes) + "), got " +
-                                    std::to_string(raw.classes[i]));
-      }
-    }
-  } else {
-    raw.values = vector_argument<double>(targets, "targets", n_rows);
-    raw.n_classes = 1;
-  }
-  if (weights) raw.weights = vector_argument<double>(*weights, "weights", n_rows);
-  return raw;
-}
-
 nb::dict grow_tree_of(ThreadPool& pool, const BinnedRows& binned, const ReadOnlyArray& targets,
                       const std::optional<ReadOnlyArray>& weights, int64 n_classes,
                       const std::string& criterion, int64 max_depth, int64 min_samples_split,
@@ -217,7 +131,7 @@ nb::dict grow_tree_of(ThreadPool& pool, const BinnedRows& binned, const ReadOnly
                       int64 max_features, uint64 seed, int64 most_values,
                       int64 most_histogram_bytes) {
   const Criterion kind = criterion_of(criterion);
-  const trees::RawTargets raw = raw_targets(binned, targets, weights, n_classes, kind);
+  const trees::RawTargets raw = raw_targets(binned.n_rows, targets, weights, n_classes, kind);
   const TreeOptions options{{kind, max_depth, min_samples_split, min_samples_leaf, 0,
                              min_impurity_decrease, max_features, seed, 0},
                             min_weight,

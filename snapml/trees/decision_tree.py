@@ -28,8 +28,10 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
         Impurity.
     splitter : {"hist", "best", "random"}, default="hist"
         ``"hist"`` looks at splits between bins of equal weight, or between all values of columns
-        that have at most `max_bins`, on all threads. ``"best"`` and ``"random"`` are scikit-learn's
-        builders.
+        that have at most `max_bins`, on all threads. ``"best"`` looks at splits between any two
+        values and finds scikit-learn's own tree; it is left to scikit-learn's builder for criteria
+        other than gini, entropy, log_loss and squared_error, for sparse rows, several outputs,
+        `max_leaf_nodes`, `monotonic_cst` and negative weights. ``"random"`` always is.
     max_depth : int or None, default=None
         Most levels below the root.
     min_samples_split : int or float, default=2
@@ -41,7 +43,8 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
     max_features : int, float, {"sqrt", "log2"} or None, default=None
         Columns, drawn for each node, that are looked at.
     random_state : int, RandomState instance or None, default=None
-        Draws columns where `max_features` is less than all; ``"hist"`` draws nothing else.
+        Draws columns where `max_features` is less than all. ``"best"`` also breaks ties by it, as
+        scikit-learn does; ``"hist"`` takes the lower column.
     max_leaf_nodes : int or None, default=None
         Not with ``"hist"``.
     min_impurity_decrease : float, default=0.0
@@ -55,13 +58,15 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
     max_bins : int, default=255
         Bins of a column with ``"hist"``, 2 to 255, beside one for missing values.
     n_threads : int or None, default=None
-        Threads of ``"hist"`` and of predictions; None means all that the process may use, fewer on
+        Threads of fits and predictions; None means all that the process may use, fewer on
         small data. The tree does not depend on it.
 
     Attributes
     ----------
     tree_ : sklearn.tree._tree.Tree
         The nodes.
+    builder_ : {"hist", "exact", "scikit-learn"}
+        Who has grown them.
     classes_ : ndarray of shape (n_classes,)
         Labels.
     n_classes_ : int
@@ -196,7 +201,8 @@ default="squared_error"
     max_features : int, float, {"sqrt", "log2"} or None, default=None
         Columns, drawn for each node, that are looked at.
     random_state : int, RandomState instance or None, default=None
-        Draws columns where `max_features` is less than all; ``"hist"`` draws nothing else.
+        Draws columns where `max_features` is less than all. ``"best"`` also breaks ties by it, as
+        scikit-learn does; ``"hist"`` takes the lower column.
     max_leaf_nodes : int or None, default=None
         Not with ``"hist"``.
     min_impurity_decrease : float, default=0.0
@@ -208,13 +214,15 @@ default="squared_error"
     max_bins : int, default=255
         Bins of a column with ``"hist"``, 2 to 255, beside one for missing values.
     n_threads : int or None, default=None
-        Threads of ``"hist"`` and of predictions; None means all that the process may use, fewer on
+        Threads of fits and predictions; None means all that the process may use, fewer on
         small data. The tree does not depend on it.
 
     Attributes
     ----------
     tree_ : sklearn.tree._tree.Tree
         The nodes.
+    builder_ : {"hist", "exact", "scikit-learn"}
+        Who has grown them.
     max_features_ : int
         What `max_features` came to.
     n_features_in_, feature_names_in_, n_outputs_, feature_importances_

@@ -16,6 +16,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from snapml._validation import raise_non_finite
+from snapml.trees.exact_tree import CRITERIA as EXACT_CRITERIA
+from snapml.trees.exact_tree import grow_exact_tree
 from snapml.trees.histogram_tree import GrowthRules, Targets, find_leaves, grow_tree
 
 __all__ = ["CONSTRAINTS", "HistogramTree"]
@@ -33,7 +35,7 @@ _FEW_ROWS = 64
 
 
 class HistogramTree(BaseDecisionTree):
-    """What both trees do instead of scikit-learn where ``splitter="hist"``."""
+    """What both trees do instead of scikit-learn, except for what is left to it."""
 
     _encode: Callable[[np.ndarray], tuple[np.ndarray, int]]
 
@@ -74,9 +76,11 @@ class HistogramTree(BaseDecisionTree):
         check_input: bool = True,
         missing_values_in_feature_mask: Any = None,
     ) -> Any:
-        if self.splitter != "hist":
+        self.builder_ = self._builder(X, y, sample_weight)
+        if self.builder_ == "scikit-learn":
             return super()._fit(X, y, sample_weight, check_input, missing_values_in_feature_mask)
-        self._refuse_what_needs_best(X)
+        if self.builder_ == "hist":
+            self._refuse_what_needs_best(X)
         X, y = self._checked(X, y, check_input)
         values, n_classes = self._encode(y)
         weights = self._weights(X, y, sample_weight)
@@ -85,12 +89,28 @@ class HistogramTree(BaseDecisionTree):
             kept = np.flatnonzero(weights)
             values, weights = values[kept], weights[kept]
         rules = self._rules(X.shape, weights)
-        tree = grow_tree(X, kept, Targets(values, weights, n_classes), rules, self.n_threads)
+        grow = grow_tree if self.builder_ == "hist" else grow_exact_tree
+        tree = grow(X, kept, Targets(values, weights, n_classes), rules, self.n_threads)
         if tree is None:
             raise_non_finite(self, _with_infinity(X))
         self.tree_ = tree
         self._prune_tree()
         return self
+
+    def _builder(self, X: Any, y: Any, sample_weight: Any) -> str:
+        """Return who grows the tree: scikit-learn what neither builder here does."""
+        if self.splitter == "hist":
+            return "hist"
+        is_exact = (
+            self.splitter == "best"
+            and self.criterion in (*EXACT_CRITERIA, "log_loss")
+            and self.max_leaf_nodes is None
+            and self.monotonic_cst is None
+            and not issparse(X)
+            and (np.ndim(y) < 2 or np.shape(y)[1] == 1)
+            and (sample_weight is None or not (np.asarray(sample_weight) < 0).any())
+        )
+        return "exact" if is_exact else "scikit-learn"
 
     def _refuse_what_needs_best(self, X: Any) -> None:
         refused = {
@@ -213,7 +233,7 @@ def _resolve_max_features(max_features: Any, n_features: int) -> int:
     if max_features == "log2":
         return max(1, int(np.log2(n_features)))
     if isinstance(max_features, Integral):
-        return int(max_features)
+        return min(int(max_features), n_features)
     return max(1, int(max_features * n_features))
 
 

@@ -12,10 +12,10 @@ from snapml import _native
 from snapml.data.memory_limit import available_bytes
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["GrowthRules", "Targets", "find_leaves", "grow_tree"]
+__all__ = ["VALUES_SHARE", "GrowthRules", "Targets", "as_tree", "find_leaves", "grow_tree"]
 
 # Of the memory that is free: the values of nodes are copied once, histograms are a stack of a few.
-_VALUES_SHARE = 0.4
+VALUES_SHARE = 0.4
 _HISTOGRAM_SHARE = 1 / 32
 
 
@@ -120,14 +120,27 @@ def grow_tree(
         rules.min_impurity_decrease,
         rules.max_features,
         rules.seed,
-        int(_VALUES_SHARE * free / 8),
+        int(VALUES_SHARE * free / 8),
         int(_HISTOGRAM_SHARE * free),
     )
-    return _as_tree(arrays, X.shape[1], targets.n_classes)
+    return as_tree(arrays, X.shape[1], targets.n_classes)
 
 
-def _as_tree(arrays: dict[str, Any], n_features: int, n_classes: int) -> Tree:
-    """Return scikit-learn's tree of the nodes."""
+def as_tree(arrays: dict[str, Any], n_features: int, n_classes: int) -> Tree:
+    """Return scikit-learn's tree of the nodes.
+
+    Parameters
+    ----------
+    arrays : dict
+        Of a compiled builder.
+    n_features, n_classes : int
+        Of the data; one class for numbers.
+
+    Returns
+    -------
+    sklearn.tree._tree.Tree
+        With the arrays in it.
+    """
     nodes = np.zeros(len(arrays["left_child"]), NODE_DTYPE)
     for name in NODE_DTYPE.names:
         nodes[name] = arrays[name]

@@ -1,0 +1,277 @@
+// What splits between two rows are worth, computed as scikit-learn computes it: the same operations
+// in the same order on the same sums, so that ties are ties there and here. (Weights and numbers
+// are added up in another order of rows, which may change their last bits.)
+//
+// Positions are collected in blocks, and a block's worths are computed together.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "../clones.hpp"
+#include "snapml/config.hpp"
+#include "sorted_columns.hpp"
+
+namespace snapml::native::trees {
+
+constexpr double kNoWorth = -std::numeric_limits<double>::infinity();
+
+// Weights of the left side of some positions, and what their worth is computed from.
+struct SplitBlock {
+  static constexpr int kSize = 256;
+  int size = 0;
+  int64 position[kSize];
+  double weight[kSize], left[kSize], right[kSize], worth[kSize];
+};
+
+SNAPML_CLONES inline void gini_worths(SplitBlock& block, double weight) {
+  for (int i = 0; i < block.size; ++i) {
+    const double wl = block.weight[i], wr = weight - wl;
+    const double left = 1.0 - block.left[i] / (wl * wl), right = 1.0 - block.right[i] / (wr * wr);
+    block.worth[i] = -wr * right - wl * left;
+  }
+}
+
+SNAPML_CLONES inline void squares_worths(SplitBlock& block, double weight, double sum) {
+  for (int i = 0; i < block.size; ++i) {
+    const double wl = block.weight[i], wr = weight - wl;
+    const double left = block.left[i], right = sum - left;
+    block.worth[i] = left * left / wl + right * right / wr;
+  }
+}
+
+inline double gini_of(const double* classes, int64 n_classes, double weight) {
+  double squares = 0;
+  for (int64 k = 0; k < n_classes; ++k) squares += classes[k] * classes[k];
+  return 1.0 - squares / (weight * weight);
+}
+
+// In bits.
+inline double entropy_of(const double* classes, int64 n_classes, double weight) {
+  double entropy = 0;
+  for (int64 k = 0; k < n_classes; ++k) {
+    if (classes[k] <= 0) continue;
+    const double share = classes[k] / weight;
+    entropy -= share * (std::log(share) / std::log(2.0));
+  }
+  return entropy;
+}
+
+// Classes; Label holds their numbers.
+template <class Label>
+class ExactClasses {
+ public:
+  struct Sums {
+    double weight = 0;
+    std::vector<double> classes;
+    bool is_same = true;
+  };
+
+  ExactClasses(const int32* classes, const double* weights, int64 n_rows, int64 n_classes,
+               bool is_entropy)
+      : labels_(classes, classes + n_rows),
+        weights_(weights),
+        n_classes_(n_classes),
+        is_entropy_(is_entropy) {
+    if (!is_entropy || weights != nullptr) return;
+    bits_.resize(static_cast<std::size_t>(n_rows) + 1);
+    for (std::size_t x = 1; x < bits_.size(); ++x) {
+      bits_[x] = static_cast<double>(x) * std::log2(static_cast<double>(x));
+    }
+  }
+
+  int64 n_values() const { return n_classes_; }
+
+  Sums sums_of(const SortedEntry* entries, int64 count) const {
+    Sums sums;
+    sums.classes.assign(static_cast<std::size_t>(n_classes_), 0);
+    for (int64 i = 0; i < count; ++i) {
+      const double w = weight(entries[i].row);
+      sums.classes[labels_[entries[i].row]] += w;
+      sums.weight += w;
+    }
+    return sums;
+  }
+  double impurity(const Sums& sums) const {
+    return is_entropy_ ? entropy_of(sums.classes.data(), n_classes_, sums.weight)
+                       : gini_of(sums.classes.data(), n_classes_, sums.weight);
+  }
+  void write_values(const Sums& sums, double* values) const {
+    for (int64 k = 0; k < n_classes_; ++k) {
+      values[k] = sums.classes[static_cast<std::size_t>(k)] / sums.weight;
+    }
+  }
+
+  // The left side of a column's positions, from none of a node's rows on.
+  class Running {
+   public:
+    explicit Running(const ExactClasses& targets) : targets_(targets) {}
+
+    void begin(const Sums& all) {
+      all_ = &all;
+      weight_ = left_squares_ = 0;
+      left_.assign(all.classes.size(), 0);
+      right_ = all.classes;
+      right_squares_ = squares(right_);
+      others_.resize(right_.size());
+      kept_.clear();
+    }
+
+    void add(uint32 row) {
+      const std::size_t k = targets_.labels_[row];
+      const double w = targets_.weight(row);
+      weight_ += w;
+      if (targets_.weights_ == nullptr) {  // whole numbers: nothing is rounded below 2^53
+        left_squares_ += 2 * left_[k] + 1;
+        right_squares_ -= 2 * right_[k] - 1;
+      }
+      left_[k] += w;
+      right_[k] = all_->classes[k] - left_[k];
+    }
+    double weight() const { return weight_; }
+
+    void record(SplitBlock& block, int i) {
+      block.weight[i] = weight_;
+      if (targets_.is_entropy_) {
+        kept_.insert(kept_.end(), left_.begin(), left_.end());
+        block.left[i] = targets_.bits(left_);
+        block.right[i] = targets_.bits(right_);
+      } else if (targets_.weights_ == nullptr) {
+        block.left[i] = left_squares_;
+        block.right[i] = right_squares_;
+      } else {
+        block.left[i] = squares(left_);
+        block.right[i] = squares(right_);
+      }
+    }
+    // Positions of less worth than `least` may get any that is less.
+    void find_worths(SplitBlock& block, double least) {
+      if (!targets_.is_entropy_) return gini_worths(block, all_->weight);
+      const bool has_table = !targets_.bits_.empty();
+      // Logarithms are taken where a table of them leaves the position a chance.
+      for (int i = 0; i < block.size; ++i) {
+        const double wl = block.weight[i], wr = all_->weight - wl;
+        block.worth[i] = (block.left[i] - targets_.bits(wl)) + (block.right[i] - targets_.bits(wr));
+        if (has_table) least = std::max(least, block.worth[i] - rounding());
+      }
+      for (int i = 0; i < block.size; ++i) {
+        if (has_table && block.worth[i] + rounding() < least) continue;
+        const double* const left = kept_.data() + static_cast<std::size_t>(i) * left_.size();
+        block.worth[i] = entropy_worth(left, block.weight[i]);
+      }
+      kept_.clear();
+    }
+
+   private:
+    double entropy_worth(const double* left, double wl) {
+      const double wr = all_->weight - wl;
+      for (std::size_t k = 0; k < left_.size(); ++k) others_[k] = all_->classes[k] - left[k];
+      return -wr * entropy_of(others_.data(), targets_.n_classes_, wr) -
+             wl * entropy_of(left, targets_.n_classes_, wl);
+    }
+    // By which a worth from the table may be another than the one that is computed.
+    double rounding() const {
+      return 64 * std::numeric_limits<double>::epsilon() * static_cast<double>(left_.size() + 2) *
+             (targets_.bits(all_->weight) + 1);
+    }
+    static double squares(const std::vector<double>& classes) {
+      double sum = 0;
+      for (const double x : classes) sum += x * x;
+      return sum;
+    }
+
+    const ExactClasses& targets_;
+    const Sums* all_ = nullptr;
+    double weight_ = 0, left_squares_ = 0, right_squares_ = 0;
+    std::vector<double> left_, right_, others_;
+    std::vector<double> kept_;  // left sides of the positions of a block
+  };
+
+ private:
+  double weight(uint32 row) const { return weights_ == nullptr ? 1.0 : weights_[row]; }
+
+  // x log(x) of a count; 0 of weights, which no table has.
+  double bits(double x) const { return bits_.empty() ? 0 : bits_[static_cast<std::size_t>(x)]; }
+  double bits(const std::vector<double>& classes) const {
+    double sum = 0;
+    for (const double x : classes) sum += bits(x);
+    return sum;
+  }
+
+  std::vector<double> bits_;
+  std::vector<Label> labels_;
+  const double* weights_;
+  int64 n_classes_;
+  bool is_entropy_;
+};
+
+// Numbers, split by squared error.
+class ExactValues {
+ public:
+  struct Sums {
+    double weight = 0, sum = 0, squares = 0;
+    bool is_same = true;
+  };
+
+  ExactValues(const double* values, const double* weights) : values_(values), weights_(weights) {}
+
+  int64 n_values() const { return 1; }
+
+  Sums sums_of(const SortedEntry* entries, int64 count) const {
+    Sums sums;
+    for (int64 i = 0; i < count; ++i) {
+      const uint32 row = entries[i].row;
+      const double y = values_[row], weighted = weight(row) * y;
+      sums.weight += weight(row);
+      sums.sum += weighted;
+      sums.squares += weighted * y;
+      sums.is_same &= y == values_[entries[0].row];
+    }
+    return sums;
+  }
+  double impurity(const Sums& sums) const {
+    if (sums.is_same) return 0;  // which the sums say but for rounding
+    const double mean = sums.sum / sums.weight;
+    return sums.squares / sums.weight - mean * mean;
+  }
+  void write_values(const Sums& sums, double* values) const { *values = sums.sum / sums.weight; }
+
+  class Running {
+   public:
+    explicit Running(const ExactValues& targets) : targets_(targets) {}
+
+    void begin(const Sums& all) {
+      all_ = &all;
+      weight_ = sum_ = 0;
+    }
+
+    void add(uint32 row) {
+      const double w = targets_.weight(row);
+      weight_ += w;
+      sum_ += w * targets_.values_[row];
+    }
+    double weight() const { return weight_; }
+    void record(SplitBlock& block, int i) const {
+      block.weight[i] = weight_;
+      block.left[i] = sum_;
+    }
+    void find_worths(SplitBlock& block, double) const {
+      squares_worths(block, all_->weight, all_->sum);
+    }
+
+   private:
+    const ExactValues& targets_;
+    const Sums* all_ = nullptr;
+    double weight_ = 0, sum_ = 0;
+  };
+
+ private:
+  double weight(uint32 row) const { return weights_ == nullptr ? 1.0 : weights_[row]; }
+
+  const double* values_;
+  const double* weights_;
+};
+
+}  // namespace snapml::native::trees
