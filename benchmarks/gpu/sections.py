@@ -15,6 +15,7 @@ from benchmarks.gpu import (
     estimator_parity,
     fits,
     parity,
+    ranks,
     sanitized,
     speed,
     streaming,
@@ -145,6 +146,17 @@ def _streaming(context: Context, device: Device) -> Iterator[Measurement]:
     yield from streaming.measure_streaming(device, context.shapes[1:4:2], context.seed)
 
 
+def _ranks(context: Context, device: Device) -> Iterator[Measurement]:
+    """Give each of two ranks a card of its own where there are two."""
+    other: Device
+    if isinstance(device, CudaDevice):
+        n_cards = device.xp.cuda.runtime.getDeviceCount()
+        other = CudaDevice((context.device_id + 1) % n_cards)
+    else:
+        other = context.make()
+    yield from ranks.measure_ranks([device, other], context.shapes[1], 1e-3, context.seed)
+
+
 SECTIONS: dict[str, Section] = {
     "compile": Section(_compile, 60),
     "parity": Section(lambda c, d: parity.check_verbs(d, c.seed), 60),
@@ -156,5 +168,6 @@ SECTIONS: dict[str, Section] = {
     "epochs": Section(_epochs, 40),
     "transfers": Section(lambda c, d: transfers.measure_transfers(d), 15),
     "streaming": Section(_streaming, 60),
+    "ranks": Section(_ranks, 45),
     "sanitizer": Section(lambda c, d: sanitized.sanitize(c.device_id, c.limit_s), 90),
 }
