@@ -10,6 +10,7 @@ from typing import Any
 from snapml.distributed.spark import slots, worker
 from snapml.distributed.spark.batches import FEATURES, LABEL, WEIGHT
 from snapml.distributed.spark.errors import InvalidInput
+from snapml.distributed.spark.gpu_profile import gpu_profile
 from snapml.distributed.spark.partitions import in_partitions
 from snapml.distributed.spark.request import FitOutcome, FitRequest
 from snapml.distributed.tcp.values import from_bytes
@@ -39,16 +40,22 @@ def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
     InvalidInput
         If a column holds what it must not; with its name, and the content of a row.
     RuntimeError
-        If there are fewer slots than workers, or the stage cannot be run as a gang.
+        If there are fewer slots than workers, or the stage cannot be run as a gang; or if its tasks
+        are to train on GPUs, of which Spark knows none.
     pyspark.errors.PySparkException
         If tasks failed beyond Spark's retries.
     """
-    n_workers = slots.n_tasks(dataframe.sparkSession, request.n_workers)
+    session, resources = dataframe.sparkSession, {}
+    takes_gpus = request.use_gpu and request.device_ids is None
+    if takes_gpus and (profile := gpu_profile(session)) is not None:
+        resources["profile"] = profile
+    n_workers = slots.n_tasks(session, request.n_workers, use_gpu=takes_gpus, **resources)
     request = replace(request, n_workers=n_workers)
     rows = in_partitions(_selected(dataframe, request), n_workers)
     key = secrets.token_bytes(32)
     task = partial(worker.run, request=request, key=key, timeout_s=_TIMEOUT_S)
-    found = rows.mapInArrow(task, "number long, piece binary", barrier=True).collect()
+    answers = rows.mapInArrow(task, "number long, piece binary", barrier=True, **resources)
+    found = answers.collect()
     if not found:  # Spark starts no task where it sees by itself that there are no rows
         raise InvalidInput("expected at least one row, got an empty DataFrame")
     pieces = sorted((row["number"], bytes(row["piece"])) for row in found)

@@ -30,7 +30,7 @@ class Session:
     def __init__(self, monkeypatch, n_slots, **settings):
         self.conf = {"spark.master": "spark://host:7077"} | settings
         self.n_slots = iter(n_slots)
-        monkeypatch.setattr(slots, "_n_slots", lambda session: next(session.n_slots))
+        monkeypatch.setattr(slots, "_n_slots", lambda session, *_: next(session.n_slots))
         monkeypatch.setattr(slots, "_PAUSE_S", 0.0)
 
 
@@ -58,3 +58,23 @@ def test_slots_that_connect_does_not_show_must_be_named(monkeypatch):
     assert slots.n_tasks(Session(monkeypatch, [None]), 5) == 5
     with pytest.raises(RuntimeError, match="numWorkers: expected a number over Spark Connect"):
         slots.n_tasks(Session(monkeypatch, [None]), None)
+
+
+def test_a_session_without_gpus_says_what_to_set_before_the_stage(spark, frames):
+    spark.sparkContext.setJobGroup("gpus", "")
+    message = (
+        r"useGpu=True: expected .* set spark\.executor\.resource\.gpu\.amount and "
+        r"spark\.executor\.resource\.gpu\.discoveryScript, or .* deviceIds; got "
+        r"spark\.executor\.resource\.gpu\.amount=None with spark\.master=local\[2\]"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        snapml_spark.LogisticRegression(useGpu=True).fit(frames(2))
+    assert not spark.sparkContext.statusTracker().getJobIdsForGroup("gpus")
+
+
+def test_gpus_limit_the_tasks_and_connect_does_not_show_them(monkeypatch):
+    monkeypatch.setattr(slots, "WAIT_S", 0.0)
+    with pytest.raises(RuntimeError, match=r"at most the 1 tasks .* or its GPUs by those of a"):
+        slots.n_tasks(Session(monkeypatch, [1]), 2, use_gpu=True)
+    with pytest.raises(RuntimeError, match=r"numWorkers: expected a number .* useGpu=True"):
+        slots.n_tasks(Session(monkeypatch, [None]), None, use_gpu=True)

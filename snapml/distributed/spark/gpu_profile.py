@@ -1,0 +1,47 @@
+"""What Spark is asked for so that it gives each task of a fit a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snapml.distributed.spark.gpus import RESOURCE
+from snapml.distributed.spark.slots import is_local
+
+__all__ = ["gpu_profile"]
+
+_OF_EXECUTORS = f"spark.executor.resource.{RESOURCE}.amount"
+_OF_TASKS = f"spark.task.resource.{RESOURCE}.amount"
+
+
+def gpu_profile(session: Any) -> Any:
+    """Return the resources of the stage of a fit, one GPU a task.
+
+    Parameters
+    ----------
+    session : pyspark.sql.SparkSession
+        Classic or of Spark Connect.
+
+    Returns
+    -------
+    pyspark.resource.ResourceProfile or None
+        None where ``spark.task.resource.gpu.amount`` says what the tasks of all stages get.
+
+    Raises
+    ------
+    RuntimeError
+        If the executors of the session have no GPUs; with the settings that would help.
+    """
+    if session.conf.get(_OF_EXECUTORS, None) is None or is_local(session):
+        raise RuntimeError(
+            f"useGpu=True: expected a cluster whose executors have GPUs: set {_OF_EXECUTORS} and "
+            f"spark.executor.resource.{RESOURCE}.discoveryScript, or name the GPUs of each host by "
+            f"deviceIds; got {_OF_EXECUTORS}={session.conf.get(_OF_EXECUTORS, None)} with "
+            f"spark.master={session.conf.get('spark.master')}"
+        )
+    if session.conf.get(_OF_TASKS, None) is not None:
+        return None
+    from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
+
+    n_cpus = int(session.conf.get("spark.task.cpus", "1"))
+    tasks = TaskResourceRequests().cpus(n_cpus).resource(RESOURCE, 1)
+    return ResourceProfileBuilder().require(tasks).build
