@@ -25,6 +25,7 @@ from benchmarks.gpu import (  # noqa: E402
     fits,
     parity,
     peers,
+    ranks,
     sanitized,
     sections,
     speed,
@@ -193,6 +194,15 @@ def test_streamed_passes_are_those_of_rows_on_the_card(monkeypatch):
     assert [measured.is_good is None for measured in rates] == [False, True] * len(SMALL)
     shares = [m.value for m in measurements if m.name == "share that stays"]
     assert all(0 < share < 0.5 for share in shares)
+
+
+def test_ranks_add_up_and_fit_as_one_device_does():
+    devices = [StrictDevice(), StrictDevice()]
+    measurements = list(ranks.measure_ranks(devices, SMALL[0], 1e-3, 0, (3, 1000)))
+    assert [m.case for m in measurements] == ["3 numbers", "1,000 numbers", str(SMALL[0])] * 2
+    assert all(m.is_good and m.value > 0.0 for m in measurements)
+    assert "rank 0 has no NCCL" in measurements[0].note
+    assert "SNAPML_NCCL=0 on rank 0" in measurements[3].note
 
 
 def test_transfers_and_launches_are_timed():
