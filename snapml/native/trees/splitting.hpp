@@ -43,18 +43,15 @@ struct RunningSums {
 
 // Between two sides of weights wl, wr and sums sl, sr the squared error gains d^2 / (wl wr W) with
 // d = sl W - S wl; so does Gini's with two classes, twice. Worth is that without W, as the bits of
-// a float64: those of numbers >= 0 are in the numbers' order, and splits that are not allowed have
-// the bits of -1, which is less as an integer too.
+// a float64: those of numbers >= 0 are in the numbers' order. No conditions: they would end the
+// vectors, so the caller leaves out what is not allowed.
 template <class Number>
-SNAPML_CLONES void one_number_worths(const Number* n, const Number* w, const Number* s, int size,
-                                     Moments missing, Moments all, Limits limits, int64* worths) {
+SNAPML_CLONES void one_number_worths(const Number* w, const Number* s, int size, Moments missing,
+                                     Moments all, int64* worths) {
   for (int i = 0; i < size; ++i) {
-    const double nl = static_cast<double>(n[i]) + missing.n, nr = all.n - nl;
     const double wl = static_cast<double>(w[i]) + missing.w, wr = all.w - wl;
     const double d = (static_cast<double>(s[i]) + missing.s) * all.w - all.s * wl;
-    const bool is_allowed = (nl >= limits.min_count) & (nr >= limits.min_count) &
-                            (wl >= limits.min_weight) & (wr >= limits.min_weight);
-    const double worth = is_allowed ? d * d / (wl * wr) : -1.0;
+    const double worth = d * d / (wl * wr);
     std::memcpy(worths + i, &worth, sizeof worth);
   }
 }
@@ -147,12 +144,28 @@ class SplitFinder {
   template <class Order>
   bool try_one_number(Order order, int first, int size, Moments missing, Moments all,
                       Split& found) {
-    one_number_worths<Number>(sums_.n + first, sums_.w + first, sums_.s + first, size - first,
-                              missing, all, limits_, worths_);
-    const int64 bits = largest(worths_, size - first);
+    // Counts and weights only grow: what is allowed is a range.
+    const auto is_enough = [&](double n, double w) {
+      return n >= limits_.min_count && w >= limits_.min_weight;
+    };
+    const auto is_left_enough = [&](int i) {
+      return is_enough(static_cast<double>(sums_.n[i]) + missing.n,
+                       static_cast<double>(sums_.w[i]) + missing.w);
+    };
+    const auto is_right_enough = [&](int i) {
+      return is_enough(all.n - missing.n - static_cast<double>(sums_.n[i]),
+                       all.w - missing.w - static_cast<double>(sums_.w[i]));
+    };
+    int last = size;
+    while (first < size && !is_left_enough(first)) ++first;
+    while (last > first && !is_right_enough(last - 1)) --last;
+    if (first == last) return false;
+    one_number_worths<Number>(sums_.w + first, sums_.s + first, last - first, missing, all,
+                              worths_);
+    const int64 bits = largest(worths_, last - first);
     double worth;
     std::memcpy(&worth, &bits, sizeof worth);
-    if (worth < 0 || !(worth > found.worth)) return false;
+    if (!(worth > found.worth)) return false;
     int i = 0;
     while (worths_[i] != bits) ++i;
     found.worth = worth;
