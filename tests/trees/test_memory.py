@@ -1,0 +1,47 @@
+"""What a fit takes beside its rows, in a fresh process."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+BYTES_PER_ENTRY, BYTES_PER_ROW = 1.3, 16
+# Stacks and arenas of threads, histograms, the nodes.
+FIXED_BYTES = 24 * 2**20
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import numpy as np
+import snapml
+
+kind, n_rows, n_columns = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+rng = np.random.default_rng(0)
+X = rng.standard_normal((n_rows, n_columns), dtype=np.float32)
+y = X[:, 0] + X[:, 1].astype(np.float64)
+if kind == "DecisionTreeClassifier":
+    y = (y > 0).astype(np.int64)
+model = getattr(snapml, kind)(max_depth=8, n_threads=2)
+model.fit(X[:2000], y[:2000])
+
+def status(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(name)).split()[1])
+
+Path("/proc/self/clear_refs").write_text("5")
+before = status("VmRSS")
+model.fit(X, y)
+print(status("VmHWM") - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["DecisionTreeClassifier", "DecisionTreeRegressor"])
+def test_a_fit_takes_little_more_than_a_byte_an_entry(kind):
+    n_rows, n_columns = 1_000_000, 28
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), kind, str(n_rows), str(n_columns)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak = int(done.stdout)
+    allowed = BYTES_PER_ENTRY * n_rows * n_columns + BYTES_PER_ROW * n_rows
+    assert n_rows * n_columns < peak < allowed + FIXED_BYTES
