@@ -12,6 +12,13 @@ WAIT_S = 30.0
 
 _PAUSE_S = 0.5
 
+# With these, the number of partitions that Spark makes by itself is not the number of slots.
+_HIDING = (
+    "spark.default.parallelism",
+    "spark.sql.leafNodeDefaultParallelism",
+    "spark.task.resource.gpu.amount",
+)
+
 
 def n_tasks(session: Any, asked: int | None, *, use_gpu: bool = False, profile: Any = None) -> int:
     """Return the number of tasks that a barrier stage starts.
@@ -56,8 +63,8 @@ def n_tasks(session: Any, asked: int | None, *, use_gpu: bool = False, profile: 
         return asked
     if n_slots is None:
         raise RuntimeError(
-            "numWorkers: expected a number over Spark Connect with useGpu=True or where the "
-            "default parallelism is set, which hide how many tasks the cluster runs at once; got "
+            "numWorkers: expected a number over Spark Connect with useGpu=True or where one of "
+            f"{', '.join(_HIDING)} is set, which hide how many tasks the cluster runs at once; got "
             "None"
         )
     return n_slots
@@ -76,7 +83,7 @@ def is_local(session: Any) -> bool:
     bool
         False for clusters, and for those of one machine.
     """
-    master = session.conf.get("spark.master")
+    master = session.conf.get("spark.master", "")
     return bool(master == "local" or master.startswith("local["))
 
 
@@ -111,9 +118,8 @@ def _n_slots_by_query(session: Any) -> int | None:
     """Count the partitions that Spark makes where nobody says how many: one for each core."""
     from pyspark.sql import functions as F
 
-    for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
-        if session.conf.get(name, None) is not None:
-            return None
+    if any(session.conf.get(name, None) is not None for name in _HIDING):
+        return None
     cores = session.range(1 << 20).select(F.spark_partition_id()).distinct().count()
     return int(cores) // int(session.conf.get("spark.task.cpus", "1"))
 

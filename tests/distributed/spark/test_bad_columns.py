@@ -1,6 +1,7 @@
 """What a fit refuses before or in its job names the column, and the session lives on."""
 
 import re
+import sys
 
 import pytest
 
@@ -104,6 +105,19 @@ def test_rows_that_no_fit_takes_name_the_column(spark, rows, message):
 def test_rows_that_are_found_to_be_none_by_a_task_are_an_empty_frame(frames):
     rows = frames(2).where("rand() > 2")
     with pytest.raises(ValueError, match="expected at least one row, got an empty DataFrame"):
+        snapml_spark.LogisticRegression().fit(rows)
+
+
+def test_tasks_and_partitions_without_rows_take_part(spark):
+    rows = spark.createDataFrame([(3.0, 1.0, ONE)], SCHEMA).repartition(8)
+    model = snapml_spark.LinearRegression(regParam=1.0, numWorkers=2).fit(rows)
+    assert model.predict(ONE) == pytest.approx(3.0)
+
+
+def test_a_driver_without_pyarrow_says_so(frames, monkeypatch):
+    rows = frames(2)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"PyArrow .* must be installed"):
         snapml_spark.LogisticRegression().fit(rows)
 
 

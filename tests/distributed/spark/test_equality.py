@@ -71,8 +71,9 @@ def test_linear_regression_equals_that_of_spark(frames, sparse, params):
 def test_the_support_vector_machine_equals_that_of_spark(frames, sparse, params):
     rows = frames(2, sparse)
     ours = snapml_spark.LinearSVC(tol=1e-8, **TIGHT, **params).fit(rows)
-    theirs = classification.LinearSVC(tol=1e-13, **TIGHT, **params).fit(rows)
-    # The hinge has no slope at its kink: Spark's method stops near the minimum, not at it.
+    theirs = classification.LinearSVC(tol=1e-13, maxIter=50, **params).fit(rows)
+    # The hinge has no slope at its kink: Spark's method stops near the minimum, not at it, and
+    # is as near after 50 iterations as where it ends.
     above = theirs.summary().objectiveHistory[-1] - (ours.objective - ours.gap)
     assert ours.gap <= above < 1e-3 * ours.objective
     scale = arrays(2)[0].std(axis=0, ddof=1) if ours.getStandardization() else 1.0
