@@ -127,9 +127,9 @@ SAYS = {
 
 @pytest.fixture(params=SAYS)
 def way(request, monkeypatch):
-    """Put two emulated GPUs in the place of the machine's; return how their sums go."""
+    """Put emulated GPUs in the place of the machine's; return how their sums go."""
     nccl = None if request.param == "pinned" else ThreadedNccl()
-    found = {number: Device(nccl) for number in range(2)}
+    found = {number: Device(nccl) for number in range(3)}
     if request.param == "shared":
         found[1] = found[0]
     monkeypatch.setattr(device_choice, "make_device", found.__getitem__)
@@ -224,12 +224,30 @@ def test_a_gpu_that_breaks_raises_there_and_ends_the_other_task(way, monkeypatch
     assert "fallen off the bus" in str(other)
 
 
+@pytest.mark.parametrize("way", ["nccl"], indirect=True)
+@pytest.mark.parametrize(
+    ("addresses", "memory_limit"), [([["0", "2"], ["1"]], None), ([["0"], ["1"]], 1000)]
+)
+def test_tasks_may_have_several_gpus_and_rows_on_disk(way, addresses, memory_limit):
+    request, parts = request_of("logistic")
+    request = replace(request, memory_limit=memory_limit)
+    own, other = answers(replace(request, use_gpu=True), parts, addresses)
+    expected = answers(request, parts)[0]["outcomes"]
+    for mine, found, theirs in zip(own["outcomes"], other["outcomes"], expected, strict=True):
+        np.testing.assert_array_equal(mine["coef"], found["coef"])
+        np.testing.assert_allclose(mine["coef"], theirs["coef"], atol=1e-2)
+        assert mine["solver"].count("emulated device") == len(addresses[0])
+        assert mine["has_converged"]
+        assert "sums of 2 ranks by NCCL" in mine["solver"]
+
+
 @pytest.mark.parametrize("way", ["pinned"], indirect=True)
-def test_what_no_gpu_solves_is_said_in_the_terms_of_spark(way):
+@pytest.mark.parametrize("change", [{"solver": "pqn"}, {"memory_limit": 1000}])
+def test_what_no_gpu_solves_is_said_in_the_terms_of_spark(way, change):
     request, parts = request_of("hinge")
-    found = answers(replace(request, use_gpu=True, solver="pqn"), parts, [["0"], ["1"]])
+    found = answers(replace(request, use_gpu=True, **change), parts, [["0"], ["1"]])
     for one in found:
-        assert one["error"].startswith("NotImplementedError: useGpu=True: the hinge loss with")
+        assert one["error"].startswith("NotImplementedError: useGpu=True: ")
         assert one["error"].endswith("in Spark, useGpu=False")
 
 
