@@ -26,12 +26,13 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
     ----------
     criterion : {"gini", "entropy", "log_loss"}, default="gini"
         Impurity.
-    splitter : {"hist", "best", "random"}, default="hist"
+    splitter : {"auto", "hist", "best", "random"}, default="auto"
         ``"hist"`` looks at splits between bins of equal weight, or between all values of columns
         that have at most `max_bins`, on all threads. ``"best"`` looks at splits between any two
         values and finds scikit-learn's own tree; it is left to scikit-learn's builder for criteria
         other than gini, entropy, log_loss and squared_error, for sparse rows, several outputs,
-        `max_leaf_nodes`, `monotonic_cst` and negative weights. ``"random"`` always is.
+        `max_leaf_nodes`, `monotonic_cst` and negative weights. ``"random"`` always is. ``"auto"``
+        is ``"best"`` for up to 10,000 rows and for what ``"hist"`` refuses, else ``"hist"``.
     max_depth : int or None, default=None
         Most levels below the root.
     min_samples_split : int or float, default=2
@@ -94,7 +95,7 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
         self,
         *,
         criterion: str = "gini",
-        splitter: str = "hist",
+        splitter: str = "auto",
         max_depth: int | None = None,
         min_samples_split: float = 2,
         min_samples_leaf: float = 1,
@@ -188,7 +189,7 @@ class DecisionTreeRegressor(HistogramTree, sklearn.tree.DecisionTreeRegressor):
     criterion : {"squared_error", "friedman_mse", "poisson", "absolute_error"}, \
 default="squared_error"
         What splits lessen; the last one not with ``"hist"``.
-    splitter : {"hist", "best", "random"}, default="hist"
+    splitter : {"auto", "hist", "best", "random"}, default="auto"
         As in :class:`DecisionTreeClassifier`.
     max_depth : int or None, default=None
         Most levels below the root.
@@ -246,7 +247,7 @@ default="squared_error"
         self,
         *,
         criterion: str = "squared_error",
-        splitter: str = "hist",
+        splitter: str = "auto",
         max_depth: int | None = None,
         min_samples_split: float = 2,
         min_samples_leaf: float = 1,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -23,7 +24,7 @@ from snapml.trees.histogram_tree import GrowthRules, Targets, find_leaves, grow_
 __all__ = ["CONSTRAINTS", "HistogramTree"]
 
 CONSTRAINTS: dict[str, list[Any]] = {
-    "splitter": [StrOptions({"hist", "best", "random"})],
+    "splitter": [StrOptions({"auto", "hist", "best", "random"})],
     "max_bins": [Interval(Integral, 2, 255, closed="both")],
     "n_threads": [Integral, None],
 }
@@ -32,11 +33,14 @@ CONSTRAINTS: dict[str, list[Any]] = {
 _CRITERIA = {"log_loss": "entropy", "friedman_mse": "squared_error"}
 # Of fewer rows, setting up the walk takes longer than scikit-learn's.
 _FEW_ROWS = 64
+# More than these rows, or entries, are not sorted unless splitter="best" asks for it.
+_MOST_SORTED_ROWS, _MOST_SORTED_ENTRIES = 10_000, 2**24
 
 
 class HistogramTree(BaseDecisionTree):
     """What both trees do instead of scikit-learn, except for what is left to it."""
 
+    splitter: str
     _encode: Callable[[np.ndarray], tuple[np.ndarray, int]]
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -78,7 +82,9 @@ class HistogramTree(BaseDecisionTree):
     ) -> Any:
         self.builder_ = self._builder(X, y, sample_weight)
         if self.builder_ == "scikit-learn":
-            return super()._fit(X, y, sample_weight, check_input, missing_values_in_feature_mask)
+            with self._named_as_in_scikit_learn():
+                mask = missing_values_in_feature_mask
+                return super()._fit(X, y, sample_weight, check_input, mask)
         if self.builder_ == "hist":
             self._refuse_what_needs_best(X)
         X, y = self._checked(X, y, check_input)
@@ -101,16 +107,28 @@ class HistogramTree(BaseDecisionTree):
         """Return who grows the tree: scikit-learn what neither builder here does."""
         if self.splitter == "hist":
             return "hist"
-        is_exact = (
-            self.splitter == "best"
-            and self.criterion in (*EXACT_CRITERIA, "log_loss")
+        is_plain = (
+            self.splitter != "random"
             and self.max_leaf_nodes is None
             and self.monotonic_cst is None
             and not issparse(X)
-            and (np.ndim(y) < 2 or np.shape(y)[1] == 1)
+            and _shape(y)[1:] in ((), (1,))
             and (sample_weight is None or not (np.asarray(sample_weight) < 0).any())
         )
+        if self.splitter == "auto" and is_plain and _is_large(X):
+            return "scikit-learn" if self.criterion == "absolute_error" else "hist"
+        is_exact = is_plain and self.criterion in (*EXACT_CRITERIA, "log_loss")
         return "exact" if is_exact else "scikit-learn"
+
+    @contextmanager
+    def _named_as_in_scikit_learn(self) -> Iterator[None]:
+        """Let `splitter` be one of those that scikit-learn looks up by this name."""
+        splitter: str = self.splitter
+        self.splitter = "best" if splitter == "auto" else splitter
+        try:
+            yield
+        finally:
+            self.splitter = splitter
 
     def _refuse_what_needs_best(self, X: Any) -> None:
         refused = {
@@ -223,6 +241,15 @@ class HistogramTree(BaseDecisionTree):
             if tags.classifier_tags is not None:
                 tags.classifier_tags.multi_label = False
         return tags
+
+
+def _shape(array: Any) -> tuple[int, ...]:
+    return array.shape if hasattr(array, "shape") else np.asarray(array).shape
+
+
+def _is_large(X: Any) -> bool:
+    shape = _shape(X)
+    return bool(shape) and (shape[0] > _MOST_SORTED_ROWS or math.prod(shape) > _MOST_SORTED_ENTRIES)
 
 
 def _resolve_max_features(max_features: Any, n_features: int) -> int:

@@ -32,6 +32,7 @@ MODULES = (
     "linear_model.tests.test_logistic",
     "linear_model.tests.test_ridge",
     "tests.test_common",
+    "tree.tests.test_tree",
     "linear_model.tests.test_coordinate_descent",
     "linear_model.tests.test_sparse_coordinate_descent",
     "linear_model.tests.test_common",
@@ -39,6 +40,8 @@ MODULES = (
     "linear_model.tests.test_base",
     "svm.tests.test_svm",
     "svm.tests.test_sparse",
+    "tree.tests.test_monotonic_tree",
+    "tree.tests.test_export",
 )
 TIMEOUT_S = 900
 

@@ -20,7 +20,7 @@ import sklearn
 
 import snapml
 
-NAMESPACES = ("sklearn.linear_model", "sklearn.svm")
+NAMESPACES = ("sklearn.linear_model", "sklearn.svm", "sklearn.tree")
 PROPERTY = "snapml"  # name under which a test's report carries what it touched
 _touched: set[str] = set()
 _our_classes: list[type] = []

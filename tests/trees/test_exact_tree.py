@@ -144,3 +144,15 @@ def test_infinities_are_refused():
     X[1] = 1e300  # in float32
     with pytest.raises(ValueError, match="infinity"):
         DecisionTreeClassifier(splitter="best").fit(X, [0, 1, 1])
+
+
+def test_the_default_sorts_small_data_and_counts_large_data():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(10_001, 3))
+    y = X[:, 0] > 0
+    assert DecisionTreeClassifier(max_depth=2).fit(X[1:], y[1:]).builder_ == "exact"
+    assert DecisionTreeClassifier(max_depth=2).fit(X, y).builder_ == "hist"
+    model = DecisionTreeClassifier(max_leaf_nodes=3).fit(X, y)
+    assert (model.builder_, model.splitter) == ("scikit-learn", "auto")
+    absolute = DecisionTreeRegressor(criterion="absolute_error", max_depth=1).fit(X, y)
+    assert absolute.builder_ == "scikit-learn"

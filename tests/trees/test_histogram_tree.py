@@ -2,6 +2,7 @@
 
 import lzma
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,8 +10,11 @@ import sklearn.tree
 from sklearn.datasets import load_svmlight_file
 from sklearn.tree import export_text
 
-from snapml import DecisionTreeClassifier, DecisionTreeRegressor
+import snapml
 from tests.reference.data import public_file
+
+DecisionTreeClassifier = partial(snapml.DecisionTreeClassifier, splitter="hist")
+DecisionTreeRegressor = partial(snapml.DecisionTreeRegressor, splitter="hist")
 
 
 def make_rows(n_rows, n_features=6, n_values=None, seed=0):

@@ -8,10 +8,14 @@ from snapml import DecisionTreeClassifier, DecisionTreeRegressor
 @parametrize_with_checks(
     [
         DecisionTreeClassifier(),
-        DecisionTreeClassifier(criterion="entropy", max_features="sqrt", ccp_alpha=0.01),
+        DecisionTreeClassifier(splitter="hist"),
+        DecisionTreeClassifier(
+            splitter="hist", criterion="entropy", max_features="sqrt", ccp_alpha=0.01
+        ),
         DecisionTreeClassifier(splitter="best"),
         DecisionTreeRegressor(),
-        DecisionTreeRegressor(max_features=0.5, min_impurity_decrease=0.01),
+        DecisionTreeRegressor(splitter="hist"),
+        DecisionTreeRegressor(splitter="hist", max_features=0.5, min_impurity_decrease=0.01),
         DecisionTreeRegressor(splitter="best"),
     ]
 )

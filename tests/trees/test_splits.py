@@ -1,17 +1,22 @@
 """Every node against the oracle: column, threshold, side of missing values, impurity, value."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from snapml import DecisionTreeClassifier, DecisionTreeRegressor
+import snapml
 from tests.trees import oracle
 
 CLASSIFICATION = ("gini", "entropy")
 CRITERIA = (*CLASSIFICATION, "squared_error", "poisson")
 # Decreases that differ by less are taken for equal.
 ROUNDING = 1e-12
+
+DecisionTreeClassifier = partial(snapml.DecisionTreeClassifier, splitter="hist")
+DecisionTreeRegressor = partial(snapml.DecisionTreeRegressor, splitter="hist")
 
 
 def make_data(seed, criterion, *, n_rows=60, n_classes=3, missing=0.0, weighted=False):
