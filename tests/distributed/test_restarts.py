@@ -10,12 +10,15 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.distributed.checkpoints import Checkpoints, passes_or_seconds
 from snapml.distributed.phase_clock import PhaseClock
 from snapml.distributed.signals import SignalWatch
+from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.problems import Hinge, Intercept, Logistic, Penalty, Problem, Softmax, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.observer import Observer
 from snapml.solvers.stopping import StoppingRule
+
+from .test_tcp import on_ranks
 
 L2, L1, NONE = Penalty(0.0, 1.0), Penalty(1.0, 0.0), Penalty(0.0, 0.0)
 
@@ -27,8 +30,8 @@ class EndedError(Exception):
 class Watch(Observer):
     """Keeps checkpoints, and ends the fit at a pass."""
 
-    def __init__(self, path, end_at, every=1, terms=None):
-        communicator = SerialCommunicator()
+    def __init__(self, path, end_at, every=1, terms=None, communicator=None):
+        communicator = communicator or SerialCommunicator()
         signals, clock = SignalWatch(), PhaseClock()
         self.checkpoints = Checkpoints(path, every, terms or {}, communicator, signals, clock)
         self.recognise = self.checkpoints.recognise
@@ -217,6 +220,60 @@ def test_states_of_rows_in_another_order_are_not_used(tmp_path, caplog):
     assert "the rows come in another order" in caplog.text
     whole = fitted("ascent")
     assert abs(result.objective - whole.objective) <= max(result.gap, whole.gap)
+
+
+def fitted_over_tcp(watched):
+    """Fit halves of the rows on two ranks, with what `watched` makes of their communicator."""
+    problem, whole, solver = CASES["ascent"]
+
+    def on_rank(mesh):
+        communicator = TcpCommunicator(mesh)
+        rows = np.flatnonzero(np.arange(2000) // 1000 == mesh.rank)
+        try:
+            rule = StoppingRule(TOL, 500, observer=watched(communicator))
+            settings = Settings(solver, n_threads=1)
+            return choice.fit(problem, whole.take(rows, 1.0), communicator, rule, settings)
+        except EndedError as error:
+            return error
+
+    return on_ranks(2, on_rank, timeout_s=60.0)
+
+
+def test_ranks_over_tcp_go_on_together(tmp_path):
+    path, kept = tmp_path / "state", []
+    found = fitted_over_tcp(lambda ranks: Watch(path, 4, communicator=ranks))
+    assert [type(each) for each in found] == [EndedError, EndedError]
+
+    def watched(ranks):
+        kept.append(Checkpoints(path, "0s", {}, ranks))
+        return kept[-1]
+
+    first, second = fitted_over_tcp(watched)
+    assert [each.resumed_from for each in kept] == [4, 4]
+    assert np.array_equal(first.coef, second.coef)
+    whole = fitted("ascent")
+    assert abs(first.objective - whole.objective) <= max(first.gap, whole.gap)
+
+
+def test_a_fit_that_may_begin_anew_leaves_what_it_cannot_go_on_from(tmp_path, caplog):
+    path, whole = tmp_path / "state", fitted("quasi-Newton")
+    with pytest.raises(EndedError):
+        fitted("squares", Watch(path, 2, terms={"C": "1.0"}))
+    foreign = path.read_bytes()
+    for content, terms, reason in (
+        (foreign, {"C": "1.0"}, "is of other data: expected n_rows 600, got 5000; the fit begins"),
+        (foreign, {"C": "2.0"}, "is of another fit: expected C 1.0, got 2.0; the fit begins anew"),
+        (foreign[:-7], {"C": "1.0"}, "its checksum is wrong; the fit begins anew"),
+    ):
+        path.write_bytes(content)
+        kept = Checkpoints(path, 1, terms, SerialCommunicator(), begins_anew=True)
+        result = fitted("quasi-Newton", kept)
+        assert reason in caplog.text
+        assert kept.resumed_from is None
+        assert np.array_equal(result.coef, whole.coef)
+        caplog.clear()
+    with pytest.raises(FileNotFoundError):
+        Checkpoints(tmp_path / "none" / "state", 1, {}, SerialCommunicator(), begins_anew=True)
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_and_the_fit_as_they_were(

@@ -25,7 +25,7 @@ from snapml.distributed.checkpoints.kept_stages import (
 from snapml.distributed.phase_clock import PhaseClock
 from snapml.distributed.signals import FitInterrupted, SignalWatch
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.observer import RowStates, Stage
+from snapml.solvers.observer import Observer, RowStates, Stage
 
 __all__ = ["Checkpoints", "passes_or_seconds"]
 
@@ -34,6 +34,7 @@ _Decision = TypeVar("_Decision")
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 # Dual states go to rank 0, and back from it, so many at a time.
 _BLOCK_ROWS = 2**20
+_REMEDY = "; remove it to begin anew"
 # What reading a checkpoint raises, the special kinds first.
 _HEARD: dict[str, type[Exception]] = {
     kind.__name__: kind for kind in (FileNotFoundError, PermissionError, OSError, ValueError)
@@ -74,7 +75,7 @@ def passes_or_seconds(every: Any) -> tuple[float, float]:
     return np.inf, float(found[1]) * _UNITS[found[2]]
 
 
-class Checkpoints:
+class Checkpoints(Observer):
     """Keeps the state of one fit in a file of rank 0, and restores it on all ranks.
 
     Parameters
@@ -87,15 +88,18 @@ class Checkpoints:
         Text that a checkpoint must agree with.
     communicator : Communicator
         All ranks.
-    watch : SignalWatch
-        Signals of this rank.
-    clock : PhaseClock
+    watch : SignalWatch or None, default=None
+        Signals of this rank; None heeds none.
+    clock : PhaseClock or None, default=None
         Of the fit.
+    begins_anew : bool, default=False
+        Whether a file that this fit cannot go on from is left aside, with a line in the log, and
+        overwritten.
 
     Raises
     ------
     ValueError
-        On all ranks, if the file is damaged or of another fit.
+        On all ranks, if the file is damaged or of another fit, unless the fit may begin anew.
     OSError
         On all ranks, if rank 0 cannot read the file, or write into its folder.
     """
@@ -106,13 +110,15 @@ class Checkpoints:
         every: Any,
         terms: dict[str, str],
         communicator: Communicator,
-        watch: SignalWatch,
-        clock: PhaseClock,
+        watch: SignalWatch | None = None,
+        clock: PhaseClock | None = None,
+        *,
+        begins_anew: bool = False,
     ) -> None:
         self.path = Path(path)
         self._passes, self._seconds = passes_or_seconds(every)
-        self._terms, self._watch, self._clock = terms, watch, clock
-        self._communicator = communicator
+        self._terms, self._communicator, self._begins_anew = terms, communicator, begins_anew
+        self._watch, self._clock = watch or SignalWatch(), clock or PhaseClock()
         self.stages = KeptStages(self._offered, self._log)
         self.n_written = self.n_failed = self.n_passes = 0
         self.resumed_from: int | None = None
@@ -137,11 +143,8 @@ class Checkpoints:
             return
         other = difference(found, kept["fingerprints"][number])
         if other is not None:
-            raise ValueError(
-                f"checkpoint: {self.path} is of other data: expected {other}; remove it to begin "
-                "anew"
-            )
-        if not number:
+            self._refuse(self._foreign(f"other data: expected {other}"), number)
+        elif not number:
             self._resume(is_same_order(found, kept["fingerprints"][0]))
 
     def decide(self, choose: Callable[[], _Decision]) -> _Decision:
@@ -179,17 +182,26 @@ class Checkpoints:
                 told = _told(caught)
         content, told = self._communicator.exchange((content, told))[0]
         if told is not None:
-            raise _heard(told)
+            self._refuse(_heard(told))
         self._kept = content
         if content is None:
             return
         for name in sorted({*content["terms"], *self._terms}):
             kept, own = (terms.get(name, "nothing") for terms in (content["terms"], self._terms))
             if kept != own:
-                raise ValueError(
-                    f"checkpoint: {self.path} is of another fit: expected {name} {kept}, got "
-                    f"{own}; remove it to begin anew"
-                )
+                self._refuse(self._foreign(f"another fit: expected {name} {kept}, got {own}"))
+                return
+
+    def _foreign(self, what: str) -> ValueError:
+        return ValueError(f"checkpoint: {self.path} is of {what}{_REMEDY}")
+
+    def _refuse(self, error: Exception, n_resumed: int = 0) -> None:
+        """Raise, or begin anew where that is wanted and nothing has gone on from the file."""
+        if n_resumed or not (self._begins_anew and isinstance(error, ValueError)):
+            raise error
+        if self._communicator.rank == 0:
+            _logger.warning("%s; the fit begins anew", str(error).removesuffix(_REMEDY))
+        self._kept = None
 
     def _read(self) -> dict[str, Any] | None:
         folder = self.path.absolute().parent

@@ -12,7 +12,7 @@ from snapml.distributed.tcp.values import from_bytes, to_bytes
 
 __all__ = ["TcpGroup"]
 
-_MOST_VALUE_BYTES = 1 << 30  # of one value: classes, names of columns
+_MOST_VALUE_BYTES = 1 << 34  # of one value: vectors of a checkpoint are the longest
 
 
 class TcpGroup:
