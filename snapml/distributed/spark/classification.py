@@ -74,6 +74,8 @@ class LogisticRegression(LogisticRegressionParams, SparkEstimator, Probabilistic
         solver: str = "auto",
         nThreads: int | None = None,
         checkpointDir: str | None = None,
+        checkpointInterval: float = 600.0,
+        timeout: float = 1800.0,
         float32: bool = False,
     ) -> None:
         super().__init__()
@@ -112,6 +114,8 @@ class LogisticRegression(LogisticRegressionParams, SparkEstimator, Probabilistic
         solver: str = "auto",
         nThreads: int | None = None,
         checkpointDir: str | None = None,
+        checkpointInterval: float = 600.0,
+        timeout: float = 1800.0,
         float32: bool = False,
     ) -> Any:
         """Set the parameters that are given; the others stay."""

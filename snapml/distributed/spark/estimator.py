@@ -126,6 +126,9 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
             float32=first.getFloat32(),
             use_gpu=first.getUseGpu(),
             device_ids=first._devices(),
+            checkpoint_dir=first.getCheckpointDir(),
+            checkpoint_interval=first.getCheckpointInterval(),
+            timeout=first.getTimeout(),
         )
 
     def _fitted(self, outcome: FitOutcome, dataset: Any) -> Any:
@@ -235,6 +238,14 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
     def setCheckpointDir(self, value: str) -> Any:
         """Set the folder of checkpoints."""
         return self._set(checkpointDir=value)
+
+    def setCheckpointInterval(self, value: float) -> Any:
+        """Set the seconds between two checkpoints."""
+        return self._set(checkpointInterval=value)
+
+    def setTimeout(self, value: float) -> Any:
+        """Set the seconds that a task waits for another."""
+        return self._set(timeout=value)
 
     def setFloat32(self, value: bool) -> Any:
         """Set whether features are kept in float32."""

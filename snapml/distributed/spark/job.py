@@ -9,6 +9,8 @@ from typing import Any
 
 from snapml.distributed.spark import slots, worker
 from snapml.distributed.spark.batches import FEATURES, LABEL, WEIGHT
+from snapml.distributed.spark.cancellation import cancelled_on_error
+from snapml.distributed.spark.checkpoint_folder import own_folder
 from snapml.distributed.spark.errors import InvalidInput
 from snapml.distributed.spark.gpu_profile import gpu_profile
 from snapml.distributed.spark.partitions import in_partitions
@@ -16,8 +18,6 @@ from snapml.distributed.spark.request import FitOutcome, FitRequest
 from snapml.distributed.tcp.values import from_bytes
 
 __all__ = ["fit"]
-
-_TIMEOUT_S = 1800.0  # a task may be busy between two sums for long, with many rows on few cores
 
 
 def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
@@ -50,12 +50,14 @@ def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
     if takes_gpus and (profile := gpu_profile(session)) is not None:
         resources["profile"] = profile
     n_workers = slots.n_tasks(session, request.n_workers, use_gpu=takes_gpus, **resources)
-    request = replace(request, n_workers=n_workers)
     rows = in_partitions(_selected(dataframe, request), n_workers)
     key = secrets.token_bytes(32)
-    task = partial(worker.run, request=request, key=key, timeout_s=_TIMEOUT_S)
-    answers = rows.mapInArrow(task, "number long, piece binary", barrier=True, **resources)
-    found = answers.collect()
+    with own_folder(request.checkpoint_dir) as folder, cancelled_on_error(session):
+        request = replace(request, n_workers=n_workers, checkpoint_dir=folder)
+        task = partial(worker.run, request=request, key=key)
+        answers = rows.mapInArrow(task, "number long, piece binary", barrier=True, **resources)
+        # Spark starts a barrier stage again only where it ends in a shuffle.
+        found = answers.repartition(1).collect()
     if not found:  # Spark starts no task where it sees by itself that there are no rows
         raise InvalidInput("expected at least one row, got an empty DataFrame")
     pieces = sorted((row["number"], bytes(row["piece"])) for row in found)

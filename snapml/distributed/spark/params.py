@@ -25,6 +25,7 @@ from pyspark.ml.param.shared import (
 )
 
 from snapml.data.memory_limit import resolve_memory_limit
+from snapml.distributed.spark.checkpoint_folder import check_checkpoint_dir
 from snapml.distributed.spark.errors import InvalidInput
 
 __all__ = [
@@ -60,7 +61,9 @@ PASSED_ON = {
     "deviceIds": "numbers of the GPUs of each host, one a task; those that Spark gives if not set",
     "memoryLimit": "memory for the rows of a task; more stream from its disk",
     "nThreads": "threads of a task; the cores that Spark gives it where it is not set",
-    "checkpointDir": "only None: a stage that Spark starts again begins anew in this version",
+    "checkpointDir": "folder that all machines see; from it a stage that is started again goes on",
+    "checkpointInterval": "seconds between two writes to checkpointDir",
+    "timeout": "seconds that a task waits for another before it fails",
     "float32": "keep features in float32 instead of float64",
 }
 """What decides a fit or its predictions."""
@@ -146,6 +149,15 @@ class _OwnParams(Params):
         PASSED_ON["checkpointDir"],
         typeConverter=TypeConverters.toString,
     )
+    checkpointInterval: Any = Param(
+        Params._dummy(),
+        "checkpointInterval",
+        PASSED_ON["checkpointInterval"],
+        typeConverter=TypeConverters.toFloat,
+    )
+    timeout: Any = Param(
+        Params._dummy(), "timeout", PASSED_ON["timeout"], typeConverter=TypeConverters.toFloat
+    )
     float32: Any = Param(
         Params._dummy(), "float32", PASSED_ON["float32"], typeConverter=TypeConverters.toBoolean
     )
@@ -181,6 +193,14 @@ class _OwnParams(Params):
     def getCheckpointDir(self) -> str | None:
         """Return the folder of checkpoints."""
         return self.getOrDefault(self.checkpointDir)
+
+    def getCheckpointInterval(self) -> float:
+        """Return the seconds between two checkpoints."""
+        return self.getOrDefault(self.checkpointInterval)
+
+    def getTimeout(self) -> float:
+        """Return the seconds that a task waits for another."""
+        return self.getOrDefault(self.timeout)
 
     def getFloat32(self) -> bool:
         """Return whether features are kept in float32."""
@@ -224,6 +244,8 @@ class LinearParams(
             solver="auto",
             nThreads=None,
             checkpointDir=None,
+            checkpointInterval=600.0,
+            timeout=1800.0,
             float32=False,
         )
 
@@ -244,8 +266,9 @@ class LinearParams(
                     f"elasticNetParam: expected a number from 0 to 1, got "
                     f"{self.getElasticNetParam()}"
                 )
-        if self.getCheckpointDir() is not None:
-            raise InvalidInput(f"checkpointDir: {PASSED_ON['checkpointDir']}")
+        self._check_at_least("checkpointInterval", 0.0)
+        self._check_at_least("timeout", 1.0)
+        check_checkpoint_dir(self.getCheckpointDir())
         self._solver_name()
         self._memory_limit()
         self._devices()

@@ -52,6 +52,8 @@ class LinearRegression(LinearRegressionParams, SparkEstimator, Regressor):
         dual: bool = False,
         nThreads: int | None = None,
         checkpointDir: str | None = None,
+        checkpointInterval: float = 600.0,
+        timeout: float = 1800.0,
         float32: bool = False,
     ) -> None:
         super().__init__()
@@ -83,6 +85,8 @@ class LinearRegression(LinearRegressionParams, SparkEstimator, Regressor):
         dual: bool = False,
         nThreads: int | None = None,
         checkpointDir: str | None = None,
+        checkpointInterval: float = 600.0,
+        timeout: float = 1800.0,
         float32: bool = False,
     ) -> Any:
         """Set the parameters that are given; the others stay."""

@@ -51,6 +51,12 @@ class FitRequest:
         Whether tasks train on GPUs.
     device_ids : tuple of int or None
         Numbers of the GPUs of each host, one a task there; None takes those that Spark gives.
+    checkpoint_dir : str or None
+        Folder that the driver and all tasks see, for the state of the fit; None keeps none.
+    checkpoint_interval : float
+        Seconds between two writes of that state; 0 writes it after every read of the data.
+    timeout : float
+        Most seconds that a task waits for another.
     """
 
     model: str
@@ -71,6 +77,9 @@ class FitRequest:
     float32: bool = False
     use_gpu: bool = False
     device_ids: tuple[int, ...] | None = None
+    checkpoint_dir: str | None = None
+    checkpoint_interval: float = 600.0
+    timeout: float = 1800.0
 
 
 @dataclass(frozen=True)

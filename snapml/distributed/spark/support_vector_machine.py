@@ -52,6 +52,8 @@ class LinearSVC(LinearSVCParams, SparkEstimator, Classifier):
         solver: str = "auto",
         nThreads: int | None = None,
         checkpointDir: str | None = None,
+        checkpointInterval: float = 600.0,
+        timeout: float = 1800.0,
         float32: bool = False,
     ) -> None:
         super().__init__()
@@ -82,6 +84,8 @@ class LinearSVC(LinearSVCParams, SparkEstimator, Classifier):
         solver: str = "auto",
         nThreads: int | None = None,
         checkpointDir: str | None = None,
+        checkpointInterval: float = 600.0,
+        timeout: float = 1800.0,
         float32: bool = False,
     ) -> Any:
         """Set the parameters that are given; the others stay."""

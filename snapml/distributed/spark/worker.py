@@ -7,6 +7,7 @@ import math
 import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ import snapml
 from snapml.data import Dataset
 from snapml.data.memory_limit import resolve_memory_limit
 from snapml.data.temporary_store import removing_temporary_stores
+from snapml.distributed.checkpoints import Checkpoints
 from snapml.distributed.ranks import RankError, Ranks
 from snapml.distributed.spark import gpus
 from snapml.distributed.spark.batches import rows_of
 from snapml.distributed.spark.local_rows import LocalRows
+from snapml.distributed.spark.meeting import gathered
 from snapml.distributed.spark.objective import Columns, loss_of, outcome_of, problem_of
 from snapml.distributed.spark.request import FitOutcome, FitRequest
 from snapml.distributed.tcp import Listener, Mesh
@@ -28,6 +31,7 @@ from snapml.problems import Softmax
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.observer import SILENT, Observer
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.stopping import StoppingRule
 
@@ -42,7 +46,7 @@ _MOST_NORMAL_COLUMNS = 4096
 _ANSWERED = (ValueError, TypeError, MemoryError, NotImplementedError, ArithmeticError)
 
 
-def run(batches: Iterable[Any], request: FitRequest, key: bytes, timeout_s: float) -> Iterator[Any]:
+def run(batches: Iterable[Any], request: FitRequest, key: bytes) -> Iterator[Any]:
     """Train on the rows of a task together with the other tasks.
 
     Parameters
@@ -53,8 +57,6 @@ def run(batches: Iterable[Any], request: FitRequest, key: bytes, timeout_s: floa
         What to fit.
     key : bytes
         The job's secret.
-    timeout_s : float
-        Most seconds to wait for another task.
 
     Yields
     ------
@@ -71,7 +73,7 @@ def run(batches: Iterable[Any], request: FitRequest, key: bytes, timeout_s: floa
 
     context = BarrierTaskContext.get()
     with removing_temporary_stores():
-        answer = _answer(batches, request, key, timeout_s, context)
+        answer = _answer(batches, request, key, context)
     if context.partitionId() != 0:
         return
     data = to_bytes(answer)
@@ -84,7 +86,7 @@ def run(batches: Iterable[Any], request: FitRequest, key: bytes, timeout_s: floa
 
 
 def _answer(
-    batches: Iterable[Any], request: FitRequest, key: bytes, timeout_s: float, context: Any
+    batches: Iterable[Any], request: FitRequest, key: bytes, context: Any
 ) -> dict[str, Any]:
     rank = context.partitionId()
     hosts = [info.address.rsplit(":", 1)[0] for info in context.getTaskInfos()]
@@ -102,7 +104,8 @@ def _answer(
         pass
     listener = Listener(hosts[rank])
     try:
-        found = [json.loads(text) for text in context.allGather(_card(listener, error))]
+        cards = gathered(context, _card(listener, error), request.timeout)
+        found = [json.loads(text) for text in cards]
     except BaseException:
         listener.close()
         raise
@@ -111,7 +114,8 @@ def _answer(
         listener.close()
         return {"error": errors[0]}
     request = replace(request, n_threads=request.n_threads or context.cpus())
-    mesh = Mesh(listener, [tuple(card["address"]) for card in found], rank, key, timeout_s)
+    addresses = [tuple(card["address"]) for card in found]
+    mesh = Mesh(listener, addresses, rank, key, request.timeout)
     try:
         return _outcome_on_all(rows, request, TcpCommunicator(mesh), devices)
     finally:
@@ -189,7 +193,8 @@ def _fit(
     shares = None if weights is None else (weights / columns.weight_sum).astype(matrix.dtype)
     weight = 1.0 / columns.weight_sum if shares is None else 1.0
     labels = labels.astype(matrix.dtype)
-    rule = StoppingRule(tol=request.tol, max_iter=request.max_iter)
+    observer = _observer(request, communicator, devices)
+    rule = StoppingRule(tol=request.tol, max_iter=request.max_iter, observer=observer)
     settings = Settings(request.solver, request.n_threads, device_ids=devices)
     outcomes, start = [], Start()
     for number in range(len(request.reg_params)):
@@ -200,6 +205,27 @@ def _fit(
         outcomes.append(outcome_of(problem, unit, result, columns))
         start = Start(coef=result.point(problem.bias_column))
     return outcomes
+
+
+def _observer(
+    request: FitRequest, communicator: Communicator, devices: tuple[int, ...]
+) -> Observer:
+    """Return what keeps the state of the fit; an attempt that Spark starts again finds it."""
+    if request.checkpoint_dir is None:
+        return SILENT
+    if len(devices) > 1:
+        raise NotImplementedError(
+            f"checkpointDir: expected one GPU a task, got {len(devices)}: use as many numWorkers"
+        )
+    path = Path(request.checkpoint_dir) / "state"
+    every = f"{request.checkpoint_interval:f}s"
+    try:
+        return Checkpoints(path, every, {}, communicator, begins_anew=True)
+    except (FileNotFoundError, PermissionError) as error:
+        raise ValueError(
+            "checkpointDir: expected a folder that the driver and all executors see and may write "
+            f"into, got on an executor: {error}"
+        ) from error
 
 
 def _agreed_size(rows: LocalRows, request: FitRequest, communicator: Communicator) -> int:
