@@ -67,7 +67,13 @@ def higgs_like(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ours(depth: int, n_threads: int) -> Any:
-    return DecisionTreeClassifier(max_depth=depth, n_threads=n_threads)
+    return DecisionTreeClassifier(splitter="hist", max_depth=depth, n_threads=n_threads)
+
+
+def _sorted(depth: int, n_threads: int) -> Any:
+    return DecisionTreeClassifier(
+        splitter="best", max_depth=depth, random_state=_SEED, n_threads=n_threads
+    )
 
 
 def _exact(depth: int, n_threads: int) -> Any:
@@ -108,6 +114,7 @@ def _xgboost(depth: int, n_threads: int) -> Any:
 # Name of the library -> its distribution, how to make its tree.
 LIBRARIES: dict[str, tuple[str, Callable[[int, int], Any]]] = {
     "snapml": ("snapml-open", _ours),
+    "snapml best": ("snapml-open", _sorted),
     "scikit-learn": ("scikit-learn", _exact),
     "lightgbm": ("lightgbm", _lightgbm),
     "xgboost": ("xgboost", _xgboost),
