@@ -36,7 +36,7 @@ def gpu_profile(session: Any) -> Any:
             f"useGpu=True: expected a cluster whose executors have GPUs: set {_OF_EXECUTORS} and "
             f"spark.executor.resource.{RESOURCE}.discoveryScript, or name the GPUs of each host by "
             f"deviceIds; got {_OF_EXECUTORS}={session.conf.get(_OF_EXECUTORS, None)} with "
-            f"spark.master={session.conf.get('spark.master')}"
+            f"spark.master={session.conf.get('spark.master', '')}"
         )
     if session.conf.get(_OF_TASKS, None) is not None:
         return None
