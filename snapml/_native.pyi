@@ -406,6 +406,7 @@ def grow_tree(
     min_impurity_decrease: float,
     max_features: int,
     seed: int,
+    max_leaf_nodes: int,
     most_values: int,
     most_histogram_bytes: int,
 ) -> dict[str, Any]: ...

@@ -47,7 +47,7 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
         Draws columns where `max_features` is less than all. ``"best"`` also breaks ties by it, as
         scikit-learn does; ``"hist"`` takes the lower column.
     max_leaf_nodes : int or None, default=None
-        Not with ``"hist"``.
+        Most leaves: those of the splits that lessen the impurity most.
     min_impurity_decrease : float, default=0.0
         Least decrease of impurity of a split, times the node's share of the weight.
     class_weight : dict, list of dict, "balanced" or None, default=None
@@ -205,7 +205,7 @@ default="squared_error"
         Draws columns where `max_features` is less than all. ``"best"`` also breaks ties by it, as
         scikit-learn does; ``"hist"`` takes the lower column.
     max_leaf_nodes : int or None, default=None
-        Not with ``"hist"``.
+        Most leaves: those of the splits that lessen the impurity most.
     min_impurity_decrease : float, default=0.0
         Least decrease of impurity of a split, times the node's share of the weight.
     ccp_alpha : float, default=0.0

@@ -109,7 +109,6 @@ class HistogramTree(BaseDecisionTree):
             return "hist"
         is_plain = (
             self.splitter != "random"
-            and self.max_leaf_nodes is None
             and self.monotonic_cst is None
             and not issparse(X)
             and _shape(y)[1:] in ((), (1,))
@@ -117,7 +116,11 @@ class HistogramTree(BaseDecisionTree):
         )
         if self.splitter == "auto" and is_plain and _is_large(X):
             return "scikit-learn" if self.criterion == "absolute_error" else "hist"
-        is_exact = is_plain and self.criterion in (*EXACT_CRITERIA, "log_loss")
+        is_exact = (
+            is_plain
+            and self.max_leaf_nodes is None
+            and self.criterion in (*EXACT_CRITERIA, "log_loss")
+        )
         return "exact" if is_exact else "scikit-learn"
 
     @contextmanager
@@ -132,7 +135,6 @@ class HistogramTree(BaseDecisionTree):
 
     def _refuse_what_needs_best(self, X: Any) -> None:
         refused = {
-            "max_leaf_nodes": self.max_leaf_nodes is not None,
             "monotonic_cst": self.monotonic_cst is not None,
             "criterion='absolute_error'": self.criterion == "absolute_error",
         }
@@ -197,7 +199,7 @@ class HistogramTree(BaseDecisionTree):
         random = check_random_state(self.random_state)
         return GrowthRules(
             criterion=str(_CRITERIA.get(self.criterion, self.criterion)),
-            max_depth=min(self.max_depth or np.iinfo(np.int32).max, np.iinfo(np.int32).max),
+            max_depth=self._most_levels(),
             min_samples_split=min(max(split, 2 * leaf), np.iinfo(np.int64).max),
             min_samples_leaf=min(leaf, np.iinfo(np.int64).max),
             max_features=self.max_features_,
@@ -205,7 +207,12 @@ class HistogramTree(BaseDecisionTree):
             min_impurity_decrease=float(self.min_impurity_decrease),
             max_bins=self.max_bins,
             seed=int(random.randint(np.iinfo(np.int32).max)),
+            max_leaf_nodes=self.max_leaf_nodes or 0,
         )
+
+    def _most_levels(self) -> int:
+        limits = [np.iinfo(np.int32).max, self.max_depth, self.max_leaf_nodes]
+        return int(min(limit for limit in limits if limit is not None))
 
     def _takes_rows(self, X: Any) -> bool:
         """Whether rows walk here, rather than in scikit-learn's tree."""

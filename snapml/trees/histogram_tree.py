@@ -56,6 +56,8 @@ class GrowthRules:
         Bins of a column, 2 to 255, beside one for missing values.
     seed : int
         Of the columns drawn where `max_features` is less than all.
+    max_leaf_nodes : int
+        Most leaves, those of the best splits; 0 means any number.
     """
 
     criterion: str
@@ -67,6 +69,7 @@ class GrowthRules:
     min_impurity_decrease: float
     max_bins: int
     seed: int
+    max_leaf_nodes: int
 
 
 def grow_tree(
@@ -120,6 +123,7 @@ def grow_tree(
         rules.min_impurity_decrease,
         rules.max_features,
         rules.seed,
+        rules.max_leaf_nodes,
         int(VALUES_SHARE * free / 8),
         int(_HISTOGRAM_SHARE * free),
     )

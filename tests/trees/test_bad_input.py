@@ -19,7 +19,6 @@ DecisionTreeRegressor = partial(snapml.DecisionTreeRegressor, splitter="hist")
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"max_leaf_nodes": 3}, "max_leaf_nodes"),
         ({"monotonic_cst": [1, 0]}, "monotonic_cst"),
         ({"criterion": "absolute_error"}, "absolute_error"),
     ],
@@ -134,7 +133,7 @@ def pool_and_bins():
 
 def test_bindings_refuse_what_would_leave_memory():
     pool, binned = pool_and_bins()
-    rules = (2, "gini", 5, 2, 1, 0.0, 0.0, 2, 0, 1 << 20, 1 << 20)
+    rules = (2, "gini", 5, 2, 1, 0.0, 0.0, 2, 0, 0, 1 << 20, 1 << 20)
     classes = y.astype(np.int32)
     with pytest.raises(ValueError, match=r"classes in \[0, 2\)"):
         _native.grow_tree(pool, binned, classes + 1, None, *rules)

@@ -185,3 +185,16 @@ def test_columns_are_drawn_by_the_seed():
     assert_same_tree(first, same)
     assert (first.tree_.feature[:15] != other.tree_.feature[:15]).any()
     assert len(np.unique(first.tree_.feature)) == 7  # all six, and the mark of leaves
+
+
+@pytest.mark.parametrize("max_leaf_nodes", [2, 7, 40])
+def test_few_leaves_are_scikit_learns(max_leaf_nodes):
+    X, target = make_rows(20_000, n_values=40)
+    rules = {"max_leaf_nodes": max_leaf_nodes, "min_samples_leaf": 50}
+    model = DecisionTreeRegressor(**rules, splitter="hist").fit(X, target)
+    expected = sklearn.tree.DecisionTreeRegressor(**rules, random_state=0).fit(X, target)
+    assert model.get_n_leaves() == max_leaf_nodes
+    for name in ("children_left", "children_right", "feature", "threshold", "n_node_samples"):
+        np.testing.assert_array_equal(getattr(model.tree_, name), getattr(expected.tree_, name))
+    np.testing.assert_allclose(model.tree_.value, expected.tree_.value)
+    np.testing.assert_array_equal(model.apply(X), expected.apply(X))

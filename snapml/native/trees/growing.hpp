@@ -35,6 +35,7 @@ struct Node {
   bool missing_left = false;
   int64 column = -1;
   double threshold = 0;
+  double improvement = 0;
   uint64 path = 0;  // stands for the way from the root
   int64 count() const { return end - begin; }
 };
@@ -118,11 +119,13 @@ struct Growth {
     return all;
   }
 
-  bool is_worth_it(const SplitFinder<Targets>& finder, const Split& split,
+  // Sets what a split lessens the impurity by; whether that is enough.
+  bool is_worth_it(const SplitFinder<Targets>& finder, Split& split,
                    const typename Targets::Sum* all) const {
-    return split.is_found() && finder.improvement(split, all, options.all_weight) +
-                                       std::numeric_limits<double>::epsilon() >=
-                                   options.min_impurity_decrease;
+    if (!split.is_found()) return false;
+    split.improvement = finder.improvement(split, all, options.all_weight);
+    return split.improvement + std::numeric_limits<double>::epsilon() >=
+           options.min_impurity_decrease;
   }
 
   // Makes children of a node whose first n_left rows go left; the smaller one first.
@@ -135,6 +138,7 @@ struct Growth {
     node.left = left;
     node.right = left + 1;
     node.column = split.column;
+    node.improvement = split.improvement;
     node.missing_left = split.has_missing ? split.missing_left : n_left > end - middle;
     node.threshold = split.right_bin < 0 ? std::numeric_limits<double>::infinity()
                                          : bins.threshold(split.left_bin, split.right_bin);
@@ -230,7 +234,7 @@ class SubtreeGrower {
       pending.histogram = histogram_of(node);
     }
     std::vector<Sum>& all = all_;
-    const Split best =
+    Split best =
         pending.histogram ? find(node, pending.histogram.get(), all) : find_directly(node, all);
     if (!growth_.is_worth_it(finder_, best, all.data())) {
       store_.give_back(std::move(pending.histogram));

@@ -80,7 +80,7 @@ class TreeGrower {
     uint32* rows = tree_.rows.data() + node.begin;
     if (!pending.histogram) pending.histogram = histogram_of(node);
     const std::vector<Sum> all = growth_.total(pending.histogram.get());
-    const Split best = find(node, pending.histogram.get(), all.data());
+    Split best = find(node, pending.histogram.get(), all.data());
     if (!growth_.is_worth_it(finders_[0], best, all.data())) {
       store_.give_back(std::move(pending.histogram));
       return;

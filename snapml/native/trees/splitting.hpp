@@ -27,6 +27,7 @@ struct Split {
   int left_bin = 0;   // the last bin that goes left
   int right_bin = 0;  // the first one that goes right; -1: missing values only
   bool missing_left = false, has_missing = false;
+  double improvement = 0;  // once the split is chosen
 
   bool is_found() const { return column >= 0; }
   void offer(const Split& other) {

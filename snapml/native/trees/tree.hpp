@@ -1,9 +1,12 @@
-// The grown nodes as scikit-learn numbers them (a node, all of its left side, all of its right
-// side), with the values and impurities that the rows of the leaves give.
+// The grown nodes as scikit-learn numbers them, with the values and impurities that the rows of the
+// leaves give.
+//
+// A limit on leaves chooses among nodes that are all grown: which split a node has does not depend
+// on when it is looked at.
 #pragma once
 
 #include <cmath>
-#include <memory>
+#include <queue>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,38 +28,91 @@ struct TreeArrays {
 struct Origin {
   const std::vector<Node>* list;
   int32 place;
-  int64 depth, parent;
-  bool is_left;
+  int64 depth;
+  std::size_t id;  // of the parent, until the node has its own
+
+  const Node& node() const { return (*list)[static_cast<std::size_t>(place)]; }
+  Origin child(const GrownTree& grown, int32 at) const {
+    Origin below{list, at, depth + 1, id};
+    const int32 subtree = below.node().subtree;
+    return subtree < 0
+               ? below
+               : Origin{&grown.subtrees[static_cast<std::size_t>(subtree)], 0, depth + 1, id};
+  }
+  static Origin root(const GrownTree& grown) {
+    const bool is_one_subtree = grown.nodes[0].subtree >= 0;
+    return {is_one_subtree ? &grown.subtrees[0] : &grown.nodes, 0, 0, 0};
+  }
 };
 
-// Writes the nodes; returns where the rows of each begin.
-inline std::vector<int64> number_nodes(const GrownTree& grown, TreeArrays& tree) {
+// A node with the next number, as a leaf.
+inline void add_node(Origin& from, TreeArrays& tree, std::vector<int64>& begins) {
+  const Node& node = from.node();
+  from.id = tree.size();
+  tree.left.push_back(-1);
+  tree.right.push_back(-1);
+  tree.column.push_back(-2);
+  tree.threshold.push_back(-2);
+  tree.missing_left.push_back(0);
+  tree.n_rows.push_back(node.count());
+  tree.max_depth = std::max(tree.max_depth, from.depth);
+  begins.push_back(node.begin);
+}
+
+inline void make_inner(const Origin& from, TreeArrays& tree) {
+  const Node& node = from.node();
+  tree.column[from.id] = node.column;
+  tree.threshold[from.id] = node.threshold;
+  tree.missing_left[from.id] = node.missing_left;
+}
+
+// Writes the nodes, a node before all of its left side before all of its right side; returns where
+// the rows of each begin.
+inline std::vector<int64> number_all(const GrownTree& grown, TreeArrays& tree) {
   std::vector<int64> begins;
-  std::vector<Origin> stack{{&grown.nodes, 0, 0, -1, false}};
+  struct Next {
+    Origin from;
+    std::vector<int64>* link;  // of the parent
+  };
+  std::vector<Next> stack{{Origin::root(grown), nullptr}};
   while (!stack.empty()) {
-    Origin from = stack.back();
+    Next next = stack.back();
     stack.pop_back();
-    const Node* node = &(*from.list)[static_cast<std::size_t>(from.place)];
-    if (node->subtree >= 0) {
-      from.list = &grown.subtrees[static_cast<std::size_t>(node->subtree)];
-      node = from.list->data();
-    }
-    const auto id = static_cast<int64>(tree.size());
-    if (from.parent >= 0) {
-      (from.is_left ? tree.left : tree.right)[static_cast<std::size_t>(from.parent)] = id;
-    }
-    const bool is_leaf = node->left < 0;
-    tree.left.push_back(-1);
-    tree.right.push_back(-1);
-    tree.column.push_back(is_leaf ? -2 : node->column);
-    tree.threshold.push_back(is_leaf ? -2 : node->threshold);
-    tree.missing_left.push_back(!is_leaf && node->missing_left);
-    tree.n_rows.push_back(node->count());
-    tree.max_depth = std::max(tree.max_depth, from.depth);
-    begins.push_back(node->begin);
-    if (is_leaf) continue;
-    stack.push_back({from.list, node->right, from.depth + 1, id, false});
-    stack.push_back({from.list, node->left, from.depth + 1, id, true});
+    const std::size_t parent = next.from.id;
+    add_node(next.from, tree, begins);
+    if (next.link != nullptr) (*next.link)[parent] = static_cast<int64>(next.from.id);
+    const Node& node = next.from.node();
+    if (node.left < 0) continue;
+    make_inner(next.from, tree);
+    stack.push_back({next.from.child(grown, node.right), &tree.right});
+    stack.push_back({next.from.child(grown, node.left), &tree.left});
+  }
+  return begins;
+}
+
+// The same for the most_leaves - 1 splits that lessen the impurity most, each among those that
+// were open; nodes are numbered as they come, two at a time.
+inline std::vector<int64> number_best(const GrownTree& grown, int64 most_leaves, TreeArrays& tree) {
+  std::vector<int64> begins;
+  const auto is_less = [](const Origin& a, const Origin& b) {
+    const double x = a.node().improvement, y = b.node().improvement;
+    return x != y ? x < y : a.id > b.id;
+  };
+  std::priority_queue<Origin, std::vector<Origin>, decltype(is_less)> open(is_less);
+  const auto add = [&](Origin from) {
+    add_node(from, tree, begins);
+    if (from.node().left >= 0) open.push(from);
+    return static_cast<int64>(from.id);
+  };
+  add(Origin::root(grown));
+  for (int64 n_leaves = 1; n_leaves < most_leaves && !open.empty(); ++n_leaves) {
+    const Origin from = open.top();
+    open.pop();
+    make_inner(from, tree);
+    const int64 left = add(from.child(grown, from.node().left));
+    const int64 right = add(from.child(grown, from.node().right));
+    tree.left[from.id] = left;
+    tree.right[from.id] = right;
   }
   return begins;
 }
@@ -151,13 +207,20 @@ inline void mean_values(const GrownTree& grown, const std::vector<int64>& begins
   }
 }
 
-// The tree of what was grown; `most_values` bounds its memory.
+// What bounds a tree: its leaves (0: nothing does), and the memory of its values.
+struct TreeLimits {
+  int64 most_leaves, most_values;
+};
+
+// The tree of what was grown.
 inline TreeArrays tree_arrays(const GrownTree& grown, const RawTargets& targets,
-                              Criterion criterion, double centre, int64 most_values) {
+                              Criterion criterion, double centre, TreeLimits limits) {
   TreeArrays tree;
-  const std::vector<int64> begins = number_nodes(grown, tree);
+  const std::vector<int64> begins = limits.most_leaves > 0
+                                        ? number_best(grown, limits.most_leaves, tree)
+                                        : number_all(grown, tree);
   const auto n_nodes = static_cast<int64>(tree.size());
-  if (n_nodes > most_values / targets.n_classes) {
+  if (n_nodes > limits.most_values / targets.n_classes) {
     throw std::length_error("the values of " + std::to_string(n_nodes) + " nodes for " +
                             std::to_string(targets.n_classes) +
                             " classes do not fit into memory: expected fewer classes, or a "
