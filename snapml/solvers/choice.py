@@ -49,6 +49,9 @@ _EASY_STIFFNESS = 5.0
 _SMALL = 200_000
 # Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
 _DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
+# The same for sparse rows of many columns on several shards: merged steps gain less an epoch, and
+# products with the Hessian as much as on one.
+_MERGED_PATIENCE = 10.0
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
@@ -280,7 +283,8 @@ def _choose_for_sparse(
     price = 2.0 if out_of_core.is_streamed(dataset) else 1.0
     n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
     if dataset.matrix.shape[1] > _TALL * n_rows:
-        return "sdca", "sparse rows", price * _SPARSE_PATIENCE
+        patience = _SPARSE_PATIENCE if communicator.size == 1 else _MERGED_PATIENCE
+        return "sdca", "sparse rows", price * patience
     if stiffness > _STIFF:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
     return "sdca", "sparse rows", price * _TALL_PATIENCE
