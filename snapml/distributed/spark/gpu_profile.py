@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyspark
+
 from snapml.distributed.spark.gpus import RESOURCE
 from snapml.distributed.spark.slots import is_local
 
@@ -29,7 +31,8 @@ def gpu_profile(session: Any) -> Any:
     Raises
     ------
     RuntimeError
-        If the executors of the session have no GPUs; with the settings that would help.
+        If the executors of the session have no GPUs, or Spark is of version 3 and the setting is
+        missing; with the settings that would help.
     """
     if session.conf.get(_OF_EXECUTORS, None) is None or is_local(session):
         raise RuntimeError(
@@ -40,6 +43,11 @@ def gpu_profile(session: Any) -> Any:
         )
     if session.conf.get(_OF_TASKS, None) is not None:
         return None
+    if pyspark.__version__.startswith("3."):
+        raise RuntimeError(
+            f"useGpu=True: expected {_OF_TASKS}, since a stage cannot ask for resources of its own "
+            f"before Spark 4; got None with Spark {pyspark.__version__}"
+        )
     from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
 
     n_cpus = int(session.conf.get("spark.task.cpus", "1"))

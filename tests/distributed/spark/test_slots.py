@@ -4,8 +4,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyspark
+
 from snapml.distributed import spark as snapml_spark
 from snapml.distributed.spark import slots
+from snapml.distributed.spark.gpu_profile import gpu_profile
 
 pytestmark = pytest.mark.spark
 
@@ -78,3 +81,13 @@ def test_gpus_limit_the_tasks_and_connect_does_not_show_them(monkeypatch):
         slots.n_tasks(Session(monkeypatch, [1]), 2, use_gpu=True)
     with pytest.raises(RuntimeError, match=r"numWorkers: expected a number .* useGpu=True"):
         slots.n_tasks(Session(monkeypatch, [None]), None, use_gpu=True)
+
+
+def test_version_3_needs_a_setting_for_the_gpus_of_tasks(monkeypatch):
+    settings = {"spark.executor.resource.gpu.amount": "1"}
+    session = Session(monkeypatch, [], **settings)
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    with pytest.raises(RuntimeError, match=r"expected spark\.task\.resource\.gpu\.amount, since"):
+        gpu_profile(session)
+    session.conf["spark.task.resource.gpu.amount"] = "1"
+    assert gpu_profile(session) is None
