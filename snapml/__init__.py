@@ -3,6 +3,7 @@
 The estimators follow scikit-learn's names, parameters and meanings.
 """
 
+from functools import partial
 from typing import Any
 
 from snapml._distribution import installed_version
@@ -29,6 +30,9 @@ from snapml.estimators import (  # after the check
     predict_batches,
     write_predictions,
 )
+from snapml.estimators.model_file import loadable_by
+
+_TREES = ("DecisionTreeClassifier", "DecisionTreeRegressor")
 
 __all__ = [
     "DecisionTreeClassifier",
@@ -57,8 +61,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import trees when they are asked for: scikit-learn's take as long as all else together."""
-    if name in ("DecisionTreeClassifier", "DecisionTreeRegressor"):
+    if name in _TREES:
         from snapml import trees
 
         return getattr(trees, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+for _name in _TREES:
+    loadable_by(_name, partial(__getattr__, _name))

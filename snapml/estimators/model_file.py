@@ -15,7 +15,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -27,7 +27,7 @@ from snapml._distribution import installed_version
 from snapml.data.atomic_file import atomic_file
 from snapml.estimators.model_values import decoded, encoded, is_plain
 
-__all__ = ["MAGIC", "load", "loadable", "save_model"]
+__all__ = ["MAGIC", "load", "loadable", "loadable_by", "save_model"]
 
 MAGIC = b"snapml model\r\n\x1a\n"
 """How a file begins; what turns line ends of text into others damages it."""
@@ -51,6 +51,8 @@ _MALFORMED = (
 )
 
 _loadable: dict[str, type[Any]] = {}
+# Classes that are imported when a file of theirs is read.
+_importers: dict[str, Callable[[], type[Any]]] = {}
 _Class = TypeVar("_Class", bound=type[Any])
 
 
@@ -58,7 +60,8 @@ def loadable(cls: _Class) -> _Class:
     """Let `load` make models of a class.
 
     Its parameters and the attributes that end in one underscore are what files hold;
-    ``_stored_attributes`` names others that predictions need.
+    ``_stored_attributes`` names others that predictions need. Where attributes are neither text nor
+    arrays, ``_to_file`` and ``_from_file`` turn them into such, and back.
 
     Parameters
     ----------
@@ -72,6 +75,19 @@ def loadable(cls: _Class) -> _Class:
     """
     _loadable[cls.__name__] = cls
     return cls
+
+
+def loadable_by(name: str, importer: Callable[[], type[Any]]) -> None:
+    """Let `load` import a class when it reads a model of it.
+
+    Parameters
+    ----------
+    name : str
+        Of the class, which is `loadable`.
+    importer : callable
+        Returns it.
+    """
+    _importers[name] = importer
 
 
 def save_model(model: Any, path: Any) -> None:
@@ -105,7 +121,7 @@ def save_model(model: Any, path: Any) -> None:
         "written_by": f"snapml {installed_version()}",
         "class": name,
         "parameters": _all_encoded(name, model.get_params(deep=False), arrays),
-        "attributes": _all_encoded(name, _attributes(model), arrays),
+        "attributes": _all_encoded(name, _plain_attributes(model), arrays),
     }
     arrays = [_little_endian(array) for array in arrays]
     checksum = size = 0
@@ -157,11 +173,13 @@ def load(path: Any) -> Any:
     source = Path(path)
     with source.open("rb") as stream:
         content = _read_header(stream, path)
-        cls = _loadable.get(content.get("class", ""))
+        name = content.get("class")
+        cls = _class_of(name) if isinstance(name, str) else None
         if cls is None:
+            known = ", ".join(sorted({*_loadable, *_importers}))
             raise ValueError(
-                f"{path}: a model of class {content.get('class')!r}, written by "
-                f"{content.get('written_by')}; this version knows {', '.join(sorted(_loadable))}"
+                f"{path}: a model of class {name!r}, written by {content.get('written_by')}; this "
+                f"version knows {known}"
             )
         with _naming(path):
             layout = _layout(content)
@@ -194,6 +212,15 @@ def _attributes(model: Any) -> dict[str, Any]:
         for name, value in sorted(vars(model).items())
         if name in also or (_is_public(name) and name not in _NOT_STORED)
     }
+
+
+def _class_of(name: str) -> type[Any] | None:
+    return _importers[name]() if name in _importers else _loadable.get(name)
+
+
+def _plain_attributes(model: Any) -> dict[str, Any]:
+    found = _attributes(model)
+    return model._to_file(found) if hasattr(model, "_to_file") else found
 
 
 def _is_public(name: str) -> bool:
@@ -328,8 +355,13 @@ def _fill(stream: BinaryIO, memory: memoryview, checksum: int) -> int:
 def _made(cls: type[Any], content: dict[str, Any], arrays: list[np.ndarray]) -> Any:
     model = cls(**{name: decoded(value, arrays) for name, value in content["parameters"].items()})
     also = getattr(cls, "_stored_attributes", ())
+    found = {}
     for name, value in content["attributes"].items():
         if not (_is_public(name) or name in also):
             raise ValueError(f"{name!r} is no attribute of a fitted model")
-        setattr(model, name, decoded(value, arrays))
+        found[name] = decoded(value, arrays)
+    if hasattr(model, "_from_file"):
+        found = model._from_file(found)
+    for name, value in found.items():
+        setattr(model, name, value)
     return model

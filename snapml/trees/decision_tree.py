@@ -9,6 +9,7 @@ import sklearn.tree
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from snapml.estimators.model_file import loadable
 from snapml.trees.histogram_fit import CONSTRAINTS, HistogramTree
 from snapml.trees.histogram_tree import find_leaves
 from snapml.trees.labels import encode_labels
@@ -16,6 +17,7 @@ from snapml.trees.labels import encode_labels
 __all__ = ["DecisionTreeClassifier", "DecisionTreeRegressor"]
 
 
+@loadable
 class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier):
     """A decision tree for classes, grown on histograms.
 
@@ -178,6 +180,7 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
         return self.tree_.value[:, 0, :].take(find_leaves(self.tree_, X, self.n_threads), axis=0)
 
 
+@loadable
 class DecisionTreeRegressor(HistogramTree, sklearn.tree.DecisionTreeRegressor):
     """A decision tree for numbers, grown on histograms.
 

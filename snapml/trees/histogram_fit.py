@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from snapml._validation import raise_non_finite
 from snapml.trees.exact_tree import CRITERIA as EXACT_CRITERIA
 from snapml.trees.exact_tree import grow_exact_tree
+from snapml.trees.exports import ExportedTree
 from snapml.trees.histogram_tree import GrowthRules, Targets, find_leaves, grow_tree
 
 __all__ = ["CONSTRAINTS", "HistogramTree"]
@@ -37,7 +38,7 @@ _FEW_ROWS = 64
 _MOST_SORTED_ROWS, _MOST_SORTED_ENTRIES = 10_000, 2**24
 
 
-class HistogramTree(BaseDecisionTree):
+class HistogramTree(ExportedTree, BaseDecisionTree):
     """What both trees do instead of scikit-learn, except for what is left to it."""
 
     splitter: str

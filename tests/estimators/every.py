@@ -1,4 +1,4 @@
-"""Every public estimator, the objective it documents, and a limit on its time."""
+"""Every public linear estimator, the objective it documents, and a limit on its time."""
 
 import contextlib
 import inspect
@@ -12,11 +12,16 @@ import sklearn.linear_model
 import sklearn.svm
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.tree import BaseDecisionTree
 
 import snapml
 
 CLASSES = {name: getattr(snapml, name) for name in snapml.__all__}
-CLASSES = {name: made for name, made in CLASSES.items() if inspect.isclass(made)}
+CLASSES = {
+    name: made
+    for name, made in CLASSES.items()
+    if inspect.isclass(made) and not issubclass(made, BaseDecisionTree)
+}
 MORE_PARAMETERS = {
     "LogisticRegression": [
         {"C": np.inf},

@@ -1,0 +1,116 @@
+"""Grown trees elsewhere: as plain arrays of a model file, and as scikit-learn's own estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sklearn.tree
+from sklearn.base import BaseEstimator
+from sklearn.tree._tree import NODE_DTYPE, Tree
+from sklearn.utils.validation import check_is_fitted
+
+from snapml.estimators.model_file import save_model
+
+__all__ = ["ExportedTree"]
+
+
+class ExportedTree(BaseEstimator):
+    """What a tree can be turned into."""
+
+    def save(self, path: Any) -> None:
+        """Write the fitted tree to a file that `snapml.load` reads: numbers and text, no code.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; one that exists is replaced, in one step.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        TypeError
+            If a parameter is something that text and arrays do not describe.
+        OSError
+            If the file cannot be written.
+        """
+        save_model(self, path)
+
+    def to_sklearn(self) -> Any:
+        """Return the same tree as scikit-learn's own estimator, for skl2onnx, treelite and others.
+
+        Returns
+        -------
+        sklearn.tree.DecisionTreeClassifier or sklearn.tree.DecisionTreeRegressor
+            Fitted, with this one's parameters; a fit of it grows by ``splitter="best"`` where
+            this one's splitter is none of scikit-learn's.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        """
+        check_is_fitted(self)
+        theirs = getattr(sklearn.tree, type(self).__name__)
+        known = theirs._get_param_names()
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k in known}
+        if parameters["splitter"] in ("auto", "hist"):
+            parameters["splitter"] = "best"
+        model = theirs(**parameters)
+        own = {*self.get_params(deep=False), "builder_"}
+        vars(model).update({k: v for k, v in vars(self).items() if k not in own})
+        return model
+
+    def _to_file(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Return attributes with plain arrays in the place of the nodes."""
+        tree = attributes["tree_"]
+        state = tree.__getstate__()
+        nodes = {name: np.ascontiguousarray(state["nodes"][name]) for name in NODE_DTYPE.names}
+        outputs = np.asarray(tree.n_classes, np.int64)
+        return {**attributes, "tree_": {**nodes, "values": state["values"], "n_classes": outputs}}
+
+    def _from_file(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Return attributes with nodes, no walk through which can leave them."""
+        plain = attributes["tree_"]
+        left, right = plain["left_child"], plain["right_child"]
+        n_features = int(attributes["n_features_in_"])
+        depth = _checked_depth(left, right, plain["feature"], n_features)
+        nodes = np.zeros(len(left), NODE_DTYPE)
+        for name in NODE_DTYPE.names:
+            if plain[name].dtype != NODE_DTYPE[name] or plain[name].shape != left.shape:
+                raise ValueError(f"nodes: expected {name} of {left.shape} {NODE_DTYPE[name]}")
+            nodes[name] = plain[name]
+        n_classes = plain["n_classes"].astype(np.intp)
+        if n_classes.ndim != 1 or not len(n_classes) or n_classes.min() < 1:
+            raise ValueError(f"expected a number of classes for each output, got {n_classes}")
+        tree = Tree(n_features, n_classes, len(n_classes))
+        state = {"max_depth": depth, "node_count": len(nodes), "nodes": nodes}
+        tree.__setstate__({**state, "values": plain["values"]})
+        return {**attributes, "tree_": tree}
+
+
+def _checked_depth(
+    left: np.ndarray, right: np.ndarray, feature: np.ndarray, n_features: int
+) -> int:
+    """Return the levels below the root; refuse nodes that are no tree from the first one on."""
+    n_nodes = len(left)
+    numbers = np.arange(n_nodes)
+    inner = left != -1
+    children = np.concatenate([left[inner], right[inner]])
+    is_tree = (
+        n_nodes > 0
+        and np.array_equal(inner, right != -1)
+        and np.array_equal(np.sort(children), numbers[1:])
+        and bool((left[inner] > numbers[inner]).all() and (right[inner] > numbers[inner]).all())
+        and bool(((feature[inner] >= 0) & (feature[inner] < n_features)).all())
+    )
+    if not is_tree:
+        raise ValueError("expected nodes with two later ones or none below them, and one above")
+    depth, level = 0, np.zeros(1, np.int64)
+    while True:
+        level = level[inner[level]]
+        if not len(level):
+            return depth
+        level = np.concatenate([left[level], right[level]])
+        depth += 1
