@@ -55,7 +55,7 @@ class DeviceRanks:
         way = "by NCCL" if self.uses_nccl else f"through pinned host memory ({reason})"
         self.description = "1 rank" if self.size == 1 else f"sums of {self.size} ranks {way}"
         self._groups: list[NcclGroup] = []
-        levels = ranks.levels(self._nccl_group if self.uses_nccl else _itself)
+        levels = ranks.levels(self._nccl_group) if self.uses_nccl else ranks.host_levels()
         most = {} if self.uses_nccl else {"most_at_once": _MOST_STAGED}
         self._sum = OrderedSum(levels, ranks.traffic, **most)
         self._buffer = np.empty(0)
@@ -134,10 +134,6 @@ class DeviceRanks:
             self._copies.wait(self._device.mark())
             self._copies.copy(staged, total[piece])
             self._copies.synchronize()
-
-
-def _itself(group: MeetingGroup) -> MeetingGroup:
-    return group
 
 
 def _why_not_nccl(terms: list[tuple[str, bool, bool]]) -> str | None:

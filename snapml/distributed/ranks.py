@@ -58,7 +58,7 @@ class Ranks(ABC):
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
         self.traffic = Traffic()
-        self._long_sum = OrderedSum(self.levels(_itself), self.traffic)
+        self._long_sum = OrderedSum(self.host_levels(), self.traffic)
         self._device_ranks: dict[int, DeviceRanks] = {}
         self._has_ended = False
         self._cut_short: BaseException | None = None
@@ -77,6 +77,10 @@ class Ranks(ABC):
         list of Level
             For `OrderedSum`.
         """
+
+    def host_levels(self) -> list[Level]:
+        """Return the steps of a sum of arrays of the host."""
+        return self.levels(_itself)
 
     @abstractmethod
     def _gather_letters(self, own: np.ndarray) -> np.ndarray:

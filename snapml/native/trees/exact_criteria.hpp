@@ -66,7 +66,6 @@ class ExactClasses {
   struct Sums {
     double weight = 0;
     std::vector<double> classes;
-    bool is_same = true;
   };
 
   ExactClasses(const int32* classes, const double* weights, int64 n_rows, int64 n_classes,
