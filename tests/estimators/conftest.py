@@ -14,6 +14,7 @@ import pytest
 from scipy.sparse import csr_matrix, issparse, random_array
 from sklearn import datasets
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from snapml import LinearSVC, LogisticRegression, Ridge
 
@@ -144,7 +145,10 @@ def fitted_names(estimator):
 
 
 def live_threads():
-    """Return the number of this process's threads, native ones included."""
+    """Return the number of this process's threads, native ones and all those of BLAS included."""
+    # A fork ends OpenBLAS's threads in the parent too, and setting a limit starts them again.
+    with threadpool_limits(limits=1, user_api="blas"):
+        pass
     try:
         return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - a virtual file system
     except FileNotFoundError:
