@@ -145,10 +145,9 @@ nb::dict grow_tree_of(ThreadPool& pool, const BinnedRows& binned, const ReadOnly
 }
 
 // The nodes of scikit-learn's arrays: a walk stays inside them and comes to an end.
-std::vector<trees::WalkNode> checked_nodes(const ReadOnlyArray& left, const ReadOnlyArray& right,
-                                           const ReadOnlyArray& feature,
-                                           const ReadOnlyArray& threshold,
-                                           const ReadOnlyArray& missing_left, int64 n_cols) {
+trees::WalkTree checked_nodes(const ReadOnlyArray& left, const ReadOnlyArray& right,
+                              const ReadOnlyArray& feature, const ReadOnlyArray& threshold,
+                              const ReadOnlyArray& missing_left, int64 n_cols) {
   const auto n_nodes = static_cast<int64>(left.size());
   const int64* l = vector_argument<int64>(left, "left_child", n_nodes);
   const int64* r = vector_argument<int64>(right, "right_child", n_nodes);
@@ -162,20 +161,21 @@ std::vector<trees::WalkNode> checked_nodes(const ReadOnlyArray& left, const Read
     throw std::invalid_argument(
         "nodes: expected children after their parents and features of the rows");
   }
-  return trees::walk_nodes(l, r, column, vector_argument<double>(threshold, "threshold", n_nodes),
-                           vector_argument<uint8>(missing_left, "missing_go_to_left", n_nodes),
-                           n_nodes);
+  return trees::walk_tree(l, r, column, vector_argument<double>(threshold, "threshold", n_nodes),
+                          vector_argument<uint8>(missing_left, "missing_go_to_left", n_nodes),
+                          n_nodes);
 }
 
 void find_leaves_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& left,
                     const ReadOnlyArray& right, const ReadOnlyArray& feature,
                     const ReadOnlyArray& threshold, const ReadOnlyArray& missing_left,
                     const AnyArray& leaves) {
-  const auto nodes = checked_nodes(left, right, feature, threshold, missing_left, rows.n_cols());
+  const trees::WalkTree tree =
+      checked_nodes(left, right, feature, threshold, missing_left, rows.n_cols());
   int64* out = vector_argument<int64>(leaves, "leaves", rows.n_rows());
   with_dense(rows, [&](const auto& view) {
     return without_gil([&](Interrupt& interrupt) {
-      trees::find_leaves(view, nodes, out, pool, interrupt);
+      trees::find_leaves(view, tree, out, pool, interrupt);
       return true;
     });
   });

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 import sklearn.tree
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from snapml.estimators.model_file import loadable
 from snapml.trees.histogram_fit import CONSTRAINTS, HistogramTree
@@ -151,10 +150,9 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
         ndarray of shape (n_rows,)
             Labels.
         """
-        check_is_fitted(self)
-        X = self._validate_X_predict(X, check_input)
         if not self._takes_rows(X):
-            return super().predict(X, check_input=False)
+            return super().predict(X, check_input)
+        X = self._validate_X_predict(X, check_input)
         of_nodes = self.classes_.take(self.tree_.value[:, 0, :].argmax(axis=1))
         return of_nodes.take(find_leaves(self.tree_, X, self.n_threads))
 
@@ -173,10 +171,9 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
         ndarray of shape (n_rows, n_classes), float64
             Shares, in the order of `classes_`.
         """
-        check_is_fitted(self)
-        X = self._validate_X_predict(X, check_input)
         if not self._takes_rows(X):
-            return super().predict_proba(X, check_input=False)
+            return super().predict_proba(X, check_input)
+        X = self._validate_X_predict(X, check_input)
         return self.tree_.value[:, 0, :].take(find_leaves(self.tree_, X, self.n_threads), axis=0)
 
 
@@ -309,8 +306,7 @@ default="squared_error"
         ndarray of shape (n_rows,), float64
             Predictions.
         """
-        check_is_fitted(self)
-        X = self._validate_X_predict(X, check_input)
         if not self._takes_rows(X):
-            return super().predict(X, check_input=False)
+            return super().predict(X, check_input)
+        X = self._validate_X_predict(X, check_input)
         return self.tree_.value[:, 0, 0].take(find_leaves(self.tree_, X, self.n_threads))

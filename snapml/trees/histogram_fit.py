@@ -14,7 +14,7 @@ from sklearn.base import _fit_context
 from sklearn.tree import BaseDecisionTree
 from sklearn.utils import check_random_state, column_or_1d, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from snapml._validation import raise_non_finite
 from snapml.trees.exact_tree import CRITERIA as EXACT_CRITERIA
@@ -216,9 +216,30 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
         return int(min(limit for limit in limits if limit is not None))
 
     def _takes_rows(self, X: Any) -> bool:
-        """Whether rows walk here, rather than in scikit-learn's tree."""
-        few = max(_FEW_ROWS, self.tree_.node_count // 8)
-        return isinstance(X, np.ndarray) and len(X) > few and self.n_outputs_ == 1
+        """Whether rows walk here, rather than in scikit-learn's tree, which also refuses them."""
+        shape: tuple[int, ...] = getattr(X, "shape", ())
+        if not hasattr(self, "tree_") or self.n_outputs_ != 1 or len(shape) != 2 or issparse(X):
+            return False
+        return bool(shape[0] > max(_FEW_ROWS, self.tree_.node_count // 8))
+
+    def _validate_X_predict(self, X: Any, check_input: bool) -> Any:
+        """Look at numbers only where nothing else can be wrong: of one row, checks are the cost."""
+        if check_input and self._is_numbers(X):
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows = X.astype(np.float32, copy=False)
+                if np.isfinite(rows.sum()):
+                    return rows
+        return super()._validate_X_predict(X, check_input)
+
+    def _is_numbers(self, X: Any) -> bool:
+        return (
+            type(X) is np.ndarray
+            and X.ndim == 2
+            and X.dtype in (np.float32, np.float64)
+            and len(X) > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+        )
 
     def apply(self, X: Any, check_input: bool = True) -> np.ndarray:
         """Return the leaf of each row.
@@ -235,11 +256,9 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
         ndarray of shape (n_rows,), int64
             Numbers of nodes of ``tree_``.
         """
-        check_is_fitted(self)
-        X = self._validate_X_predict(X, check_input)
-        if self._takes_rows(X):
-            return find_leaves(self.tree_, X, self.n_threads)
-        return super().apply(X, check_input=False)
+        if not self._takes_rows(X):
+            return super().apply(X, check_input)
+        return find_leaves(self.tree_, self._validate_X_predict(X, check_input), self.n_threads)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -151,3 +151,6 @@ def test_bindings_refuse_nodes_that_lead_nowhere():
     rest = [np.zeros(3), np.zeros(3, np.uint8), leaves]
     with pytest.raises(ValueError, match="children after their parents"):
         _native.find_leaves(pool, _native.Rows.dense(X), *nodes, *rest)
+    nodes = [np.array(a, np.int64) for a in ([1, 2, -1], [2, 2, -1], [0, 0, -2])]
+    with pytest.raises(ValueError, match="one parent"):
+        _native.find_leaves(pool, _native.Rows.dense(X), *nodes, *rest)

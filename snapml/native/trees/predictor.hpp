@@ -1,8 +1,12 @@
-// The leaf of each row: rows of a group walk down together, so that their reads overlap.
+// The leaf of each row: a few rows walk down together, without branches, so that their reads
+// overlap.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 #include "../parallel.hpp"
@@ -10,15 +14,27 @@
 
 namespace snapml::native::trees {
 
-// A node in 16 bytes. A leaf is its own child on both sides.
+// A node in 12 bytes; its children are side by side. A row goes to the first one if its number,
+// with the sign changed where `column` has the highest bit, is at most the threshold. Missing
+// values go to the second one. A leaf is its own second child.
 struct WalkNode {
   float threshold;
-  uint32 column;      // the highest bit: missing values go left
-  int32 children[2];  // left, right
+  uint32 column;
+  int32 first;
 };
 
-constexpr uint32 kMissingLeft = 0x80000000u;
-constexpr int kGroup = 16;
+// Nodes level by level, and the number that each came with.
+struct WalkTree {
+  std::vector<WalkNode> nodes;
+  std::vector<int32> ids;
+};
+
+constexpr uint32 kSignBit = 0x80000000u;
+constexpr int kGroup = 8;
+// Levels between two looks at whether all rows of a group are in leaves.
+constexpr int kLevels = 4;
+// Groups that a row is asked for ahead of its walk, if its entries take no more bytes than that.
+constexpr int64 kGroupsAhead = 4, kMostAhead = 512;
 
 // The largest float32 at most x: a float32 is at most x if and only if it is at most that.
 inline float round_down(double x) {
@@ -28,56 +44,88 @@ inline float round_down(double x) {
              : nearest;
 }
 
-// The nodes of scikit-learn's arrays, which the caller has checked.
-inline std::vector<WalkNode> walk_nodes(const int64* left, const int64* right, const int64* column,
-                                        const double* threshold, const uint8* missing_left,
-                                        int64 n_nodes) {
-  std::vector<WalkNode> nodes(static_cast<std::size_t>(n_nodes));
-  for (int64 id = 0; id < n_nodes; ++id) {
-    WalkNode& node = nodes[static_cast<std::size_t>(id)];
-    const auto self = static_cast<int32>(id);
+// A float32 is above `threshold` if and only if its negative is at most that; NaN if none is.
+inline float negated_bound(float threshold) {
+  return std::isinf(threshold) && threshold > 0
+             ? std::numeric_limits<float>::quiet_NaN()
+             : std::nextafter(-threshold, -std::numeric_limits<float>::infinity());
+}
+
+// The nodes of scikit-learn's arrays, whose children and columns the caller has checked. Where
+// missing values go left, the right child is the first one.
+inline WalkTree walk_tree(const int64* left, const int64* right, const int64* column,
+                          const double* threshold, const uint8* missing_left, int64 n_nodes) {
+  WalkTree tree;
+  tree.ids.push_back(0);
+  for (std::size_t place = 0; place < tree.ids.size(); ++place) {
+    const int32 id = tree.ids[place];
     if (left[id] < 0) {
-      node = {0, 0, {self, self}};
-    } else {
-      node = {round_down(threshold[id]),
-              static_cast<uint32>(column[id]) | (missing_left[id] != 0 ? kMissingLeft : 0u),
-              {static_cast<int32>(left[id]), static_cast<int32>(right[id])}};
+      const float none = std::numeric_limits<float>::quiet_NaN();
+      tree.nodes.push_back({none, 0, static_cast<int32>(place) - 1});
+      continue;
+    }
+    const bool is_swapped = missing_left[id] != 0;
+    const float bound = round_down(threshold[id]);
+    tree.nodes.push_back({is_swapped ? negated_bound(bound) : bound,
+                          static_cast<uint32>(column[id]) | (is_swapped ? kSignBit : 0u),
+                          static_cast<int32>(tree.ids.size())});
+    tree.ids.push_back(static_cast<int32>(is_swapped ? right[id] : left[id]));
+    tree.ids.push_back(static_cast<int32>(is_swapped ? left[id] : right[id]));
+    if (tree.ids.size() > static_cast<std::size_t>(n_nodes)) {
+      throw std::invalid_argument("nodes: expected one parent of each");
     }
   }
-  return nodes;
+  return tree;
 }
 
 template <class Real>
 int32 step(const WalkNode& node, const Real* row, int64 col_stride) {
-  const auto x = static_cast<float>(row[(node.column & ~kMissingLeft) * col_stride]);
-  const bool is_left =
-      (x <= node.threshold) | (std::isnan(x) & ((node.column & kMissingLeft) != 0));
-  return node.children[is_left ? 0 : 1];
+  auto x = static_cast<float>(row[(node.column & ~kSignBit) * col_stride]);
+  uint32 bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  bits ^= node.column & kSignBit;
+  std::memcpy(&x, &bits, sizeof bits);
+  return node.first + (x <= node.threshold ? 0 : 1);
+}
+
+// Writes the leaves of kRows rows from `first` on.
+template <int kRows, class Real>
+void walk(const DenseView<Real>& rows, int64 first, const WalkTree& tree, int64* leaves) {
+  const Real* const from = rows.values + first * rows.row_stride;
+  const WalkNode* const nodes = tree.nodes.data();
+  int32 at[kRows] = {};
+  for (bool is_open = true; is_open;) {
+    for (int level = 0; level < kLevels; ++level) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) {
+        at[i] = step(nodes[at[i]], from + i * rows.row_stride, rows.col_stride);
+      }
+    }
+    is_open = false;
+    for (int i = 0; i < kRows; ++i) is_open |= !std::isnan(nodes[at[i]].threshold);
+  }
+  for (int i = 0; i < kRows; ++i) leaves[first + i] = tree.ids[static_cast<std::size_t>(at[i])];
 }
 
 // Writes the leaf of each row.
 template <class Real>
-void find_leaves(const DenseView<Real>& rows, const std::vector<WalkNode>& nodes, int64* leaves,
-                 ThreadPool& pool, Interrupt& interrupt) {
+void find_leaves(const DenseView<Real>& rows, const WalkTree& tree, int64* leaves, ThreadPool& pool,
+                 Interrupt& interrupt) {
+  const int64 row_bytes = rows.n_cols * static_cast<int64>(sizeof(Real));
+  const bool is_asked_for = rows.col_stride == 1 && row_bytes <= kMostAhead;
   pool.run([&](int worker) {
     const Range own = share(rows.n_rows, pool.size(), worker);
-    for (int64 begin = own.begin; begin < own.end && !interrupt.requested(); begin += kGroup) {
-      if (begin % 1024 == 0) interrupt.poll(worker);
-      const int count = static_cast<int>(std::min<int64>(kGroup, own.end - begin));
-      const Real* first = rows.values + begin * rows.row_stride;
-      int32 at[kGroup] = {};
-      for (bool is_moving = true; is_moving;) {
-        int32 moved = 0;
-        for (int i = 0; i < count; ++i) {
-          const int32 next = step(nodes[static_cast<std::size_t>(at[i])],
-                                  first + i * rows.row_stride, rows.col_stride);
-          moved |= next ^ at[i];
-          at[i] = next;
-        }
-        is_moving = moved != 0;
+    int64 begin = own.begin;
+    for (; begin + kGroup <= own.end && !interrupt.requested(); begin += kGroup) {
+      if (begin / kGroup % 128 == 0) interrupt.poll(worker);
+      const int64 ahead = begin + kGroupsAhead * kGroup;
+      for (int64 i = ahead; is_asked_for && i < std::min(ahead + kGroup, own.end); ++i) {
+        const auto* row = reinterpret_cast<const char*>(rows.values + i * rows.row_stride);
+        for (int64 byte = 0; byte < row_bytes; byte += 64) __builtin_prefetch(row + byte);
       }
-      for (int i = 0; i < count; ++i) leaves[begin + i] = at[i];
+      walk<kGroup>(rows, begin, tree, leaves);
     }
+    for (; begin < own.end && !interrupt.requested(); ++begin) walk<1>(rows, begin, tree, leaves);
   });
 }
 

@@ -1,0 +1,55 @@
+"""Rows come to the leaves that scikit-learn's walk brings them to."""
+
+import numpy as np
+import pytest
+
+from snapml import DecisionTreeClassifier, DecisionTreeRegressor, _native
+from tests.trees.test_histogram_tree import make_rows
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n_rows", [3001, 4096])
+def test_deep_walks_with_values_missing_anywhere_are_scikit_learns(n_rows, order):
+    """Of columns without missing values in training, they go where most rows went."""
+    X, target = make_rows(20_000)
+    X[::7, 0] = np.nan
+    model = DecisionTreeRegressor(splitter="hist", n_threads=2).fit(X, target)
+    assert model.get_depth() > 12
+    assert 0 < model.tree_.missing_go_to_left[model.tree_.feature >= 0].mean() < 1
+    rows = np.array(X[:n_rows], np.float32, order=order)
+    rows[::2][np.random.default_rng(1).random(rows[::2].shape) < 0.2] = np.nan
+    np.testing.assert_array_equal(model.apply(rows), model.tree_.apply(rows))
+
+
+def test_numbers_part_from_missing_values_at_infinity():
+    """The only split is between numbers and missing values, which go to either side."""
+    X = np.concatenate([np.full(200, np.nan), np.arange(200.0), [np.finfo(np.float32).max]])
+    model = DecisionTreeClassifier(splitter="hist").fit(X[:, None], np.isnan(X))
+    assert model.tree_.threshold[0] == np.inf
+    np.testing.assert_array_equal(model.predict(X[:, None]), np.isnan(X))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
+@pytest.mark.parametrize("n_rows", [1, 500])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, 1e300])
+def test_predictions_refuse_infinities(n_rows, bad):
+    X, target = make_rows(500)
+    model = DecisionTreeRegressor(splitter="hist", max_depth=2).fit(X, target)
+    rows = np.zeros((n_rows, 6))
+    rows[0, 2] = bad
+    with pytest.raises(ValueError, match=r"infinity or a value too large"):
+        model.predict(rows)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_bindings_walk_at_the_ends_of_float32(order):
+    """The root sends what is missing left; numbers are next to its threshold, or infinite."""
+    most = np.finfo(np.float32).max
+    x = np.array([np.nan, -np.inf, -most, -1e-45, -0.0, 0.0, 1e-45, 1, most, np.inf], np.float32)
+    rows = np.asarray(np.stack([x, x], axis=1), order=order)
+    for threshold in (-np.inf, -most, -1e-45, 0.0, 1e-46, 1e-45, 1 - 1e-12, most, np.inf):
+        leaves = np.empty(len(x), np.int64)
+        children = [np.array(a, np.int64) for a in ([1, -1, -1], [2, -1, -1], [1, -2, -2])]
+        rest = [np.array([threshold, -2, -2]), np.array([1, 0, 0], np.uint8), leaves]
+        _native.find_leaves(_native.ThreadPool(1), _native.Rows.dense(rows), *children, *rest)
+        np.testing.assert_array_equal(leaves == 1, np.isnan(x) | (x.astype(float) <= threshold))
