@@ -409,6 +409,7 @@ def grow_tree(
     max_leaf_nodes: int,
     most_values: int,
     most_histogram_bytes: int,
+    monotonic: np.ndarray[Any, Any] | None,
 ) -> dict[str, Any]: ...
 def grow_exact_tree(
     pool: ThreadPool,

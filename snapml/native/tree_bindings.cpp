@@ -70,7 +70,10 @@ trees::TreeArrays grow_with(const BinnedRows& binned, const Targets& targets,
   }
   const trees::GrownTree grown = trees::TreeGrower<Targets>(growth, pool, interrupt).grow();
   if (interrupt.requested()) return {};
-  return trees::tree_arrays(grown, raw, options.grow.criterion, centre, options.limits);
+  trees::TreeArrays tree =
+      trees::tree_arrays(grown, raw, options.grow.criterion, centre, options.limits);
+  if (options.grow.monotonic != nullptr) trees::clip_values(raw.n_classes, tree);
+  return tree;
 }
 
 trees::TreeArrays grow_classes(const BinnedRows& binned, const trees::RawTargets& raw,
@@ -130,11 +133,17 @@ nb::dict grow_tree_of(ThreadPool& pool, const BinnedRows& binned, const ReadOnly
                       const std::string& criterion, int64 max_depth, int64 min_samples_split,
                       int64 min_samples_leaf, double min_weight, double min_impurity_decrease,
                       int64 max_features, uint64 seed, int64 max_leaf_nodes, int64 most_values,
-                      int64 most_histogram_bytes) {
+                      int64 most_histogram_bytes, const std::optional<ReadOnlyArray>& monotonic) {
   const Criterion kind = criterion_of(criterion);
   const trees::RawTargets raw = raw_targets(binned.n_rows, targets, weights, n_classes, kind);
+  if (monotonic && raw.n_classes > 2) {
+    throw std::invalid_argument("monotonic: expected at most 2 classes, got " +
+                                std::to_string(raw.n_classes));
+  }
+  const int32* signs =
+      monotonic ? vector_argument<int32>(*monotonic, "monotonic", binned.n_cols) : nullptr;
   const TreeOptions options{{kind, max_depth, min_samples_split, min_samples_leaf, 0,
-                             min_impurity_decrease, max_features, seed, 0},
+                             min_impurity_decrease, max_features, seed, 0, signs},
                             min_weight,
                             {max_leaf_nodes, most_values},
                             most_histogram_bytes};
@@ -194,7 +203,8 @@ void bind_trees(nb::module_& m) {
         nb::arg("weights").none(), nb::arg("n_classes"), nb::arg("criterion"), nb::arg("max_depth"),
         nb::arg("min_samples_split"), nb::arg("min_samples_leaf"), nb::arg("min_weight"),
         nb::arg("min_impurity_decrease"), nb::arg("max_features"), nb::arg("seed"),
-        nb::arg("max_leaf_nodes"), nb::arg("most_values"), nb::arg("most_histogram_bytes"));
+        nb::arg("max_leaf_nodes"), nb::arg("most_values"), nb::arg("most_histogram_bytes"),
+        nb::arg("monotonic").none());
   m.def("find_leaves", &find_leaves_of, nb::arg("pool"), nb::arg("rows"), nb::arg("left_child"),
         nb::arg("right_child"), nb::arg("feature"), nb::arg("threshold"),
         nb::arg("missing_go_to_left"), nb::arg("leaves"));

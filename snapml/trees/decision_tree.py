@@ -56,7 +56,8 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
     ccp_alpha : float, default=0.0
         Complexity parameter of minimal cost-complexity pruning.
     monotonic_cst : array-like of int of shape (n_features,) or None, default=None
-        Not with ``"hist"``.
+        1 for columns that predictions rise with, -1 for those they fall with, 0 for others; for two
+        classes: the probability of the second one.
     max_bins : int, default=255
         Bins of a column with ``"hist"``, 2 to 255, beside one for missing values.
     n_threads : int or None, default=None
@@ -211,7 +212,7 @@ default="squared_error"
     ccp_alpha : float, default=0.0
         Complexity parameter of minimal cost-complexity pruning.
     monotonic_cst : array-like of int of shape (n_features,) or None, default=None
-        Not with ``"hist"``.
+        1 for columns that predictions rise with, -1 for those they fall with, 0 for others.
     max_bins : int, default=255
         Bins of a column with ``"hist"``, 2 to 255, beside one for missing values.
     n_threads : int or None, default=None

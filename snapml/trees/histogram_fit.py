@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from snapml._validation import raise_non_finite
+from snapml.trees.constraints import SEVERAL_OUTPUTS, checked_signs
 from snapml.trees.exact_tree import CRITERIA as EXACT_CRITERIA
 from snapml.trees.exact_tree import grow_exact_tree
 from snapml.trees.exports import ExportedTree
@@ -95,7 +96,7 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
             values, weights = values[kept], weights[kept]
-        rules = self._rules(X.shape, weights)
+        rules = self._rules(X.shape, weights, n_classes)
         grow = grow_tree if self.builder_ == "hist" else grow_exact_tree
         tree = grow(X, kept, Targets(values, weights, n_classes), rules, self.n_threads)
         if tree is None:
@@ -110,7 +111,6 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             return "hist"
         is_plain = (
             self.splitter != "random"
-            and self.monotonic_cst is None
             and not issparse(X)
             and _shape(y)[1:] in ((), (1,))
             and (sample_weight is None or not (np.asarray(sample_weight) < 0).any())
@@ -119,6 +119,7 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             return "scikit-learn" if self.criterion == "absolute_error" else "hist"
         is_exact = (
             is_plain
+            and self.monotonic_cst is None
             and self.max_leaf_nodes is None
             and self.criterion in (*EXACT_CRITERIA, "log_loss")
         )
@@ -136,7 +137,6 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
 
     def _refuse_what_needs_best(self, X: Any) -> None:
         refused = {
-            "monotonic_cst": self.monotonic_cst is not None,
             "criterion='absolute_error'": self.criterion == "absolute_error",
         }
         for name, is_asked in refused.items():
@@ -158,6 +158,8 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             X, y = validate_data(self, X, y, validate_separately=(x_checks, y_checks))
         y = np.atleast_1d(y)
         if y.ndim == 2 and y.shape[1] > 1:
+            if self.monotonic_cst is not None:
+                raise ValueError(SEVERAL_OUTPUTS)
             raise ValueError(
                 f"y: expected one output, got {y.shape[1]}; splitter='hist' does not support "
                 "several in this version, splitter='best' does"
@@ -188,7 +190,9 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             raise ValueError("sample_weight: expected a positive weight, got zeros only")
         return np.ascontiguousarray(weights)
 
-    def _rules(self, shape: tuple[int, int], weights: np.ndarray | None) -> GrowthRules:
+    def _rules(
+        self, shape: tuple[int, int], weights: np.ndarray | None, n_classes: int
+    ) -> GrowthRules:
         n_rows, n_features = shape
         leaf, split = self.min_samples_leaf, self.min_samples_split
         if not isinstance(leaf, Integral):
@@ -209,6 +213,7 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             max_bins=self.max_bins,
             seed=int(random.randint(np.iinfo(np.int32).max)),
             max_leaf_nodes=self.max_leaf_nodes or 0,
+            monotonic=checked_signs(self.monotonic_cst, n_features, n_classes),
         )
 
     def _most_levels(self) -> int:

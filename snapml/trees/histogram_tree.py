@@ -58,6 +58,9 @@ class GrowthRules:
         Of the columns drawn where `max_features` is less than all.
     max_leaf_nodes : int
         Most leaves, those of the best splits; 0 means any number.
+    monotonic : ndarray of shape (n_features,), int32, or None, default=None
+        1 where values rise from the left side of a split to the right one, -1 where they fall,
+        0 where they may do both. Of two classes it is the first one's share.
     """
 
     criterion: str
@@ -70,6 +73,7 @@ class GrowthRules:
     max_bins: int
     seed: int
     max_leaf_nodes: int
+    monotonic: np.ndarray | None = None
 
 
 def grow_tree(
@@ -126,6 +130,7 @@ def grow_tree(
         rules.max_leaf_nodes,
         int(VALUES_SHARE * free / 8),
         int(_HISTOGRAM_SHARE * free),
+        rules.monotonic,
     )
     return as_tree(arrays, X.shape[1], targets.n_classes)
 

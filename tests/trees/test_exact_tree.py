@@ -153,7 +153,6 @@ def test_the_default_sorts_small_data_and_counts_large_data():
     assert DecisionTreeClassifier(max_depth=2).fit(X[1:], y[1:]).builder_ == "exact"
     assert DecisionTreeClassifier(max_depth=2).fit(X, y).builder_ == "hist"
     assert DecisionTreeClassifier(max_leaf_nodes=3).fit(X, y).builder_ == "hist"
-    model = DecisionTreeClassifier(monotonic_cst=[1, 0, 0]).fit(X, y)
+    assert DecisionTreeClassifier(monotonic_cst=[1, 0, 0]).fit(X, y).builder_ == "hist"
+    model = DecisionTreeRegressor(criterion="absolute_error", max_depth=1).fit(X, y)
     assert (model.builder_, model.splitter) == ("scikit-learn", "auto")
-    absolute = DecisionTreeRegressor(criterion="absolute_error", max_depth=1).fit(X, y)
-    assert absolute.builder_ == "scikit-learn"

@@ -24,7 +24,8 @@ struct GrowOptions {
   double min_impurity_decrease;
   int64 max_features;
   uint64 seed;
-  double all_weight;  // of all rows, as weights are added up
+  double all_weight;       // of all rows, as weights are added up
+  const int32* monotonic;  // the sign of each column's constraint, or null
 };
 
 // A node and its rows, `begin` to `end` of the final order. Children are places in the same list.
@@ -36,6 +37,7 @@ struct Node {
   int64 column = -1;
   double threshold = 0;
   double improvement = 0;
+  Bounds bounds;
   uint64 path = 0;  // stands for the way from the root
   int64 count() const { return end - begin; }
 };
@@ -99,15 +101,20 @@ struct Growth {
     }
   }
 
+  int sign(int64 column) const {
+    return options.monotonic == nullptr ? 0 : options.monotonic[column];
+  }
+
   // Looks at a column of a histogram.
-  bool scan(SplitFinder<Targets>& finder, int64 column, const typename Targets::Sum* histogram,
-            const typename Targets::Sum* all, Split& best) const {
+  bool scan(SplitFinder<Targets>& finder, const Node& node, int64 column,
+            const typename Targets::Sum* histogram, const typename Targets::Sum* all,
+            Split& best) const {
     const int n_bins = binned.n_bins(column);
     const auto* cells =
         histogram + binned.first_bin[static_cast<std::size_t>(column)] * targets.n_sums();
     return finder.scan(
         column, cells, [](int i) { return i; }, n_bins, cells + n_bins * targets.n_sums(), all,
-        best);
+        {sign(column), node.bounds}, best);
   }
 
   // The sums over a node's rows, from the first column of its histogram.
@@ -134,6 +141,7 @@ struct Growth {
     const auto left = static_cast<int32>(nodes.size());
     Node& node = nodes[static_cast<std::size_t>(parent)];
     const int64 begin = node.begin, end = node.end, middle = begin + n_left;
+    const Bounds bounds = node.bounds;
     const ColumnBins& bins = binned.columns[static_cast<std::size_t>(split.column)];
     node.left = left;
     node.right = left + 1;
@@ -145,6 +153,11 @@ struct Growth {
     const RandomWords words = philox(options.seed, node.path, ~uint64{0});
     for (int side = 0; side < 2; ++side) {
       Node child{side == 0 ? begin : middle, side == 0 ? middle : end};
+      child.bounds = bounds;
+      if (sign(split.column) != 0) {
+        const bool is_upper = (sign(split.column) > 0) == (side == 0);
+        (is_upper ? child.bounds.upper : child.bounds.lower) = split.middle;
+      }
       child.path = static_cast<uint64>(words.word[2 * side]) << 32 | words.word[2 * side + 1];
       nodes.push_back(child);
     }
@@ -297,7 +310,7 @@ class SubtreeGrower {
     all = growth_.total(histogram);
     Split best;
     growth_.for_columns(node, [&](int64 column) {
-      return growth_.scan(finder_, column, histogram, all.data(), best);
+      return growth_.scan(finder_, node, column, histogram, all.data(), best);
     });
     return best;
   }
@@ -337,7 +350,8 @@ class SubtreeGrower {
     const bool has_missing = order[size - 1] == n_bins;
     const bool differs = finder_.scan(
         column, cells_.data(), [&](int i) { return static_cast<int>(order[i]); },
-        size - has_missing, has_missing ? cells_.data() + n_bins * n_sums : nullptr, all, best);
+        size - has_missing, has_missing ? cells_.data() + n_bins * n_sums : nullptr, all,
+        {growth_.sign(column), node.bounds}, best);
     for (int i = 0; i < size; ++i) std::fill_n(cells_.data() + order[i] * n_sums, n_sums, Sum{0});
     return differs;
   }

@@ -120,7 +120,7 @@ class TreeGrower {
     const bool is_long = growth_.histogram_size() > 1 << 16;
     if (pool_.size() == 1 || !is_long || growth_.options.max_features < growth_.binned.n_cols) {
       growth_.for_columns(node, [&](int64 column) {
-        return growth_.scan(finders_[0], column, histogram, all, best[0]);
+        return growth_.scan(finders_[0], node, column, histogram, all, best[0]);
       });
       return best[0];
     }
@@ -128,7 +128,7 @@ class TreeGrower {
       const auto k = static_cast<std::size_t>(worker);
       const Range own = share(growth_.binned.n_cols, pool_.size(), worker);
       for (int64 j = own.begin; j < own.end; ++j) {
-        growth_.scan(finders_[k], j, histogram, all, best[k]);
+        growth_.scan(finders_[k], node, j, histogram, all, best[k]);
       }
     });
     for (std::size_t k = 1; k < best.size(); ++k) best[0].offer(best[k]);

@@ -4,6 +4,7 @@
 // the lowest column, then to the lowest threshold, then to missing values on the right.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -21,12 +22,31 @@ struct Limits {
   double min_count, min_weight;  // of each side; the weight as it is added up
 };
 
+// What the values of a node and of all below it are between.
+struct Bounds {
+  double lower = -std::numeric_limits<double>::infinity();
+  double upper = std::numeric_limits<double>::infinity();
+};
+
+// On the values of a split's sides. A sign of 1 or -1 wants them to rise or to fall from the left
+// one to the right one, and to keep the bounds; 0 wants nothing.
+struct Constraint {
+  int sign = 0;
+  Bounds bounds;
+
+  bool allows(double left, double right) const {
+    return sign == 0 || (std::min(left, right) >= bounds.lower &&
+                         std::max(left, right) <= bounds.upper && (left - right) * sign <= 0);
+  }
+};
+
 struct Split {
   double worth = -std::numeric_limits<double>::infinity();
   int64 column = -1;
   int left_bin = 0;   // the last bin that goes left
   int right_bin = 0;  // the first one that goes right; -1: missing values only
   bool missing_left = false, has_missing = false;
+  double middle = 0;       // of the sides' values, where they are constrained
   double improvement = 0;  // once the split is chosen
 
   bool is_found() const { return column >= 0; }
@@ -87,7 +107,8 @@ class SplitFinder {
   // given, `missing` after them. False where the rows of the node do not differ in this column.
   template <class Order>
   bool scan(int64 column, const Sum* cells, Order order, int size, const Sum* missing,
-            const Sum* all, Split& best) {
+            const Sum* all, const Constraint& constraint, Split& best) {
+    constraint_ = constraint;
     const double n = targets_.count(all);
     const double n_missing = missing == nullptr ? 0 : targets_.count(missing);
     if (n_missing == n || size == 0) return false;
@@ -118,6 +139,7 @@ class SplitFinder {
 
  private:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  static constexpr int64 kForbidden = std::numeric_limits<int64>::min();
 
   template <class Order>
   bool scan_one_number(const Sum* cells, Order order, int size, const Sum* missing, const Sum* all,
@@ -163,7 +185,9 @@ class SplitFinder {
     if (first == last) return false;
     one_number_worths<Number>(sums_.w + first, sums_.s + first, last - first, missing, all,
                               worths_);
+    if (constraint_.sign != 0) forbid(first, last, missing, all);
     const int64 bits = largest(worths_, last - first);
+    if (bits == kForbidden) return false;
     double worth;
     std::memcpy(&worth, &bits, sizeof worth);
     if (!(worth > found.worth)) return false;
@@ -171,7 +195,25 @@ class SplitFinder {
     while (worths_[i] != bits) ++i;
     found.worth = worth;
     mark(order, first + i, size, found);
+    if (constraint_.sign != 0) {
+      const auto [left, right] = values(first + i, missing, all);
+      found.middle = left / 2 + right / 2;
+    }
     return true;
+  }
+
+  // The values of the sides of a split after position i.
+  std::pair<double, double> values(int i, Moments missing, Moments all) const {
+    const Moments left{0, static_cast<double>(sums_.w[i]) + missing.w,
+                       static_cast<double>(sums_.s[i]) + missing.s};
+    return {targets_.value(left), targets_.value({0, all.w - left.w, all.s - left.s})};
+  }
+
+  void forbid(int first, int last, Moments missing, Moments all) {
+    for (int i = first; i < last; ++i) {
+      const auto [left, right] = values(i, missing, all);
+      if (!constraint_.allows(left, right)) worths_[i - first] = kForbidden;
+    }
   }
 
   Moments moments(const Sum* cell) const {
@@ -216,9 +258,17 @@ class SplitFinder {
           targets_.weight(right_.data()) < limits_.min_weight) {
         continue;
       }
+      double middle = 0;
+      if (constraint_.sign != 0) {
+        const double left = targets_.value(moments(left_.data()));
+        const double right = targets_.value(moments(right_.data()));
+        if (!constraint_.allows(left, right)) continue;
+        middle = left / 2 + right / 2;
+      }
       const double worth = term(left_.data()) + term(right_.data());
       if (worth > found.worth) {
         found.worth = worth;
+        found.middle = middle;
         at = i;
       }
     }
@@ -272,6 +322,7 @@ class SplitFinder {
   const Targets& targets_;
   Criterion criterion_;
   Limits limits_;
+  Constraint constraint_;
   bool is_one_number_;
   RunningSums<Number> sums_;
   int64 worths_[kMaxBins + 1];

@@ -23,7 +23,8 @@ inline double fixed_point_scale(double sum) {
   return std::ldexp(1.0, std::min(61 - exponent, 1000));
 }
 
-// Count, weight and weighted target of a side: what criteria of one number look at.
+// Count, weight and weighted target of a side: what criteria of one number look at. Its value is
+// the first class's share of two, or the mean target.
 struct Moments {
   double n, w, s;
 };
@@ -53,6 +54,7 @@ struct ClassCounts {
   double weight(const Sum* cell) const { return count(cell); }
   double weight_scale() const { return 1; }
   double value_scale() const { return 1; }
+  double value(Moments side) const { return (side.w - side.s) / side.w; }
   static void add_moments(const Sum* cell, int64* n, int64* w, int64* s) {
     *n += static_cast<int64>(cell[0]) + cell[1];
     *w = *n;
@@ -94,6 +96,7 @@ struct ClassWeights {
   }
   double weight_scale() const { return scale; }
   double value_scale() const { return scale; }
+  double value(Moments side) const { return (side.w - side.s) / side.w; }
   static void add_moments(const Sum* cell, int64* n, int64* w, int64* s) {
     *w += cell[0] + cell[1];
     *s += cell[1];
@@ -139,6 +142,10 @@ struct ValueSums {
   double weight(const Sum* cell) const { return static_cast<double>(cell[kIsWeighted ? 2 : 1]); }
   double weight_scale() const { return kIsWeighted ? weight_scale_given : 1; }
   double value_scale() const { return value_scale_given; }
+  double value(Moments side) const {
+    const double w = side.w / weight_scale();
+    return (side.s / value_scale_given + centre * w) / w;
+  }
   static void add_moments(const Sum* cell, int64* n, int64* w, int64* s) {
     *s += cell[0];
     *n += cell[1];

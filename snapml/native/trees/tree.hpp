@@ -20,6 +20,7 @@ struct TreeArrays {
   std::vector<int64> left, right, column, n_rows;
   std::vector<double> threshold, impurity, weight, values;
   std::vector<uint8> missing_left;
+  std::vector<Bounds> bounds;  // of the values
 
   std::size_t size() const { return left.size(); }
 };
@@ -55,6 +56,7 @@ inline void add_node(Origin& from, TreeArrays& tree, std::vector<int64>& begins)
   tree.threshold.push_back(-2);
   tree.missing_left.push_back(0);
   tree.n_rows.push_back(node.count());
+  tree.bounds.push_back(node.bounds);
   tree.max_depth = std::max(tree.max_depth, from.depth);
   begins.push_back(node.begin);
 }
@@ -204,6 +206,15 @@ inline void mean_values(const GrownTree& grown, const std::vector<int64>& begins
     const double rest = is_poisson ? (mean > 0 ? mean * std::log(mean) : 0) : mean * mean;
     tree.impurity[id] = std::max(spread[id] / tree.weight[id] - rest, 0.0);
     tree.values[id] = mean + centre;
+  }
+}
+
+// Brings the value of each node, the first class's share of two or a mean, between its bounds.
+inline void clip_values(int64 n_classes, TreeArrays& tree) {
+  for (std::size_t id = 0; id < tree.size(); ++id) {
+    double* value = tree.values.data() + id * static_cast<std::size_t>(n_classes);
+    value[0] = std::clamp(value[0], tree.bounds[id].lower, tree.bounds[id].upper);
+    if (n_classes == 2) value[1] = 1 - value[0];
   }
 }
 
