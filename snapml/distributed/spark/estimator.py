@@ -15,7 +15,8 @@ from snapml.distributed.spark import job
 from snapml.distributed.spark.columns import check_features, check_number
 from snapml.distributed.spark.errors import InvalidInput
 from snapml.distributed.spark.model_numbers import ModelNumbers
-from snapml.distributed.spark.params import BOUNDS, REFUSED, LinearParams
+from snapml.distributed.spark.param_effects import BOUNDS, REFUSED
+from snapml.distributed.spark.params import LinearParams
 from snapml.distributed.spark.persistence import EstimatorReader, EstimatorWriter
 from snapml.distributed.spark.request import FitOutcome, FitRequest
 

@@ -1,4 +1,4 @@
-"""Parameters: Spark's, with its names and defaults, and those that `pyspark.ml` does not have."""
+"""Parameters of each estimator and its model, with Spark's names, defaults and checks."""
 
 from __future__ import annotations
 
@@ -27,188 +27,19 @@ from pyspark.ml.param.shared import (
 from snapml.data.memory_limit import resolve_memory_limit
 from snapml.distributed.spark.checkpoint_folder import check_checkpoint_dir
 from snapml.distributed.spark.errors import InvalidInput
+from snapml.distributed.spark.own_params import HasFeatures, OwnParams
+from snapml.distributed.spark.param_effects import ACCEPTED, BOUNDS, REFUSED
 
 __all__ = [
-    "ACCEPTED",
-    "BOUNDS",
-    "PASSED_ON",
-    "REFUSED",
     "LinearParams",
     "LinearRegressionParams",
     "LinearSVCParams",
     "LogisticRegressionParams",
 ]
 
-PASSED_ON = {
-    "maxIter": "most reads of the data",
-    "regParam": "factor of the penalty",
-    "elasticNetParam": "share of the L1 norm in the penalty",
-    "tol": "relative duality gap at which a fit ends",
-    "fitIntercept": "an intercept without penalty",
-    "standardization": "penalise coefficients in units of their columns' standard deviations",
-    "family": "'auto', 'binomial' or 'multinomial'",
-    "weightCol": "weights of rows",
-    "featuresCol": "a column of vectors or arrays, or a list of columns of numbers",
-    "labelCol": "labels",
-    "threshold": "predictions, not the fit",
-    "thresholds": "predictions, not the fit",
-    "predictionCol": "names a column of predictions",
-    "rawPredictionCol": "names a column of predictions",
-    "probabilityCol": "names a column of predictions",
-    "solver": "'auto', 'pqn' or 'sdca'; Spark's 'normal' and 'l-bfgs' choose like 'auto'",
-    "numWorkers": "tasks; as many as the cluster runs at once where it is not set",
-    "useGpu": "whether tasks train on GPUs: those that Spark gives them, or deviceIds",
-    "deviceIds": "numbers of the GPUs of each host, one a task; those that Spark gives if not set",
-    "memoryLimit": "memory for the rows of a task; more stream from its disk",
-    "nThreads": "threads of a task; the cores that Spark gives it where it is not set",
-    "checkpointDir": "folder that all machines see; from it a stage that is started again goes on",
-    "checkpointInterval": "seconds between two writes to checkpointDir",
-    "timeout": "seconds that a task waits for another before it fails",
-    "float32": "keep features in float32 instead of float64",
-}
-"""What decides a fit or its predictions."""
-
-ACCEPTED = {
-    "aggregationDepth": "sums go from task to task, without a tree",
-    "maxBlockSizeInMB": "tasks lay their rows out by themselves",
-    "loss": "'squaredError' only; 'huber' is refused",
-    "epsilon": "belongs to the loss 'huber'",
-    "dual": "the answer is the same; solver='sdca' asks for dual coordinate ascent",
-}
-"""What is accepted so that programs for `pyspark.ml` run, and has no effect."""
-
-BOUNDS = (
-    "lowerBoundsOnCoefficients",
-    "upperBoundsOnCoefficients",
-    "lowerBoundsOnIntercepts",
-    "upperBoundsOnIntercepts",
-)
-
-REFUSED = dict.fromkeys(BOUNDS, "there is no solver with bounds: use pyspark.ml's class")
-"""What raises when it is set."""
-
-
-def _column_or_columns(value: Any) -> Any:
-    """Return the name of a column, or a list of names."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
-        return list(value)
-    raise TypeError(f"expected the name of a column or a list of names, got {value!r}")
-
-
-def _bytes_or_text(value: Any) -> Any:
-    if isinstance(value, int | str) and not isinstance(value, bool):
-        return value
-    raise TypeError(f"expected bytes or text such as '4GB', got {value!r}")
-
-
-class _HasFeatures(Params):
-    featuresCol: Any = Param(
-        Params._dummy(),
-        "featuresCol",
-        "features column name: of vectors or arrays; or a list of names of columns of numbers",
-        typeConverter=_column_or_columns,
-    )
-
-    def getFeaturesCol(self) -> Any:
-        """Return the name of the features column, or the list of names."""
-        return self.getOrDefault(self.featuresCol)
-
-
-class _OwnParams(Params):
-    """Parameters that `pyspark.ml` does not have."""
-
-    numWorkers: Any = Param(
-        Params._dummy(), "numWorkers", PASSED_ON["numWorkers"], typeConverter=TypeConverters.toInt
-    )
-    useGpu: Any = Param(
-        Params._dummy(), "useGpu", PASSED_ON["useGpu"], typeConverter=TypeConverters.toBoolean
-    )
-    deviceIds: Any = Param(
-        Params._dummy(), "deviceIds", PASSED_ON["deviceIds"], typeConverter=TypeConverters.toListInt
-    )
-    memoryLimit: Any = Param(
-        Params._dummy(), "memoryLimit", PASSED_ON["memoryLimit"], typeConverter=_bytes_or_text
-    )
-    dual: Any = Param(
-        Params._dummy(),
-        "dual",
-        "accepted, without effect: " + ACCEPTED["dual"],
-        typeConverter=TypeConverters.toBoolean,
-    )
-    solver: Any = Param(
-        Params._dummy(), "solver", PASSED_ON["solver"], typeConverter=TypeConverters.toString
-    )
-    nThreads: Any = Param(
-        Params._dummy(), "nThreads", PASSED_ON["nThreads"], typeConverter=TypeConverters.toInt
-    )
-    checkpointDir: Any = Param(
-        Params._dummy(),
-        "checkpointDir",
-        PASSED_ON["checkpointDir"],
-        typeConverter=TypeConverters.toString,
-    )
-    checkpointInterval: Any = Param(
-        Params._dummy(),
-        "checkpointInterval",
-        PASSED_ON["checkpointInterval"],
-        typeConverter=TypeConverters.toFloat,
-    )
-    timeout: Any = Param(
-        Params._dummy(), "timeout", PASSED_ON["timeout"], typeConverter=TypeConverters.toFloat
-    )
-    float32: Any = Param(
-        Params._dummy(), "float32", PASSED_ON["float32"], typeConverter=TypeConverters.toBoolean
-    )
-
-    def getNumWorkers(self) -> int | None:
-        """Return the number of tasks, None for all that the cluster runs at once."""
-        return self.getOrDefault(self.numWorkers)
-
-    def getUseGpu(self) -> bool:
-        """Return whether tasks train on GPUs."""
-        return self.getOrDefault(self.useGpu)
-
-    def getDeviceIds(self) -> list[int] | None:
-        """Return the numbers of the GPUs of each host, None for those that Spark gives."""
-        return self.getOrDefault(self.deviceIds)
-
-    def getMemoryLimit(self) -> int | str | None:
-        """Return what the rows of a task may take, None for what is usual."""
-        return self.getOrDefault(self.memoryLimit)
-
-    def getDual(self) -> bool:
-        """Return a value that has no effect."""
-        return self.getOrDefault(self.dual)
-
-    def getSolver(self) -> str:
-        """Return the name of the solver."""
-        return self.getOrDefault(self.solver)
-
-    def getNThreads(self) -> int | None:
-        """Return the threads of a task, None for the cores that Spark gives it."""
-        return self.getOrDefault(self.nThreads)
-
-    def getCheckpointDir(self) -> str | None:
-        """Return the folder of checkpoints."""
-        return self.getOrDefault(self.checkpointDir)
-
-    def getCheckpointInterval(self) -> float:
-        """Return the seconds between two checkpoints."""
-        return self.getOrDefault(self.checkpointInterval)
-
-    def getTimeout(self) -> float:
-        """Return the seconds that a task waits for another."""
-        return self.getOrDefault(self.timeout)
-
-    def getFloat32(self) -> bool:
-        """Return whether features are kept in float32."""
-        return self.getOrDefault(self.float32)
-
 
 class LinearParams(
-    _HasFeatures,
+    HasFeatures,
     HasLabelCol,
     HasPredictionCol,
     HasMaxIter,
@@ -219,7 +50,7 @@ class LinearParams(
     HasWeightCol,
     HasAggregationDepth,
     HasMaxBlockSizeInMB,
-    _OwnParams,
+    OwnParams,
 ):
     """What all estimators and their models have."""
 

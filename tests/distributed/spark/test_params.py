@@ -11,7 +11,7 @@ from pyspark.ml.linalg import DenseMatrix
 from pyspark.ml.param import Params
 
 from snapml.distributed import spark as snapml_spark
-from snapml.distributed.spark.params import ACCEPTED, PASSED_ON, REFUSED
+from snapml.distributed.spark.param_effects import ACCEPTED, PASSED_ON, REFUSED
 
 NAMES = {
     "LogisticRegression": classification,
