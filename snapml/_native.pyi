@@ -389,12 +389,23 @@ class BinnedRows:
     @property
     def n_bins(self) -> int: ...
 
+class BinnedColumns:
+    """Columns as lists of rows and bins, without their bin of zero."""
+
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def is_finite(self) -> bool: ...
+    @property
+    def n_bins(self) -> int: ...
+
+def bin_columns(pool: ThreadPool, columns: Rows, max_bins: int) -> BinnedColumns: ...
 def bin_rows(
     pool: ThreadPool, rows: Rows, max_bins: int, kept: np.ndarray[Any, Any] | None
 ) -> BinnedRows: ...
 def grow_tree(
     pool: ThreadPool,
-    binned: BinnedRows,
+    binned: BinnedRows | BinnedColumns,
     targets: np.ndarray[Any, Any],
     weights: np.ndarray[Any, Any] | None,
     n_classes: int,

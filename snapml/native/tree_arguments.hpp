@@ -28,6 +28,16 @@ auto with_dense(const Rows& rows, Call call) {
   throw std::invalid_argument("rows: expected dense ones, got compressed ones");
 }
 
+// Calls call(view) where they are compressed.
+template <class Call>
+auto with_compressed(const Rows& rows, Call call) {
+  if (const auto* view = std::get_if<CompressedView<float, int32>>(&rows.view)) return call(*view);
+  if (const auto* view = std::get_if<CompressedView<float, int64>>(&rows.view)) return call(*view);
+  if (const auto* view = std::get_if<CompressedView<double, int32>>(&rows.view)) return call(*view);
+  if (const auto* view = std::get_if<CompressedView<double, int64>>(&rows.view)) return call(*view);
+  throw std::invalid_argument("rows: expected compressed ones, got dense ones");
+}
+
 inline const int64* kept_argument(const std::optional<ReadOnlyArray>& kept, int64 n_rows) {
   if (!kept) return nullptr;
   const auto size = static_cast<int64>(kept->size());

@@ -13,6 +13,8 @@
 #include "tree_arguments.hpp"
 #include "trees/binning.hpp"
 #include "trees/predictor.hpp"
+#include "trees/sparse_binning.hpp"
+#include "trees/sparse_growing.hpp"
 #include "trees/tree.hpp"
 #include "without_gil.hpp"
 
@@ -24,14 +26,19 @@ void bind_trees(nb::module_& m);
 
 namespace {
 
+using trees::BinnedColumns;
 using trees::BinnedRows;
 using trees::Criterion;
 
-BinnedRows bin_rows_of(ThreadPool& pool, const Rows& rows, int max_bins,
-                       const std::optional<ReadOnlyArray>& kept) {
+void check_max_bins(int max_bins) {
   if (max_bins < 2 || max_bins > trees::kMaxBins) {
     throw std::invalid_argument("max_bins: expected 2 to 255, got " + std::to_string(max_bins));
   }
+}
+
+BinnedRows bin_rows_of(ThreadPool& pool, const Rows& rows, int max_bins,
+                       const std::optional<ReadOnlyArray>& kept) {
+  check_max_bins(max_bins);
   const int64* kept_rows = kept_argument(kept, rows.n_rows());
   const int64 n_rows = kept ? static_cast<int64>(kept->size()) : rows.n_rows();
   check_size(n_rows, rows.n_cols());
@@ -43,6 +50,32 @@ BinnedRows bin_rows_of(ThreadPool& pool, const Rows& rows, int max_bins,
   });
 }
 
+// The bins of compressed columns.
+BinnedColumns bin_columns_of(ThreadPool& pool, const Rows& columns, int max_bins) {
+  check_max_bins(max_bins);
+  check_size(columns.n_cols(), columns.n_rows());
+  return with_compressed(columns, [&](const auto& view) {
+    return without_gil(
+        [&](Interrupt& interrupt) { return trees::bin_columns(view, max_bins, pool, interrupt); });
+  });
+}
+
+// The bins that sums are held of at once.
+int64 held_bins(const BinnedRows& binned) { return binned.all_bins(); }
+int64 held_bins(const BinnedColumns&) { return trees::kMaxBins + 1; }
+
+template <class Targets>
+trees::GrownTree grow_on(const trees::Growth<Targets, BinnedRows>& growth, ThreadPool& pool,
+                         Interrupt& interrupt) {
+  return trees::TreeGrower<Targets>(growth, pool, interrupt).grow();
+}
+
+template <class Targets>
+trees::GrownTree grow_on(const trees::Growth<Targets, BinnedColumns>& growth, ThreadPool& pool,
+                         Interrupt& interrupt) {
+  return trees::SparseTreeGrower<Targets>(growth, pool, interrupt).grow();
+}
+
 // The parameters of a tree; `min_weight` is in the units of the weights.
 struct TreeOptions {
   trees::GrowOptions grow;
@@ -51,8 +84,8 @@ struct TreeOptions {
   int64 most_histogram_bytes;
 };
 
-template <class Targets>
-trees::TreeArrays grow_with(const BinnedRows& binned, const Targets& targets,
+template <class Binned, class Targets>
+trees::TreeArrays grow_with(const Binned& binned, const Targets& targets,
                             const trees::RawTargets& raw, TreeOptions options, double centre,
                             double all_weight, ThreadPool& pool, Interrupt& interrupt) {
   const bool is_weighted = raw.weights != nullptr;
@@ -61,14 +94,16 @@ trees::TreeArrays grow_with(const BinnedRows& binned, const Targets& targets,
   const double slack = is_weighted ? static_cast<double>(binned.n_rows) : 0;
   options.grow.min_weight = std::max(options.min_weight * scale - slack, 1.0);
   options.grow.all_weight = all_weight * scale;
-  const trees::Growth<Targets> growth(binned, targets, options.grow);
-  const double bytes = static_cast<double>(growth.histogram_size()) * sizeof(typename Targets::Sum);
+  const trees::Growth<Targets, Binned> growth(binned, targets, options.grow);
+  const int64 n_bins = held_bins(binned);
+  const double bytes =
+      static_cast<double>(n_bins * targets.n_sums()) * sizeof(typename Targets::Sum);
   if (bytes > static_cast<double>(options.most_histogram_bytes)) {
-    throw std::length_error("a histogram of " + std::to_string(binned.all_bins()) + " bins and " +
+    throw std::length_error("a histogram of " + std::to_string(n_bins) + " bins and " +
                             std::to_string(raw.n_classes) +
                             " classes does not fit into memory: expected fewer classes or bins");
   }
-  const trees::GrownTree grown = trees::TreeGrower<Targets>(growth, pool, interrupt).grow();
+  const trees::GrownTree grown = grow_on(growth, pool, interrupt);
   if (interrupt.requested()) return {};
   trees::TreeArrays tree =
       trees::tree_arrays(grown, raw, options.grow.criterion, centre, options.limits);
@@ -76,7 +111,8 @@ trees::TreeArrays grow_with(const BinnedRows& binned, const Targets& targets,
   return tree;
 }
 
-trees::TreeArrays grow_classes(const BinnedRows& binned, const trees::RawTargets& raw,
+template <class Binned>
+trees::TreeArrays grow_classes(const Binned& binned, const trees::RawTargets& raw,
                                const TreeOptions& options, ThreadPool& pool, Interrupt& interrupt) {
   const auto grow = [&](const auto& targets, double weight) {
     return grow_with(binned, targets, raw, options, 0, weight, pool, interrupt);
@@ -107,7 +143,8 @@ double centre_of(const trees::RawTargets& raw, int64 n_rows) {
   return std::floor(mean / unit) * unit;
 }
 
-trees::TreeArrays grow_values(const BinnedRows& binned, const trees::RawTargets& raw,
+template <class Binned>
+trees::TreeArrays grow_values(const Binned& binned, const trees::RawTargets& raw,
                               const TreeOptions& options, ThreadPool& pool, Interrupt& interrupt) {
   const int64 n_rows = binned.n_rows;
   const bool is_poisson = options.grow.criterion == Criterion::kPoisson;
@@ -128,7 +165,8 @@ trees::TreeArrays grow_values(const BinnedRows& binned, const trees::RawTargets&
   return grow_with(binned, targets, raw, options, centre, weight, pool, interrupt);
 }
 
-nb::dict grow_tree_of(ThreadPool& pool, const BinnedRows& binned, const ReadOnlyArray& targets,
+template <class Binned>
+nb::dict grow_tree_of(ThreadPool& pool, const Binned& binned, const ReadOnlyArray& targets,
                       const std::optional<ReadOnlyArray>& weights, int64 n_classes,
                       const std::string& criterion, int64 max_depth, int64 min_samples_split,
                       int64 min_samples_leaf, double min_weight, double min_impurity_decrease,
@@ -182,12 +220,28 @@ void find_leaves_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& lef
   const trees::WalkTree tree =
       checked_nodes(left, right, feature, threshold, missing_left, rows.n_cols());
   int64* out = vector_argument<int64>(leaves, "leaves", rows.n_rows());
-  with_dense(rows, [&](const auto& view) {
+  const auto find = [&](const auto& view) {
     return without_gil([&](Interrupt& interrupt) {
       trees::find_leaves(view, tree, out, pool, interrupt);
       return true;
     });
-  });
+  };
+  if (std::holds_alternative<DenseView<float>>(rows.view) ||
+      std::holds_alternative<DenseView<double>>(rows.view)) {
+    with_dense(rows, find);
+  } else {
+    with_compressed(rows, find);
+  }
+}
+
+template <class Binned>
+void bind_growing(nb::module_& m) {
+  m.def("grow_tree", &grow_tree_of<Binned>, nb::arg("pool"), nb::arg("binned"), nb::arg("targets"),
+        nb::arg("weights").none(), nb::arg("n_classes"), nb::arg("criterion"), nb::arg("max_depth"),
+        nb::arg("min_samples_split"), nb::arg("min_samples_leaf"), nb::arg("min_weight"),
+        nb::arg("min_impurity_decrease"), nb::arg("max_features"), nb::arg("seed"),
+        nb::arg("max_leaf_nodes"), nb::arg("most_values"), nb::arg("most_histogram_bytes"),
+        nb::arg("monotonic").none());
 }
 
 }  // namespace
@@ -197,14 +251,15 @@ void bind_trees(nb::module_& m) {
       .def_prop_ro("n_rows", [](const BinnedRows& b) { return b.n_rows; })
       .def_prop_ro("is_finite", [](const BinnedRows& b) { return b.is_finite; })
       .def_prop_ro("n_bins", [](const BinnedRows& b) { return b.all_bins(); });
+  nb::class_<BinnedColumns>(m, "BinnedColumns")
+      .def_prop_ro("n_rows", [](const BinnedColumns& b) { return b.n_rows; })
+      .def_prop_ro("is_finite", [](const BinnedColumns& b) { return b.is_finite; })
+      .def_prop_ro("n_bins", [](const BinnedColumns& b) { return b.all_bins(); });
   m.def("bin_rows", &bin_rows_of, nb::arg("pool"), nb::arg("rows"), nb::arg("max_bins"),
         nb::arg("kept").none());
-  m.def("grow_tree", &grow_tree_of, nb::arg("pool"), nb::arg("binned"), nb::arg("targets"),
-        nb::arg("weights").none(), nb::arg("n_classes"), nb::arg("criterion"), nb::arg("max_depth"),
-        nb::arg("min_samples_split"), nb::arg("min_samples_leaf"), nb::arg("min_weight"),
-        nb::arg("min_impurity_decrease"), nb::arg("max_features"), nb::arg("seed"),
-        nb::arg("max_leaf_nodes"), nb::arg("most_values"), nb::arg("most_histogram_bytes"),
-        nb::arg("monotonic").none());
+  m.def("bin_columns", &bin_columns_of, nb::arg("pool"), nb::arg("columns"), nb::arg("max_bins"));
+  bind_growing<BinnedRows>(m);
+  bind_growing<BinnedColumns>(m);
   m.def("find_leaves", &find_leaves_of, nb::arg("pool"), nb::arg("rows"), nb::arg("left_child"),
         nb::arg("right_child"), nb::arg("feature"), nb::arg("threshold"),
         nb::arg("missing_go_to_left"), nb::arg("leaves"));

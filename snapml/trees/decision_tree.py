@@ -153,7 +153,7 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
         """
         if not self._takes_rows(X):
             return super().predict(X, check_input)
-        X = self._validate_X_predict(X, check_input)
+        X = self._rows_to_predict(X, check_input)
         of_nodes = self.classes_.take(self.tree_.value[:, 0, :].argmax(axis=1))
         return of_nodes.take(find_leaves(self.tree_, X, self.n_threads))
 
@@ -174,7 +174,7 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
         """
         if not self._takes_rows(X):
             return super().predict_proba(X, check_input)
-        X = self._validate_X_predict(X, check_input)
+        X = self._rows_to_predict(X, check_input)
         return self.tree_.value[:, 0, :].take(find_leaves(self.tree_, X, self.n_threads), axis=0)
 
 
@@ -309,5 +309,5 @@ default="squared_error"
         """
         if not self._takes_rows(X):
             return super().predict(X, check_input)
-        X = self._validate_X_predict(X, check_input)
+        X = self._rows_to_predict(X, check_input)
         return self.tree_.value[:, 0, 0].take(find_leaves(self.tree_, X, self.n_threads))

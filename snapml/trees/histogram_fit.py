@@ -14,7 +14,11 @@ from sklearn.base import _fit_context
 from sklearn.tree import BaseDecisionTree
 from sklearn.utils import check_random_state, column_or_1d, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import (
+    _check_n_features,
+    _check_sample_weight,
+    validate_data,
+)
 
 from snapml._validation import raise_non_finite
 from snapml.trees.constraints import SEVERAL_OUTPUTS, checked_signs
@@ -51,8 +55,9 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows; entries count as float32, NaN is a missing value. Sparse rows not with ``"hist"``.
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Rows; entries count as float32, NaN is a missing value. Sparse rows with indices of
+            either width; NaN in them with ``"hist"`` only.
         y : array-like of shape (n_rows,)
             Targets. Several outputs not with ``"hist"``.
         sample_weight : array-like of shape (n_rows,) or None, default=None
@@ -88,7 +93,7 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
                 mask = missing_values_in_feature_mask
                 return super()._fit(X, y, sample_weight, check_input, mask)
         if self.builder_ == "hist":
-            self._refuse_what_needs_best(X)
+            self._refuse_what_needs_best()
         X, y = self._checked(X, y, check_input)
         values, n_classes = self._encode(y)
         weights = self._weights(X, y, sample_weight)
@@ -135,7 +140,7 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
         finally:
             self.splitter = splitter
 
-    def _refuse_what_needs_best(self, X: Any) -> None:
+    def _refuse_what_needs_best(self) -> None:
         refused = {
             "criterion='absolute_error'": self.criterion == "absolute_error",
         }
@@ -144,16 +149,15 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
                 raise NotImplementedError(
                     f"{name}: not supported by splitter='hist' in this version; use splitter='best'"
                 )
-        if issparse(X):
-            raise TypeError(
-                "Sparse data was passed for X, but splitter='hist' takes dense rows in this "
-                "version; use splitter='best' or X.toarray()"
-            )
 
-    def _checked(self, X: Any, y: Any, check_input: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _checked(self, X: Any, y: Any, check_input: bool) -> tuple[Any, np.ndarray]:
         """Return rows in their type, float32 or float64, and targets as one column."""
         if check_input:
-            x_checks = {"dtype": [np.float32, np.float64], "ensure_all_finite": False}
+            x_checks = {
+                "dtype": [np.float32, np.float64],
+                "accept_sparse": "csc",
+                "ensure_all_finite": False,
+            }
             y_checks = {"ensure_2d": False, "dtype": None}
             X, y = validate_data(self, X, y, validate_separately=(x_checks, y_checks))
         y = np.atleast_1d(y)
@@ -165,13 +169,15 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
                 "several in this version, splitter='best' does"
             )
         y = column_or_1d(y, warn=True)
-        if len(y) != len(X):
-            raise ValueError(f"Number of labels={len(y)} does not match number of samples={len(X)}")
+        if len(y) != X.shape[0]:
+            raise ValueError(
+                f"Number of labels={len(y)} does not match number of samples={X.shape[0]}"
+            )
         self.n_features_in_ = X.shape[1]
         self.n_outputs_ = 1
         return X, y
 
-    def _weights(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> np.ndarray | None:
+    def _weights(self, X: Any, y: np.ndarray, sample_weight: Any) -> np.ndarray | None:
         """Return weights of rows and classes together, None where all are one."""
         weights = None
         if sample_weight is not None:
@@ -223,9 +229,9 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
     def _takes_rows(self, X: Any) -> bool:
         """Whether rows walk here, rather than in scikit-learn's tree, which also refuses them."""
         shape: tuple[int, ...] = getattr(X, "shape", ())
-        if not hasattr(self, "tree_") or self.n_outputs_ != 1 or len(shape) != 2 or issparse(X):
+        if not hasattr(self, "tree_") or self.n_outputs_ != 1 or len(shape) != 2:
             return False
-        return bool(shape[0] > max(_FEW_ROWS, self.tree_.node_count // 8))
+        return issparse(X) or bool(shape[0] > max(_FEW_ROWS, self.tree_.node_count // 8))
 
     def _validate_X_predict(self, X: Any, check_input: bool) -> Any:
         """Look at numbers only where nothing else can be wrong: of one row, checks are the cost."""
@@ -235,6 +241,16 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
                 if np.isfinite(rows.sum()):
                     return rows
         return super()._validate_X_predict(X, check_input)
+
+    def _rows_to_predict(self, X: Any, check_input: bool) -> Any:
+        """Return checked rows; scikit-learn refuses missing values and wide indices if sparse."""
+        if not issparse(X):
+            return self._validate_X_predict(X, check_input)
+        if check_input:
+            checks = {"accept_sparse": "csr", "dtype": np.float32, "ensure_all_finite": "allow-nan"}
+            return validate_data(self, X, reset=False, **checks)
+        _check_n_features(self, X, reset=False)
+        return X.tocsr()
 
     def _is_numbers(self, X: Any) -> bool:
         return (
@@ -263,12 +279,11 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
         """
         if not self._takes_rows(X):
             return super().apply(X, check_input)
-        return find_leaves(self.tree_, self._validate_X_predict(X, check_input), self.n_threads)
+        return find_leaves(self.tree_, self._rows_to_predict(X, check_input), self.n_threads)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if self.splitter == "hist":
-            tags.input_tags.sparse = False
             tags.target_tags.multi_output = False
             if tags.classifier_tags is not None:
                 tags.classifier_tags.multi_label = False
@@ -296,8 +311,9 @@ def _resolve_max_features(max_features: Any, n_features: int) -> int:
     return max(1, int(max_features * n_features))
 
 
-def _with_infinity(X: np.ndarray) -> np.ndarray:
-    """Return one row of X in float32 that holds an infinity, without its missing values."""
+def _with_infinity(X: Any) -> np.ndarray:
+    """Return an infinity of X in float32."""
+    X = X.data[:, None] if issparse(X) else X
     for begin in range(0, len(X), 65536):
         with np.errstate(over="ignore"):
             part = X[begin : begin + 65536].astype(np.float32)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from snapml import _native
@@ -77,7 +78,7 @@ class GrowthRules:
 
 
 def grow_tree(
-    X: np.ndarray,
+    X: Any,
     kept: np.ndarray | None,
     targets: Targets,
     rules: GrowthRules,
@@ -87,7 +88,7 @@ def grow_tree(
 
     Parameters
     ----------
-    X : ndarray of shape (n_given, n_features), float32 or float64
+    X : ndarray or sparse matrix of shape (n_given, n_features), float32 or float64
         Rows, in any order; NaN is a missing value.
     kept : ndarray of shape (n_rows,), int64, or None
         The rows to grow on; None means all.
@@ -109,7 +110,7 @@ def grow_tree(
         If the classes are too many for the memory, or the numbers too large for sums.
     """
     pool = _native.ThreadPool(resolve_n_threads(n_threads, X.size))
-    binned = _native.bin_rows(pool, _native.Rows.dense(X), rules.max_bins, kept)
+    binned = _binned(X, kept, rules.max_bins, pool)
     if not binned.is_finite:
         return None
     free = available_bytes()
@@ -133,6 +134,25 @@ def grow_tree(
         rules.monotonic,
     )
     return as_tree(arrays, X.shape[1], targets.n_classes)
+
+
+def _binned(
+    X: Any, kept: np.ndarray | None, max_bins: int, pool: _native.ThreadPool
+) -> _native.BinnedRows | _native.BinnedColumns:
+    if not issparse(X):
+        return _native.bin_rows(pool, _native.Rows.dense(X), max_bins, kept)
+    columns = (X if kept is None else X[kept]).tocsc()
+    if not columns.has_canonical_format:
+        columns = columns.copy()
+        columns.sum_duplicates()
+    return _native.bin_columns(pool, _compressed(columns, columns.shape[0], pool), max_bins)
+
+
+def _compressed(matrix: Any, n_minor: int, pool: _native.ThreadPool) -> _native.Rows:
+    is_float64 = matrix.dtype == np.float64
+    return _native.Rows.compressed(
+        pool, matrix.indptr, matrix.indices, matrix.data, 0.0, is_float64, n_minor, False
+    )
 
 
 def as_tree(arrays: dict[str, Any], n_features: int, n_classes: int) -> Tree:
@@ -165,14 +185,14 @@ def as_tree(arrays: dict[str, Any], n_features: int, n_classes: int) -> Tree:
     return tree
 
 
-def find_leaves(tree: Tree, X: np.ndarray, n_threads: int | None) -> np.ndarray:
+def find_leaves(tree: Tree, X: Any, n_threads: int | None) -> np.ndarray:
     """Return the leaf that each row comes to.
 
     Parameters
     ----------
     tree : sklearn.tree._tree.Tree
         Nodes; children come after their parents.
-    X : ndarray of shape (n_rows, n_features), float32
+    X : ndarray or CSR matrix of shape (n_rows, n_features), float32
         Rows, in any order.
     n_threads : int or None
         As `snapml.solvers.threads.resolve_n_threads` reads it.
@@ -182,12 +202,15 @@ def find_leaves(tree: Tree, X: np.ndarray, n_threads: int | None) -> np.ndarray:
     ndarray of shape (n_rows,), int64
         Numbers of nodes.
     """
-    leaves = np.empty(len(X), np.int64)
-    pool = _native.ThreadPool(resolve_n_threads(n_threads, len(X) * max(tree.max_depth, 1)))
+    n_rows = X.shape[0]
+    leaves = np.empty(n_rows, np.int64)
+    n_read = n_rows * max(tree.max_depth, 1) + (X.nnz if issparse(X) else 0)
+    pool = _native.ThreadPool(resolve_n_threads(n_threads, n_read))
+    rows = _compressed(X, X.shape[1], pool) if issparse(X) else _native.Rows.dense(X)
     nodes = tree.__getstate__()["nodes"][: tree.node_count]
     _native.find_leaves(
         pool,
-        _native.Rows.dense(X),
+        rows,
         np.ascontiguousarray(nodes["left_child"]),
         np.ascontiguousarray(nodes["right_child"]),
         np.ascontiguousarray(nodes["feature"]),

@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
 import snapml
 from snapml import _native
@@ -21,11 +20,6 @@ def test_what_only_the_exact_builder_does_is_refused_by_name():
     with pytest.raises(NotImplementedError, match=r"absolute_error.*splitter='best'"):
         DecisionTreeRegressor(**parameters).fit(X, y)
     assert snapml.DecisionTreeRegressor(**parameters).fit(X, y).tree_.node_count > 1
-
-
-def test_sparse_rows_are_refused_by_name():
-    with pytest.raises(TypeError, match="splitter='best'"):
-        DecisionTreeClassifier().fit(csr_matrix(X), y)
 
 
 def test_several_outputs_are_refused_by_name():

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -40,21 +41,33 @@ struct ColumnBins {
   }
 };
 
-// Rows as bytes, one after the other; the bins of all columns are numbered through.
-struct BinnedRows {
+// What bins mean; those of all columns are numbered through.
+struct BinTable {
   int64 n_rows = 0, n_cols = 0;
-  std::unique_ptr<uint8[]> bins;
   std::vector<ColumnBins> columns;
   std::vector<int64> first_bin;  // of each column (NaN has one in each), and the number of all
   bool is_finite = true;
 
-  const uint8* row(int64 i) const { return bins.get() + i * n_cols; }
   int n_bins(int64 column) const { return columns[static_cast<std::size_t>(column)].size(); }
   int64 all_bins() const { return first_bin.back(); }
+  void number_bins() {
+    first_bin.assign(1, 0);
+    for (const ColumnBins& bins : columns) {
+      first_bin.push_back(first_bin.back() + bins.size() + 1);
+    }
+  }
+};
+
+// Rows as bytes, one after the other.
+struct BinnedRows : BinTable {
+  std::unique_ptr<uint8[]> bins;
+
+  const uint8* row(int64 i) const { return bins.get() + i * n_cols; }
 };
 
 // Sorts by three passes over 11 bits each; the order of the bits is that of the numbers.
 inline void sort_floats(std::vector<float>& values) {
+  if (values.size() < 512) return std::sort(values.begin(), values.end());
   std::vector<uint32> keys(values.size()), moved(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     uint32 bits;
@@ -76,21 +89,42 @@ inline void sort_floats(std::vector<float>& values) {
 
 inline ColumnBins listed_bins(std::vector<float> values) { return {values, values, true}; }
 
-// Bins for sorted numbers. Values of more than a bin's share get a bin of their own, and what is
-// left is dealt out again.
-inline ColumnBins quantile_bins(const std::vector<float>& sorted, int max_bins) {
-  std::vector<float> distinct;
+// The different numbers of a column, sorted, and how often each is there.
+struct ValueCounts {
+  std::vector<float> values;
   std::vector<int64> counts;
-  for (const float x : sorted) {
-    if (distinct.empty() || x != distinct.back()) {
-      distinct.push_back(x);
-      counts.push_back(0);
+
+  void add(float x, int64 count) {
+    const auto place = std::lower_bound(values.begin(), values.end(), x);
+    const auto at = place - values.begin();
+    if (place == values.end() || *place != x) {
+      values.insert(place, x);
+      counts.insert(counts.begin() + at, 0);
     }
-    ++counts.back();
+    counts[static_cast<std::size_t>(at)] += count;
   }
-  if (static_cast<int>(distinct.size()) <= max_bins) return listed_bins(std::move(distinct));
+};
+
+inline ValueCounts count_values(const std::vector<float>& sorted) {
+  ValueCounts found;
+  for (const float x : sorted) {
+    if (found.values.empty() || x != found.values.back()) {
+      found.values.push_back(x);
+      found.counts.push_back(0);
+    }
+    ++found.counts.back();
+  }
+  return found;
+}
+
+// Bins for numbers. Values of more than a bin's share get a bin of their own, and what is left is
+// dealt out again.
+inline ColumnBins quantile_bins(const ValueCounts& numbers, int max_bins) {
+  const std::vector<float>& distinct = numbers.values;
+  const std::vector<int64>& counts = numbers.counts;
+  if (static_cast<int>(distinct.size()) <= max_bins) return listed_bins(distinct);
   ColumnBins bins;
-  int64 left = static_cast<int64>(sorted.size()), held = 0;
+  int64 left = std::accumulate(counts.begin(), counts.end(), int64{0}), held = 0;
   float below = -std::numeric_limits<float>::infinity();
   for (std::size_t i = 0; i + 1 < distinct.size() && bins.size() + 1 < max_bins; ++i) {
     held += counts[i];
@@ -254,7 +288,7 @@ void find_columns(const KeptRows<Real>& rows, int max_bins, BinnedRows& out, Thr
     for (int64 j = next++; j < out.n_cols && !interrupt.requested(); j = next++) {
       interrupt.poll(worker);
       out.columns[static_cast<std::size_t>(j)] =
-          quantile_bins(sorted_numbers(rows, sample, j), max_bins);
+          quantile_bins(count_values(sorted_numbers(rows, sample, j)), max_bins);
     }
   });
 }
@@ -276,19 +310,15 @@ BinnedRows bin_rows(const KeptRows<Real>& rows, int max_bins, ThreadPool& pool,
     if (!bins.is_listed || report.is_listed || !report.is_finite) continue;
     std::vector<float> distinct = distinct_numbers(rows, j, max_bins);
     if (static_cast<int>(distinct.size()) > max_bins) {
-      auto numbers = sorted_numbers(rows, sample_rows(rows.n_rows), j);
-      numbers.insert(numbers.end(), distinct.begin(), distinct.end());
-      sort_floats(numbers);
+      ValueCounts numbers = count_values(sorted_numbers(rows, sample_rows(rows.n_rows), j));
+      for (const float x : distinct) numbers.add(x, 1);
       bins = quantile_bins(numbers, max_bins);
     } else {
       bins = listed_bins(std::move(distinct));
     }
     fill_bins(rows, {j, j + 1}, out, pool, interrupt);
   }
-  out.first_bin.assign(1, 0);
-  for (const ColumnBins& bins : out.columns) {
-    out.first_bin.push_back(out.first_bin.back() + bins.size() + 1);
-  }
+  out.number_bins();
   return out;
 }
 

@@ -51,14 +51,14 @@ struct Pending {
 };
 
 // What all growers of a fit share.
-template <class Targets>
+template <class Targets, class Binned = BinnedRows>
 struct Growth {
-  const BinnedRows& binned;
+  const Binned& binned;
   const Targets& targets;
   GrowOptions options;
   int64 direct_rows;  // nodes of fewer rows do without a histogram
 
-  Growth(const BinnedRows& rows, const Targets& row_targets, const GrowOptions& given)
+  Growth(const Binned& rows, const Targets& row_targets, const GrowOptions& given)
       : binned(rows),
         targets(row_targets),
         options(given),
@@ -254,10 +254,10 @@ class SubtreeGrower {
       return;
     }
     uint32* positions = positions_.data() + node.begin;
-    const int missing_bin = growth_.binned.n_bins(best.column);
+    const Sides sides(best, growth_.binned.n_bins(best.column));
     const int64 n_left = part_in_place(
-        positions, node.count(), Sides(best, missing_bin),
-        [&](uint32 position) { return row(position)[best.column]; }, room_.data());
+        positions, node.count(),
+        [&](uint32 position) { return sides.is_left(row(position)[best.column]); }, room_.data());
     const auto [small, large] = growth_.add_children(nodes, pending.node, best, n_left);
     push_children(nodes, small, large, pending);
   }

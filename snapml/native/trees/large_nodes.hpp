@@ -86,9 +86,10 @@ class TreeGrower {
       return;
     }
     const BinnedRows& binned = growth_.binned;
+    const Sides sides(best, binned.n_bins(best.column));
     const int64 n_left = part_by_all(
-        rows, node.count(), Sides(best, binned.n_bins(best.column)),
-        [&](uint32 row) { return binned.row(row)[best.column]; }, room_.data(), pool_);
+        rows, node.count(), [&](uint32 row) { return sides.is_left(binned.row(row)[best.column]); },
+        room_.data(), pool_);
     const auto [small, large] = growth_.add_children(tree_.nodes, pending.node, best, n_left);
     push_children(small, large, pending);
   }

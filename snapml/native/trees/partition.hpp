@@ -16,20 +16,19 @@ class Sides {
     for (int b = 0; b <= kMaxBins; ++b) is_left_[b] = b <= split.left_bin;
     is_left_[missing_bin] = split.missing_left;
   }
-  bool is_left(uint8 bin) const { return is_left_[bin]; }
+  bool is_left(int bin) const { return is_left_[bin]; }
 
  private:
   bool is_left_[kMaxBins + 1];
 };
 
 // Writes the left rows to `left`, which may be `rows`, the others to `right`; how many are left.
-template <class BinOf>
-int64 part_rows(const uint32* rows, int64 count, const Sides& sides, BinOf bin_of, uint32* left,
-                uint32* right) {
+template <class IsLeft>
+int64 part_rows(const uint32* rows, int64 count, IsLeft is_left_row, uint32* left, uint32* right) {
   int64 n_left = 0, n_right = 0;
   for (int64 i = 0; i < count; ++i) {
     const uint32 row = rows[i];
-    const bool is_left = sides.is_left(bin_of(row));
+    const bool is_left = is_left_row(row);
     left[n_left] = row;  // overwritten by the next one unless it stays
     right[n_right] = row;
     n_left += is_left;
@@ -39,23 +38,22 @@ int64 part_rows(const uint32* rows, int64 count, const Sides& sides, BinOf bin_o
 }
 
 // In place, with as much room for one worker; how many are left.
-template <class BinOf>
-int64 part_in_place(uint32* rows, int64 count, const Sides& sides, BinOf bin_of, uint32* room) {
-  const int64 n_left = part_rows(rows, count, sides, bin_of, rows, room);
+template <class IsLeft>
+int64 part_in_place(uint32* rows, int64 count, IsLeft is_left_row, uint32* room) {
+  const int64 n_left = part_rows(rows, count, is_left_row, rows, room);
   std::memcpy(rows + n_left, room, static_cast<std::size_t>(count - n_left) * sizeof(uint32));
   return n_left;
 }
 
 // The same by all threads: each parts its share, then shares move to their places.
-template <class BinOf>
-int64 part_by_all(uint32* rows, int64 count, const Sides& sides, BinOf bin_of, uint32* room,
-                  ThreadPool& pool) {
-  if (pool.size() == 1) return part_in_place(rows, count, sides, bin_of, room);
+template <class IsLeft>
+int64 part_by_all(uint32* rows, int64 count, IsLeft is_left_row, uint32* room, ThreadPool& pool) {
+  if (pool.size() == 1) return part_in_place(rows, count, is_left_row, room);
   std::vector<int64> n_left(static_cast<std::size_t>(pool.size()) + 1, 0);
   pool.run([&](int worker) {
     const Range own = share(count, pool.size(), worker);
     n_left[static_cast<std::size_t>(worker) + 1] =
-        part_in_place(rows + own.begin, own.end - own.begin, sides, bin_of, room + own.begin);
+        part_in_place(rows + own.begin, own.end - own.begin, is_left_row, room + own.begin);
   });
   for (std::size_t k = 1; k < n_left.size(); ++k) n_left[k] += n_left[k - 1];
   pool.run([&](int worker) {

@@ -129,4 +129,29 @@ void find_leaves(const DenseView<Real>& rows, const WalkTree& tree, int64* leave
   });
 }
 
+// Compressed rows are written out one at a time.
+template <class Real, class Index>
+void find_leaves(const CompressedView<Real, Index>& rows, const WalkTree& tree, int64* leaves,
+                 ThreadPool& pool, Interrupt& interrupt) {
+  pool.run([&](int worker) {
+    std::vector<float> dense(static_cast<std::size_t>(rows.n_cols), 0.0f);
+    const Range own = share(rows.n_rows, pool.size(), worker);
+    for (int64 i = own.begin; i < own.end && !interrupt.requested(); ++i) {
+      if (i % 256 == 0) interrupt.poll(worker);
+      const CompressedRow<Real, Index> row = rows.row(i);
+      for (int64 k = 0; k < row.n_stored; ++k) {
+        dense[static_cast<std::size_t>(row.indices[k])] +=
+            static_cast<float>(row.values == nullptr ? row.constant : row.values[k]);
+      }
+      const WalkNode* const nodes = tree.nodes.data();
+      int32 at = 0;
+      for (int32 next; (next = step(nodes[at], dense.data(), 1)) != at;) at = next;
+      leaves[i] = tree.ids[static_cast<std::size_t>(at)];
+      for (int64 k = 0; k < row.n_stored; ++k) {
+        dense[static_cast<std::size_t>(row.indices[k])] = 0;
+      }
+    }
+  });
+}
+
 }  // namespace snapml::native::trees
