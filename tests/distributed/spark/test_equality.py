@@ -30,7 +30,7 @@ LOGISTIC = [
 
 def both(module, name, params, dataset):
     ours = getattr(snapml_spark, name)(tol=1e-11, **TIGHT, **params).fit(dataset)
-    theirs = getattr(module, name)(tol=1e-13, **TIGHT, **params).fit(dataset)
+    theirs = getattr(module, name)(tol=1e-10, **TIGHT, **params).fit(dataset)
     return ours, theirs
 
 
@@ -71,11 +71,11 @@ def test_linear_regression_equals_that_of_spark(frames, sparse, params):
 def test_the_support_vector_machine_equals_that_of_spark(frames, sparse, params):
     rows = frames(2, sparse)
     ours = snapml_spark.LinearSVC(tol=1e-8, **TIGHT, **params).fit(rows)
-    theirs = classification.LinearSVC(tol=1e-13, maxIter=50, **params).fit(rows)
+    theirs = classification.LinearSVC(tol=1e-13, maxIter=15, **params).fit(rows)
     # The hinge has no slope at its kink: Spark's method stops near the minimum, not at it, and
-    # is as near after 50 iterations as where it ends.
+    # each iteration searches longer along its line than the one before.
     above = theirs.summary().objectiveHistory[-1] - (ours.objective - ours.gap)
-    assert ours.gap <= above < 1e-3 * ours.objective
+    assert ours.gap <= above < 1e-4 * ours.objective
     scale = arrays(2)[0].std(axis=0, ddof=1) if ours.getStandardization() else 1.0
     distance = scale * (ours.coefficients.toArray() - theirs.coefficients.toArray())
     bound = np.sqrt(2.0 * above / params["regParam"]) + np.sqrt(2.0 * ours.gap / params["regParam"])
