@@ -80,8 +80,7 @@ trees::GrownTree grow_on(const trees::Growth<Targets, BinnedColumns>& growth, Th
 struct TreeOptions {
   trees::GrowOptions grow;
   double min_weight;
-  trees::TreeLimits limits;
-  int64 most_histogram_bytes;
+  int64 most_values, most_histogram_bytes;
 };
 
 template <class Binned, class Targets>
@@ -103,10 +102,10 @@ trees::TreeArrays grow_with(const Binned& binned, const Targets& targets,
                             std::to_string(raw.n_classes) +
                             " classes does not fit into memory: expected fewer classes or bins");
   }
-  const trees::GrownTree grown = grow_on(growth, pool, interrupt);
+  trees::GrownTree grown = grow_on(growth, pool, interrupt);
   if (interrupt.requested()) return {};
   trees::TreeArrays tree =
-      trees::tree_arrays(grown, raw, options.grow.criterion, centre, options.limits);
+      trees::tree_arrays(std::move(grown), raw, options.grow, centre, options.most_values);
   if (options.grow.monotonic != nullptr) trees::clip_values(raw.n_classes, tree);
   return tree;
 }
@@ -181,9 +180,9 @@ nb::dict grow_tree_of(ThreadPool& pool, const Binned& binned, const ReadOnlyArra
   const int32* signs =
       monotonic ? vector_argument<int32>(*monotonic, "monotonic", binned.n_cols) : nullptr;
   const TreeOptions options{{kind, max_depth, min_samples_split, min_samples_leaf, 0,
-                             min_impurity_decrease, max_features, seed, 0, signs},
+                             min_impurity_decrease, max_features, seed, 0, signs, max_leaf_nodes},
                             min_weight,
-                            {max_leaf_nodes, most_values},
+                            most_values,
                             most_histogram_bytes};
   return as_dict(without_gil([&](Interrupt& interrupt) {
     return raw.classes != nullptr ? grow_classes(binned, raw, options, pool, interrupt)

@@ -187,6 +187,22 @@ def test_columns_are_drawn_by_the_seed():
     assert len(np.unique(first.tree_.feature)) == 7  # all six, and the mark of leaves
 
 
+@pytest.mark.parametrize("max_leaf_nodes", [2, 7, 40, 300])
+def test_few_leaves_do_not_depend_on_threads(max_leaf_nodes):
+    """What is grown beyond these leaves does."""
+    X, target = make_rows(9000, n_features=60)
+    weights = np.random.default_rng(2).random(len(X))
+    first, *others = (
+        DecisionTreeRegressor(max_leaf_nodes=max_leaf_nodes, n_threads=n_threads).fit(
+            X, target, sample_weight=weights
+        )
+        for n_threads in (1, 2, 5)
+    )
+    assert first.get_n_leaves() == max_leaf_nodes
+    for other in others:
+        assert_same_tree(first, other)
+
+
 @pytest.mark.parametrize("max_leaf_nodes", [2, 7, 40])
 def test_few_leaves_are_scikit_learns(max_leaf_nodes):
     X, target = make_rows(20_000, n_values=40)

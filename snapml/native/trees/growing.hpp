@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../parallel.hpp"
+#include "best_splits.hpp"
 #include "histogram.hpp"
 #include "partition.hpp"
 #include "splitting.hpp"
@@ -26,6 +27,7 @@ struct GrowOptions {
   uint64 seed;
   double all_weight;       // of all rows, as weights are added up
   const int32* monotonic;  // the sign of each column's constraint, or null
+  int64 most_leaves;       // 0: any number
 };
 
 // A node and its rows, `begin` to `end` of the final order. Children are places in the same list.
@@ -37,6 +39,7 @@ struct Node {
   int64 column = -1;
   double threshold = 0;
   double improvement = 0;
+  double least_above = std::numeric_limits<double>::infinity();  // improvement on the way here
   Bounds bounds;
   uint64 path = 0;  // stands for the way from the root
   int64 count() const { return end - begin; }
@@ -57,12 +60,14 @@ struct Growth {
   const Targets& targets;
   GrowOptions options;
   int64 direct_rows;  // nodes of fewer rows do without a histogram
+  mutable BestSplits best_splits;
 
   Growth(const Binned& rows, const Targets& row_targets, const GrowOptions& given)
       : binned(rows),
         targets(row_targets),
         options(given),
-        direct_rows(2 * rows.all_bins() / (5 * std::max<int64>(rows.n_cols, 1)) + 2) {}
+        direct_rows(2 * rows.all_bins() / (5 * std::max<int64>(rows.n_cols, 1)) + 2),
+        best_splits(given.most_leaves) {}
 
   SplitFinder<Targets> finder() const {
     return {targets,
@@ -71,9 +76,15 @@ struct Growth {
   }
   int64 histogram_size() const { return binned.all_bins() * targets.n_sums(); }
 
+  // A leaf by the limits on depth, rows and leaves.
+  bool is_cut(const Node& node, int64 depth) const {
+    return depth >= options.max_depth || node.count() < options.min_samples_split ||
+           !best_splits.could_hold(node.least_above);
+  }
+
   // A leaf by what is known before any split is looked at.
   bool is_leaf(const Node& node, int64 depth, const uint32* rows) const {
-    if (depth >= options.max_depth || node.count() < options.min_samples_split) return true;
+    if (is_cut(node, depth)) return true;
     for (int64 i = 1; i < node.count(); ++i) {
       if (!targets.is_same(rows[i], rows[0])) return false;
     }
@@ -126,13 +137,14 @@ struct Growth {
     return all;
   }
 
-  // Sets what a split lessens the impurity by; whether that is enough.
-  bool is_worth_it(const SplitFinder<Targets>& finder, Split& split,
+  // Sets what a node's split lessens the impurity by; whether that is enough.
+  bool is_worth_it(const SplitFinder<Targets>& finder, const Node& node, Split& split,
                    const typename Targets::Sum* all) const {
     if (!split.is_found()) return false;
     split.improvement = finder.improvement(split, all, options.all_weight);
     return split.improvement + std::numeric_limits<double>::epsilon() >=
-           options.min_impurity_decrease;
+               options.min_impurity_decrease &&
+           best_splits.offer(std::min(node.least_above, split.improvement));
   }
 
   // Makes children of a node whose first n_left rows go left; the smaller one first.
@@ -142,6 +154,7 @@ struct Growth {
     Node& node = nodes[static_cast<std::size_t>(parent)];
     const int64 begin = node.begin, end = node.end, middle = begin + n_left;
     const Bounds bounds = node.bounds;
+    const double least = std::min(node.least_above, split.improvement);
     const ColumnBins& bins = binned.columns[static_cast<std::size_t>(split.column)];
     node.left = left;
     node.right = left + 1;
@@ -154,6 +167,7 @@ struct Growth {
     for (int side = 0; side < 2; ++side) {
       Node child{side == 0 ? begin : middle, side == 0 ? middle : end};
       child.bounds = bounds;
+      child.least_above = least;
       if (sign(split.column) != 0) {
         const bool is_upper = (sign(split.column) > 0) == (side == 0);
         (is_upper ? child.bounds.upper : child.bounds.lower) = split.middle;
@@ -230,8 +244,7 @@ class SubtreeGrower {
   }
 
   bool is_leaf(const Node& node, int64 depth) const {
-    const GrowOptions& options = growth_.options;
-    if (depth >= options.max_depth || node.count() < options.min_samples_split) return true;
+    if (growth_.is_cut(node, depth)) return true;
     const uint32* positions = positions_.data() + node.begin;
     const uint32 first = rows_[positions[0]];
     for (int64 i = 1; i < node.count(); ++i) {
@@ -243,13 +256,17 @@ class SubtreeGrower {
   void split(std::vector<Node>& nodes, Pending<Sum>& pending) {
     const Node node = nodes[static_cast<std::size_t>(pending.node)];
     if (pending.histogram) --n_kept_;
+    if (growth_.is_cut(node, pending.depth)) {
+      store_.give_back(std::move(pending.histogram));
+      return;
+    }
     if (!pending.histogram && node.count() >= growth_.direct_rows) {
       pending.histogram = histogram_of(node);
     }
     std::vector<Sum>& all = all_;
     Split best =
         pending.histogram ? find(node, pending.histogram.get(), all) : find_directly(node, all);
-    if (!growth_.is_worth_it(finder_, best, all.data())) {
+    if (!growth_.is_worth_it(finder_, node, best, all.data())) {
       store_.give_back(std::move(pending.histogram));
       return;
     }

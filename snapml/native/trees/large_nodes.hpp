@@ -52,12 +52,17 @@ class TreeGrower {
     room_.resize(tree_.rows.size());
     tree_.nodes.push_back({0, growth_.binned.n_rows});
     if (is_open(0, 0)) push(0, 0, nullptr);
-    while (!stack_.empty() && !interrupt_.requested()) {
+    while (!open_.empty() && !interrupt_.requested()) {
       interrupt_.poll(0);
-      Pending<Sum> pending = std::move(stack_.back());
-      stack_.pop_back();
-      if (pending.histogram) --n_kept_;
-      split(pending);
+      std::pop_heap(open_.begin(), open_.end());
+      OpenNode open = std::move(open_.back());
+      open_.pop_back();
+      if (open.pending.histogram) --n_kept_;
+      if (growth_.best_splits.could_hold(open.priority)) {
+        split(open);
+      } else {
+        store_.give_back(std::move(open.pending.histogram));
+      }
     }
     room_ = {};
     grow_subtrees();
@@ -65,46 +70,71 @@ class TreeGrower {
   }
 
  private:
-  // Sends a node to those that one thread grows, or to those that all do.
-  void push(int32 node, int64 depth, Histogram histogram) {
+  // A node that is to be split so.
+  struct OpenNode {
+    Pending<Sum> pending;
+    Split split;
+    double priority;
+    bool operator<(const OpenNode& other) const { return priority < other.priority; }
+  };
+
+  // Leaves a node to one thread, or finds its split.
+  void push(int32 id, int64 depth, Histogram histogram) {
+    const Node node = at(id);
+    if (node.count() <= subtree_rows_) {
+      tasks_.push_back({id, depth, kept(std::move(histogram))});
+      return;
+    }
+    if (!histogram) histogram = histogram_of(node);
+    const std::vector<Sum> all = growth_.total(histogram.get());
+    Split best = find(node, histogram.get(), all.data());
+    if (!growth_.is_worth_it(finders_[0], node, best, all.data())) {
+      store_.give_back(std::move(histogram));
+      return;
+    }
+    // The best first where leaves are limited, else the last.
+    const double priority = growth_.best_splits.is_limited()
+                                ? std::min(node.least_above, best.improvement)
+                                : static_cast<double>(n_opened_++);
+    open_.push_back({{id, depth, kept(std::move(histogram))}, best, priority});
+    std::push_heap(open_.begin(), open_.end());
+  }
+
+  // A histogram that stays until its node's turn, unless they are many.
+  Histogram kept(Histogram histogram) {
     if (histogram && n_kept_ >= most_kept_) store_.give_back(std::move(histogram));
     if (histogram) ++n_kept_;
-    const bool is_small = at(node).count() <= subtree_rows_;
-    (is_small ? tasks_ : stack_).push_back({node, depth, std::move(histogram)});
+    return histogram;
   }
 
   Node& at(int32 node) { return tree_.nodes[static_cast<std::size_t>(node)]; }
 
-  void split(Pending<Sum>& pending) {
-    const Node node = at(pending.node);
-    uint32* rows = tree_.rows.data() + node.begin;
-    if (!pending.histogram) pending.histogram = histogram_of(node);
-    const std::vector<Sum> all = growth_.total(pending.histogram.get());
-    Split best = find(node, pending.histogram.get(), all.data());
-    if (!growth_.is_worth_it(finders_[0], best, all.data())) {
-      store_.give_back(std::move(pending.histogram));
-      return;
-    }
+  void split(OpenNode& open) {
+    const Node node = at(open.pending.node);
     const BinnedRows& binned = growth_.binned;
-    const Sides sides(best, binned.n_bins(best.column));
+    const int64 column = open.split.column;
+    const Sides sides(open.split, binned.n_bins(column));
     const int64 n_left = part_by_all(
-        rows, node.count(), [&](uint32 row) { return sides.is_left(binned.row(row)[best.column]); },
-        room_.data(), pool_);
-    const auto [small, large] = growth_.add_children(tree_.nodes, pending.node, best, n_left);
-    push_children(small, large, pending);
+        tree_.rows.data() + node.begin, node.count(),
+        [&](uint32 row) { return sides.is_left(binned.row(row)[column]); }, room_.data(), pool_);
+    const auto [small, large] =
+        growth_.add_children(tree_.nodes, open.pending.node, open.split, n_left);
+    push_children(small, large, open.pending);
   }
 
   void push_children(int32 small, int32 large, Pending<Sum>& parent) {
     const int64 depth = parent.depth + 1;
     const bool is_small_open = is_open(small, depth), is_large_open = is_open(large, depth);
     Histogram small_histogram;
-    if (is_small_open || is_large_open) small_histogram = histogram_of(at(small));
-    if (is_large_open) {
+    if (is_small_open || (is_large_open && parent.histogram)) {
+      small_histogram = histogram_of(at(small));
+    }
+    if (is_large_open && parent.histogram) {
       subtract_histogram(small_histogram.get(), store_.size(), parent.histogram.get());
-      push(large, depth, std::move(parent.histogram));
     } else {
       store_.give_back(std::move(parent.histogram));
     }
+    if (is_large_open) push(large, depth, std::move(parent.histogram));
     if (is_small_open) {
       push(small, depth, std::move(small_histogram));
     } else {
@@ -174,11 +204,16 @@ class TreeGrower {
     return sums;
   }
 
-  // The largest first, so that threads end at about the same time.
+  // The best first where leaves are limited, then the largest, so that threads end at about the
+  // same time.
   void grow_subtrees() {
-    const auto size = [&](const Pending<Sum>& p) { return at(p.node).count(); };
+    const bool is_limited = growth_.best_splits.is_limited();
+    const auto rank = [&](const Pending<Sum>& pending) {
+      const Node& node = at(pending.node);
+      return std::pair(is_limited ? node.least_above : 0, node.count());
+    };
     std::sort(tasks_.begin(), tasks_.end(),
-              [&](const auto& a, const auto& b) { return size(a) > size(b); });
+              [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
     tree_.subtrees.resize(tasks_.size());
     for (std::size_t t = 0; t < tasks_.size(); ++t) {
       at(tasks_[t].node).subtree = static_cast<int32>(t);
@@ -188,6 +223,10 @@ class TreeGrower {
       SubtreeGrower<Targets> grower(growth_);
       for (std::size_t t = next++; t < tasks_.size() && !interrupt_.requested(); t = next++) {
         const Node& node = at(tasks_[t].node);
+        if (growth_.is_cut(node, tasks_[t].depth)) {
+          tree_.subtrees[t] = {node};
+          continue;
+        }
         tree_.subtrees[t] = grower.grow(tree_.rows.data() + node.begin, node, tasks_[t].depth,
                                         std::move(tasks_[t].histogram), interrupt_, worker);
       }
@@ -201,8 +240,9 @@ class TreeGrower {
   std::vector<SplitFinder<Targets>> finders_;
   GrownTree tree_;
   std::vector<uint32> room_;
-  std::vector<Pending<Sum>> stack_, tasks_;
-  int64 n_kept_ = 0, most_kept_ = 0, subtree_rows_ = 0;
+  std::vector<OpenNode> open_;  // a heap
+  std::vector<Pending<Sum>> tasks_;
+  int64 n_opened_ = 0, n_kept_ = 0, most_kept_ = 0, subtree_rows_ = 0;
 };
 
 }  // namespace snapml::native::trees

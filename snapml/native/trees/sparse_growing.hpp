@@ -228,12 +228,13 @@ class SparseTreeGrower {
   void split(std::vector<Node>& nodes, SparseTask& task, std::vector<SparseTask>& stack,
              int worker) {
     const Node node = nodes[static_cast<std::size_t>(task.node)];
+    if (growth_.is_cut(node, task.depth)) return;
     std::vector<Sum> all(static_cast<std::size_t>(growth_.targets.n_sums()), 0);
     for (int64 i = node.begin; i < node.end; ++i) {
       growth_.targets.add(all.data(), entries_[tree_.rows[static_cast<std::size_t>(i)]]);
     }
     Split best = find(node, task, all.data(), worker);
-    if (!growth_.is_worth_it(scanner(0).finder(), best, all.data())) return;
+    if (!growth_.is_worth_it(scanner(0).finder(), node, best, all.data())) return;
     const int64 n_left = part_rows_of(node, task, best, worker);
     growth_.add_children(nodes, task.node, best, n_left);
     const int32 left = nodes[static_cast<std::size_t>(task.node)].left;

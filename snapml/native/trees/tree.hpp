@@ -1,8 +1,8 @@
 // The grown nodes as scikit-learn numbers them, with the values and impurities that the rows of the
 // leaves give.
 //
-// A limit on leaves chooses among nodes that are all grown: which split a node has does not depend
-// on when it is looked at.
+// A limit on leaves chooses among the nodes that were grown, more than it takes: which split a node
+// has does not depend on when it is looked at.
 #pragma once
 
 #include <cmath>
@@ -93,8 +93,9 @@ inline std::vector<int64> number_all(const GrownTree& grown, TreeArrays& tree) {
 }
 
 // The same for the most_leaves - 1 splits that lessen the impurity most, each among those that
-// were open; nodes are numbered as they come, two at a time.
-inline std::vector<int64> number_best(const GrownTree& grown, int64 most_leaves, TreeArrays& tree) {
+// were open; nodes are numbered as they come, two at a time. Rows of nodes that stay leaves get
+// back the order that they had, so that sums over them do not depend on what was grown below.
+inline std::vector<int64> number_best(GrownTree& grown, int64 most_leaves, TreeArrays& tree) {
   std::vector<int64> begins;
   const auto is_less = [](const Origin& a, const Origin& b) {
     const double x = a.node().improvement, y = b.node().improvement;
@@ -115,6 +116,10 @@ inline std::vector<int64> number_best(const GrownTree& grown, int64 most_leaves,
     const int64 right = add(from.child(grown, from.node().right));
     tree.left[from.id] = left;
     tree.right[from.id] = right;
+  }
+  for (; !open.empty(); open.pop()) {
+    const Node& leaf = open.top().node();
+    std::sort(grown.rows.begin() + leaf.begin, grown.rows.begin() + leaf.end);
   }
   return begins;
 }
@@ -218,20 +223,16 @@ inline void clip_values(int64 n_classes, TreeArrays& tree) {
   }
 }
 
-// What bounds a tree: its leaves (0: nothing does), and the memory of its values.
-struct TreeLimits {
-  int64 most_leaves, most_values;
-};
-
-// The tree of what was grown.
-inline TreeArrays tree_arrays(const GrownTree& grown, const RawTargets& targets,
-                              Criterion criterion, double centre, TreeLimits limits) {
+// The tree of what was grown, whose values have room for `most_values` numbers.
+inline TreeArrays tree_arrays(GrownTree grown, const RawTargets& targets,
+                              const GrowOptions& options, double centre, int64 most_values) {
+  const Criterion criterion = options.criterion;
   TreeArrays tree;
-  const std::vector<int64> begins = limits.most_leaves > 0
-                                        ? number_best(grown, limits.most_leaves, tree)
+  const std::vector<int64> begins = options.most_leaves > 0
+                                        ? number_best(grown, options.most_leaves, tree)
                                         : number_all(grown, tree);
   const auto n_nodes = static_cast<int64>(tree.size());
-  if (n_nodes > limits.most_values / targets.n_classes) {
+  if (n_nodes > most_values / targets.n_classes) {
     throw std::length_error("the values of " + std::to_string(n_nodes) + " nodes for " +
                             std::to_string(targets.n_classes) +
                             " classes do not fit into memory: expected fewer classes, or a "
