@@ -116,19 +116,25 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             return "hist"
         is_plain = (
             self.splitter != "random"
-            and not issparse(X)
             and _shape(y)[1:] in ((), (1,))
             and (sample_weight is None or not (np.asarray(sample_weight) < 0).any())
         )
-        if self.splitter == "auto" and is_plain and _is_large(X):
+        if self.splitter == "auto" and is_plain and _is_large(X) and not self._draws_of_many(X):
             return "scikit-learn" if self.criterion == "absolute_error" else "hist"
         is_exact = (
             is_plain
+            and not issparse(X)
             and self.monotonic_cst is None
             and self.max_leaf_nodes is None
             and self.criterion in (*EXACT_CRITERIA, "log_loss")
         )
         return "exact" if is_exact else "scikit-learn"
+
+    def _draws_of_many(self, X: Any) -> bool:
+        """Whether nodes look at some sparse columns only, where scikit-learn parts no others."""
+        if not issparse(X) or self.max_features is None:
+            return False
+        return _resolve_max_features(self.max_features, X.shape[1]) < X.shape[1]
 
     @contextmanager
     def _named_as_in_scikit_learn(self) -> Iterator[None]:

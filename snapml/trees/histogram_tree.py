@@ -110,7 +110,16 @@ def grow_tree(
         If the classes are too many for the memory, or the numbers too large for sums.
     """
     pool = _native.ThreadPool(resolve_n_threads(n_threads, X.size))
-    binned = _binned(X, kept, rules.max_bins, pool)
+    used, monotonic = None, rules.monotonic
+    binned: _native.BinnedRows | _native.BinnedColumns
+    if issparse(X):
+        columns = _as_columns(X, kept)
+        if rules.max_features >= X.shape[1]:
+            used = _used_columns(columns)
+            monotonic = None if monotonic is None else monotonic[used]
+        binned = _binned_columns(columns, used, rules.max_bins, pool)
+    else:
+        binned = _native.bin_rows(pool, _native.Rows.dense(X), rules.max_bins, kept)
     if not binned.is_finite:
         return None
     free = available_bytes()
@@ -131,27 +140,45 @@ def grow_tree(
         rules.max_leaf_nodes,
         int(VALUES_SHARE * free / 8),
         int(_HISTOGRAM_SHARE * free),
-        rules.monotonic,
+        monotonic,
     )
+    if used is not None:
+        columns_of_nodes = arrays["feature"]
+        is_inner = columns_of_nodes >= 0
+        columns_of_nodes[is_inner] = used[columns_of_nodes[is_inner]]
     return as_tree(arrays, X.shape[1], targets.n_classes)
 
 
-def _binned(
-    X: Any, kept: np.ndarray | None, max_bins: int, pool: _native.ThreadPool
-) -> _native.BinnedRows | _native.BinnedColumns:
-    if not issparse(X):
-        return _native.bin_rows(pool, _native.Rows.dense(X), max_bins, kept)
+def _as_columns(X: Any, kept: np.ndarray | None) -> Any:
     columns = (X if kept is None else X[kept]).tocsc()
     if not columns.has_canonical_format:
         columns = columns.copy()
         columns.sum_duplicates()
-    return _native.bin_columns(pool, _compressed(columns, columns.shape[0], pool), max_bins)
+    return columns
 
 
-def _compressed(matrix: Any, n_minor: int, pool: _native.ThreadPool) -> _native.Rows:
+def _used_columns(columns: Any) -> np.ndarray:
+    """Return the columns that store something, or the first one: the others split no node."""
+    used = np.flatnonzero(np.diff(columns.indptr))
+    return used if len(used) else np.zeros(1, np.intp)
+
+
+def _binned_columns(
+    columns: Any, used: np.ndarray | None, max_bins: int, pool: _native.ThreadPool
+) -> _native.BinnedColumns:
+    indptr = columns.indptr
+    if used is not None:
+        indptr = np.append(indptr[used], indptr[-1])
+    stored = _compressed(indptr, columns, columns.shape[0], pool)
+    return _native.bin_columns(pool, stored, max_bins)
+
+
+def _compressed(
+    indptr: np.ndarray, matrix: Any, n_minor: int, pool: _native.ThreadPool
+) -> _native.Rows:
     is_float64 = matrix.dtype == np.float64
     return _native.Rows.compressed(
-        pool, matrix.indptr, matrix.indices, matrix.data, 0.0, is_float64, n_minor, False
+        pool, indptr, matrix.indices, matrix.data, 0.0, is_float64, n_minor, False
     )
 
 
@@ -206,7 +233,7 @@ def find_leaves(tree: Tree, X: Any, n_threads: int | None) -> np.ndarray:
     leaves = np.empty(n_rows, np.int64)
     n_read = n_rows * max(tree.max_depth, 1) + (X.nnz if issparse(X) else 0)
     pool = _native.ThreadPool(resolve_n_threads(n_threads, n_read))
-    rows = _compressed(X, X.shape[1], pool) if issparse(X) else _native.Rows.dense(X)
+    rows = _compressed(X.indptr, X, X.shape[1], pool) if issparse(X) else _native.Rows.dense(X)
     nodes = tree.__getstate__()["nodes"][: tree.node_count]
     _native.find_leaves(
         pool,

@@ -170,3 +170,29 @@ def test_bindings_refuse_rows_that_do_not_ascend():
         _native.bin_columns(pool, columns, 255)
     with pytest.raises(ValueError, match="expected compressed ones"):
         _native.bin_columns(pool, _native.Rows.dense(np.ones((2, 2))), 255)
+
+
+def test_columns_that_store_nothing_keep_their_numbers():
+    X, target = make_rows(1000, 9)
+    X[:, [0, 3, 4, 8]] = 0
+    rules = {"max_depth": 5, "monotonic_cst": [0, 0, 1, 0, -1, 0, -1, 0, 0]}
+    model = Regressor(**rules).fit(csr_matrix(X), target)
+    assert {-2, 1, 5, 7} <= set(model.tree_.feature) <= {-2, 1, 2, 5, 6, 7}
+    assert_same_tree(model, Regressor(**rules).fit(X, target))
+    empty = Classifier().fit(csr_matrix((6, 5)), [0, 1] * 3)
+    assert empty.tree_.node_count == 1
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "rules", "builder"),
+    [
+        (10_001, {}, "hist"),
+        (10_001, {"max_features": 5}, "hist"),
+        (10_001, {"max_features": 2}, "scikit-learn"),
+        (10_000, {}, "scikit-learn"),
+    ],
+)
+def test_auto_takes_many_rows_of_all_columns(n_rows, rules, builder):
+    X, target = make_rows(n_rows, 5, n_values=4)
+    model = snapml.DecisionTreeRegressor(max_depth=3, **rules).fit(csr_matrix(X), target)
+    assert model.builder_ == builder
