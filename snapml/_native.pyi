@@ -421,6 +421,7 @@ def grow_tree(
     most_values: int,
     most_histogram_bytes: int,
     monotonic: np.ndarray[Any, Any] | None,
+    n_codes: np.ndarray[Any, Any] | None,
 ) -> dict[str, Any]: ...
 def grow_exact_tree(
     pool: ThreadPool,
@@ -447,5 +448,17 @@ def find_leaves(
     feature: np.ndarray[Any, Any],
     threshold: np.ndarray[Any, Any],
     missing_go_to_left: np.ndarray[Any, Any],
+    leaves: np.ndarray[Any, Any],
+) -> None: ...
+def find_leaves_of_codes(
+    pool: ThreadPool,
+    rows: Rows,
+    left_child: np.ndarray[Any, Any],
+    right_child: np.ndarray[Any, Any],
+    feature: np.ndarray[Any, Any],
+    threshold: np.ndarray[Any, Any],
+    missing_go_to_left: np.ndarray[Any, Any],
+    left_codes: np.ndarray[Any, Any],
+    n_codes: np.ndarray[Any, Any],
     leaves: np.ndarray[Any, Any],
 ) -> None: ...

@@ -113,6 +113,7 @@ inline nb::dict as_dict(trees::TreeArrays tree) {
   arrays["n_node_samples"] = as_array(std::move(tree.n_rows));
   arrays["weighted_n_node_samples"] = as_array(std::move(tree.weight));
   arrays["missing_go_to_left"] = as_array(std::move(tree.missing_left));
+  arrays["left_codes"] = as_array(std::move(tree.left_codes));
   arrays["values"] = as_array(std::move(tree.values));
   return arrays;
 }

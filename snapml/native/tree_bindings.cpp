@@ -164,13 +164,29 @@ trees::TreeArrays grow_values(const Binned& binned, const trees::RawTargets& raw
   return grow_with(binned, targets, raw, options, centre, weight, pool, interrupt);
 }
 
+const int32* codes_argument(const std::optional<ReadOnlyArray>& n_codes,
+                            const trees::BinTable& binned) {
+  if (!n_codes) return nullptr;
+  const auto* numbers = vector_argument<int32>(*n_codes, "n_codes", binned.n_cols);
+  for (int64 j = 0; j < binned.n_cols; ++j) {
+    if (numbers[j] != 0 &&
+        !trees::has_codes(binned.columns[static_cast<std::size_t>(j)], numbers[j])) {
+      throw std::invalid_argument("n_codes: expected at most max_bins codes in [0, " +
+                                  std::to_string(numbers[j]) + "), and that at most 256, got " +
+                                  "others in column " + std::to_string(j));
+    }
+  }
+  return numbers;
+}
+
 template <class Binned>
 nb::dict grow_tree_of(ThreadPool& pool, const Binned& binned, const ReadOnlyArray& targets,
                       const std::optional<ReadOnlyArray>& weights, int64 n_classes,
                       const std::string& criterion, int64 max_depth, int64 min_samples_split,
                       int64 min_samples_leaf, double min_weight, double min_impurity_decrease,
                       int64 max_features, uint64 seed, int64 max_leaf_nodes, int64 most_values,
-                      int64 most_histogram_bytes, const std::optional<ReadOnlyArray>& monotonic) {
+                      int64 most_histogram_bytes, const std::optional<ReadOnlyArray>& monotonic,
+                      const std::optional<ReadOnlyArray>& n_codes) {
   const Criterion kind = criterion_of(criterion);
   const trees::RawTargets raw = raw_targets(binned.n_rows, targets, weights, n_classes, kind);
   if (monotonic && raw.n_classes > 2) {
@@ -179,11 +195,12 @@ nb::dict grow_tree_of(ThreadPool& pool, const Binned& binned, const ReadOnlyArra
   }
   const int32* signs =
       monotonic ? vector_argument<int32>(*monotonic, "monotonic", binned.n_cols) : nullptr;
-  const TreeOptions options{{kind, max_depth, min_samples_split, min_samples_leaf, 0,
-                             min_impurity_decrease, max_features, seed, 0, signs, max_leaf_nodes},
-                            min_weight,
-                            most_values,
-                            most_histogram_bytes};
+  const TreeOptions options{
+      {kind, max_depth, min_samples_split, min_samples_leaf, 0, min_impurity_decrease, max_features,
+       seed, 0, signs, codes_argument(n_codes, binned), max_leaf_nodes},
+      min_weight,
+      most_values,
+      most_histogram_bytes};
   return as_dict(without_gil([&](Interrupt& interrupt) {
     return raw.classes != nullptr ? grow_classes(binned, raw, options, pool, interrupt)
                                   : grow_values(binned, raw, options, pool, interrupt);
@@ -191,13 +208,7 @@ nb::dict grow_tree_of(ThreadPool& pool, const Binned& binned, const ReadOnlyArra
 }
 
 // The nodes of scikit-learn's arrays: a walk stays inside them and comes to an end.
-trees::WalkTree checked_nodes(const ReadOnlyArray& left, const ReadOnlyArray& right,
-                              const ReadOnlyArray& feature, const ReadOnlyArray& threshold,
-                              const ReadOnlyArray& missing_left, int64 n_cols) {
-  const auto n_nodes = static_cast<int64>(left.size());
-  const int64* l = vector_argument<int64>(left, "left_child", n_nodes);
-  const int64* r = vector_argument<int64>(right, "right_child", n_nodes);
-  const int64* column = vector_argument<int64>(feature, "feature", n_nodes);
+void check_links(const int64* l, const int64* r, const int64* column, int64 n_nodes, int64 n_cols) {
   bool is_valid = n_nodes > 0 && n_nodes <= std::numeric_limits<int32>::max();
   for (int64 id = 0; id < n_nodes && is_valid; ++id) {
     is_valid = l[id] < 0 || (l[id] > id && l[id] < n_nodes && r[id] > id && r[id] < n_nodes &&
@@ -207,6 +218,16 @@ trees::WalkTree checked_nodes(const ReadOnlyArray& left, const ReadOnlyArray& ri
     throw std::invalid_argument(
         "nodes: expected children after their parents and features of the rows");
   }
+}
+
+trees::WalkTree checked_nodes(const ReadOnlyArray& left, const ReadOnlyArray& right,
+                              const ReadOnlyArray& feature, const ReadOnlyArray& threshold,
+                              const ReadOnlyArray& missing_left, int64 n_cols) {
+  const auto n_nodes = static_cast<int64>(left.size());
+  const int64* l = vector_argument<int64>(left, "left_child", n_nodes);
+  const int64* r = vector_argument<int64>(right, "right_child", n_nodes);
+  const int64* column = vector_argument<int64>(feature, "feature", n_nodes);
+  check_links(l, r, column, n_nodes, n_cols);
   return trees::walk_tree(l, r, column, vector_argument<double>(threshold, "threshold", n_nodes),
                           vector_argument<uint8>(missing_left, "missing_go_to_left", n_nodes),
                           n_nodes);
@@ -240,7 +261,39 @@ void bind_growing(nb::module_& m) {
         nb::arg("min_samples_split"), nb::arg("min_samples_leaf"), nb::arg("min_weight"),
         nb::arg("min_impurity_decrease"), nb::arg("max_features"), nb::arg("seed"),
         nb::arg("max_leaf_nodes"), nb::arg("most_values"), nb::arg("most_histogram_bytes"),
-        nb::arg("monotonic").none());
+        nb::arg("monotonic").none(), nb::arg("n_codes").none());
+}
+
+void find_leaves_of_codes_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& left,
+                             const ReadOnlyArray& right, const ReadOnlyArray& feature,
+                             const ReadOnlyArray& threshold, const ReadOnlyArray& missing_left,
+                             const ReadOnlyArray& left_codes, const ReadOnlyArray& n_codes,
+                             const AnyArray& leaves) {
+  const auto n_nodes = static_cast<int64>(left.size());
+  const auto n_bytes = static_cast<int64>(left_codes.size());
+  const trees::CodeNodes nodes{vector_argument<int64>(left, "left_child", n_nodes),
+                               vector_argument<int64>(right, "right_child", n_nodes),
+                               vector_argument<int64>(feature, "feature", n_nodes),
+                               vector_argument<double>(threshold, "threshold", n_nodes),
+                               vector_argument<uint8>(missing_left, "missing_go_to_left", n_nodes),
+                               vector_argument<uint8>(left_codes, "left_codes", n_bytes),
+                               vector_argument<int32>(n_codes, "n_codes", rows.n_cols())};
+  check_links(nodes.left, nodes.right, nodes.column, n_nodes, rows.n_cols());
+  for (int64 id = 0; id < n_nodes; ++id) {
+    if (nodes.left[id] < 0 || nodes.n_codes[nodes.column[id]] == 0) continue;
+    const double set = nodes.threshold[id];
+    if (!(set >= 0 && set < static_cast<double>(n_bytes / trees::kCodeBytes))) {
+      throw std::invalid_argument("threshold: expected the number of a set of codes, got " +
+                                  std::to_string(set));
+    }
+  }
+  int64* out = vector_argument<int64>(leaves, "leaves", rows.n_rows());
+  with_dense(rows, [&](const auto& view) {
+    return without_gil([&](Interrupt& interrupt) {
+      trees::find_leaves_of_codes(view, nodes, out, pool, interrupt);
+      return true;
+    });
+  });
 }
 
 }  // namespace
@@ -262,6 +315,10 @@ void bind_trees(nb::module_& m) {
   m.def("find_leaves", &find_leaves_of, nb::arg("pool"), nb::arg("rows"), nb::arg("left_child"),
         nb::arg("right_child"), nb::arg("feature"), nb::arg("threshold"),
         nb::arg("missing_go_to_left"), nb::arg("leaves"));
+  m.def("find_leaves_of_codes", &find_leaves_of_codes_of, nb::arg("pool"), nb::arg("rows"),
+        nb::arg("left_child"), nb::arg("right_child"), nb::arg("feature"), nb::arg("threshold"),
+        nb::arg("missing_go_to_left"), nb::arg("left_codes"), nb::arg("n_codes"),
+        nb::arg("leaves"));
 }
 
 }  // namespace snapml::native

@@ -11,7 +11,9 @@ __all__ = ["SEVERAL_OUTPUTS", "checked_signs"]
 SEVERAL_OUTPUTS = "Monotonicity constraints are not supported with multiple outputs."
 
 
-def checked_signs(monotonic_cst: Any, n_features: int, n_classes: int) -> np.ndarray | None:
+def checked_signs(
+    monotonic_cst: Any, n_features: int, n_classes: int, is_categorical: np.ndarray | None
+) -> np.ndarray | None:
     """Return how each column's splits may change values from the left side to the right one.
 
     Parameters
@@ -22,6 +24,8 @@ def checked_signs(monotonic_cst: Any, n_features: int, n_classes: int) -> np.nda
         Columns.
     n_classes : int
         1 for numbers.
+    is_categorical : ndarray of shape (n_features,), bool, or None
+        Which columns hold categories; None if no one does.
 
     Returns
     -------
@@ -31,7 +35,8 @@ def checked_signs(monotonic_cst: Any, n_features: int, n_classes: int) -> np.nda
     Raises
     ------
     ValueError
-        If there is not a 1, -1 or 0 for each column, or more than two classes.
+        If there is not a 1, -1 or 0 for each column, or more than two classes, or a column of
+        categories has a constraint.
     """
     if monotonic_cst is None:
         return None
@@ -49,5 +54,7 @@ def checked_signs(monotonic_cst: Any, n_features: int, n_classes: int) -> np.nda
         raise ValueError(
             "Monotonicity constraints are not supported with multiclass classification"
         )
+    if is_categorical is not None and signs[is_categorical].any():
+        raise ValueError("Categorical features cannot have monotonic constraints.")
     signs = signs.astype(np.int32)
     return -signs if n_classes == 2 else signs

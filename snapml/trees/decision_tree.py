@@ -58,6 +58,10 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
     monotonic_cst : array-like of int of shape (n_features,) or None, default=None
         1 for columns that predictions rise with, -1 for those they fall with, 0 for others; for two
         classes: the probability of the second one.
+    categorical_features : "from_dtype", array-like of bool, int or str, or None, \
+default="from_dtype"
+        Columns whose values are categories, with ``"hist"``: those of dtype category in a pandas
+        frame, or a mask, numbers or names of columns.
     max_bins : int, default=255
         Bins of a column with ``"hist"``, 2 to 255, beside one for missing values.
     n_threads : int or None, default=None
@@ -66,8 +70,12 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
 
     Attributes
     ----------
-    tree_ : sklearn.tree._tree.Tree
-        The nodes.
+    tree_ : sklearn.tree._tree.Tree or CategoricalTree
+        The nodes; scikit-learn's own unless columns hold categories.
+    is_categorical_ : ndarray of shape (n_features,), bool, or None
+        Which columns do.
+    categories_ : list of (ndarray or None), or None
+        Their different values, by column.
     builder_ : {"hist", "exact", "scikit-learn"}
         Who has grown them.
     classes_ : ndarray of shape (n_classes,)
@@ -109,6 +117,7 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
         class_weight: Any = None,
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
+        categorical_features: Any = "from_dtype",
         max_bins: int = 255,
         n_threads: int | None = None,
     ) -> None:
@@ -127,6 +136,7 @@ class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier)
             ccp_alpha=ccp_alpha,
             monotonic_cst=monotonic_cst,
         )
+        self.categorical_features = categorical_features
         self.max_bins = max_bins
         self.n_threads = n_threads
 
@@ -213,6 +223,10 @@ default="squared_error"
         Complexity parameter of minimal cost-complexity pruning.
     monotonic_cst : array-like of int of shape (n_features,) or None, default=None
         1 for columns that predictions rise with, -1 for those they fall with, 0 for others.
+    categorical_features : "from_dtype", array-like of bool, int or str, or None, \
+default="from_dtype"
+        Columns whose values are categories, with ``"hist"``: those of dtype category in a pandas
+        frame, or a mask, numbers or names of columns.
     max_bins : int, default=255
         Bins of a column with ``"hist"``, 2 to 255, beside one for missing values.
     n_threads : int or None, default=None
@@ -221,8 +235,12 @@ default="squared_error"
 
     Attributes
     ----------
-    tree_ : sklearn.tree._tree.Tree
-        The nodes.
+    tree_ : sklearn.tree._tree.Tree or CategoricalTree
+        The nodes; scikit-learn's own unless columns hold categories.
+    is_categorical_ : ndarray of shape (n_features,), bool, or None
+        Which columns do.
+    categories_ : list of (ndarray or None), or None
+        Their different values, by column.
     builder_ : {"hist", "exact", "scikit-learn"}
         Who has grown them.
     max_features_ : int
@@ -259,6 +277,7 @@ default="squared_error"
         min_impurity_decrease: float = 0.0,
         ccp_alpha: float = 0.0,
         monotonic_cst: Any = None,
+        categorical_features: Any = "from_dtype",
         max_bins: int = 255,
         n_threads: int | None = None,
     ) -> None:
@@ -276,6 +295,7 @@ default="squared_error"
             ccp_alpha=ccp_alpha,
             monotonic_cst=monotonic_cst,
         )
+        self.categorical_features = categorical_features
         self.max_bins = max_bins
         self.n_threads = n_threads
 

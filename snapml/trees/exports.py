@@ -11,6 +11,7 @@ from sklearn.tree._tree import NODE_DTYPE, Tree
 from sklearn.utils.validation import check_is_fitted
 
 from snapml.estimators.model_file import save_model
+from snapml.trees.categorical_tree import CategoricalTree
 
 __all__ = ["ExportedTree"]
 
@@ -50,25 +51,36 @@ class ExportedTree(BaseEstimator):
         ------
         sklearn.exceptions.NotFittedError
             Before fit.
+        TypeError
+            If the tree parts categories.
         """
         check_is_fitted(self)
+        if isinstance(self.tree_, CategoricalTree):
+            raise TypeError(
+                "to_sklearn: expected a tree of thresholds, got one that parts categories, which "
+                "scikit-learn's trees cannot hold"
+            )
         theirs = getattr(sklearn.tree, type(self).__name__)
         known = theirs._get_param_names()
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k in known}
         if parameters["splitter"] in ("auto", "hist"):
             parameters["splitter"] = "best"
         model = theirs(**parameters)
-        own = {*self.get_params(deep=False), "builder_"}
+        own = {*self.get_params(deep=False), "builder_", "is_categorical_", "categories_"}
         vars(model).update({k: v for k, v in vars(self).items() if k not in own})
         return model
 
     def _to_file(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Return attributes with plain arrays in the place of the nodes."""
-        tree = attributes["tree_"]
+        tree, sets = attributes["tree_"], {}
+        if isinstance(tree, CategoricalTree):
+            sets = {"n_codes": tree.n_codes, "left_codes": tree.left_codes}
+            tree = tree.nodes
         state = tree.__getstate__()
         nodes = {name: np.ascontiguousarray(state["nodes"][name]) for name in NODE_DTYPE.names}
         outputs = np.asarray(tree.n_classes, np.int64)
-        return {**attributes, "tree_": {**nodes, "values": state["values"], "n_classes": outputs}}
+        plain = {**nodes, "values": state["values"], "n_classes": outputs, **sets}
+        return {**attributes, "tree_": plain}
 
     def _from_file(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Return attributes with nodes, no walk through which can leave them."""
@@ -87,6 +99,8 @@ class ExportedTree(BaseEstimator):
         tree = Tree(n_features, n_classes, len(n_classes))
         state = {"max_depth": depth, "node_count": len(nodes), "nodes": nodes}
         tree.__setstate__({**state, "values": plain["values"]})
+        if "left_codes" in plain:
+            tree = CategoricalTree(tree, plain["n_codes"], plain["left_codes"])
         return {**attributes, "tree_": tree}
 
 

@@ -14,13 +14,11 @@ from sklearn.base import _fit_context
 from sklearn.tree import BaseDecisionTree
 from sklearn.utils import check_random_state, column_or_1d, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import (
-    _check_n_features,
-    _check_sample_weight,
-    validate_data,
-)
+from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
 from snapml._validation import raise_non_finite
+from snapml.trees.categorical_tree import CategoricalTree
+from snapml.trees.categories import categorical_mask, code_counts, known_categories, with_codes
 from snapml.trees.constraints import SEVERAL_OUTPUTS, checked_signs
 from snapml.trees.exact_tree import CRITERIA as EXACT_CRITERIA
 from snapml.trees.exact_tree import grow_exact_tree
@@ -31,6 +29,7 @@ __all__ = ["CONSTRAINTS", "HistogramTree"]
 
 CONSTRAINTS: dict[str, list[Any]] = {
     "splitter": [StrOptions({"auto", "hist", "best", "random"})],
+    "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
     "max_bins": [Interval(Integral, 2, 255, closed="both")],
     "n_threads": [Integral, None],
 }
@@ -87,6 +86,7 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
         check_input: bool = True,
         missing_values_in_feature_mask: Any = None,
     ) -> Any:
+        X = self._coded(X)
         self.builder_ = self._builder(X, y, sample_weight)
         if self.builder_ == "scikit-learn":
             with self._named_as_in_scikit_learn():
@@ -110,9 +110,39 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
         self._prune_tree()
         return self
 
+    def _coded(self, X: Any) -> Any:
+        """Learn the categories of X; return it with their codes."""
+        self.is_categorical_: np.ndarray | None = None
+        self.categories_: list[np.ndarray | None] | None = None
+        asked = self.categorical_features
+        is_by_dtype = isinstance(asked, str)
+        if is_by_dtype and self.splitter in ("best", "random"):
+            return X
+        if issparse(X) and asked is not None and not is_by_dtype:
+            raise TypeError("categorical_features: expected dense rows with it, got sparse ones")
+        self.is_categorical_ = categorical_mask(X, asked)
+        if self.is_categorical_ is None:
+            return X
+        if self.splitter in ("best", "random"):
+            raise ValueError(
+                "categorical_features: expected splitter='hist' or 'auto' with it, got "
+                f"{self.splitter!r}"
+            )
+        self.categories_ = known_categories(X, self.is_categorical_, self.max_bins)
+        return with_codes(X, self.categories_)
+
+    def _prune_tree(self) -> None:
+        grown = self.tree_
+        if not isinstance(grown, CategoricalTree):
+            super()._prune_tree()
+            return
+        self.tree_ = grown.nodes
+        super()._prune_tree()
+        self.tree_ = CategoricalTree(self.tree_, grown.n_codes, grown.left_codes)
+
     def _builder(self, X: Any, y: Any, sample_weight: Any) -> str:
         """Return who grows the tree: scikit-learn what neither builder here does."""
-        if self.splitter == "hist":
+        if self.splitter == "hist" or self.is_categorical_ is not None:
             return "hist"
         is_plain = (
             self.splitter != "random"
@@ -225,7 +255,10 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             max_bins=self.max_bins,
             seed=int(random.randint(np.iinfo(np.int32).max)),
             max_leaf_nodes=self.max_leaf_nodes or 0,
-            monotonic=checked_signs(self.monotonic_cst, n_features, n_classes),
+            monotonic=checked_signs(
+                self.monotonic_cst, n_features, n_classes, self.is_categorical_
+            ),
+            n_codes=None if self.categories_ is None else code_counts(self.categories_),
         )
 
     def _most_levels(self) -> int:
@@ -241,6 +274,10 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
 
     def _validate_X_predict(self, X: Any, check_input: bool) -> Any:
         """Look at numbers only where nothing else can be wrong: of one row, checks are the cost."""
+        known = self.categories_
+        if known is not None:
+            _check_n_features(self, X, reset=False)
+            X = with_codes(X, known)
         if check_input and self._is_numbers(X):
             with np.errstate(over="ignore", invalid="ignore"):
                 rows = X.astype(np.float32, copy=False)

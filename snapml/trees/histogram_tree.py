@@ -12,6 +12,7 @@ from sklearn.tree._tree import NODE_DTYPE, Tree
 from snapml import _native
 from snapml.data.memory_limit import available_bytes
 from snapml.solvers.threads import resolve_n_threads
+from snapml.trees.categorical_tree import CODE_BYTES, CategoricalTree
 
 __all__ = ["VALUES_SHARE", "GrowthRules", "Targets", "as_tree", "find_leaves", "grow_tree"]
 
@@ -62,6 +63,8 @@ class GrowthRules:
     monotonic : ndarray of shape (n_features,), int32, or None, default=None
         1 where values rise from the left side of a split to the right one, -1 where they fall,
         0 where they may do both. Of two classes it is the first one's share.
+    n_codes : ndarray of shape (n_features,), int32, or None, default=None
+        How many categories a column has, whose codes it holds; 0 for columns of numbers.
     """
 
     criterion: str
@@ -75,6 +78,7 @@ class GrowthRules:
     seed: int
     max_leaf_nodes: int
     monotonic: np.ndarray | None = None
+    n_codes: np.ndarray | None = None
 
 
 def grow_tree(
@@ -83,7 +87,7 @@ def grow_tree(
     targets: Targets,
     rules: GrowthRules,
     n_threads: int | None,
-) -> Tree | None:
+) -> Tree | CategoricalTree | None:
     """Grow a tree on histograms.
 
     Parameters
@@ -101,7 +105,7 @@ def grow_tree(
 
     Returns
     -------
-    sklearn.tree._tree.Tree or None
+    sklearn.tree._tree.Tree, CategoricalTree or None
         None if X holds an infinity in float32.
 
     Raises
@@ -141,12 +145,16 @@ def grow_tree(
         int(VALUES_SHARE * free / 8),
         int(_HISTOGRAM_SHARE * free),
         monotonic,
+        rules.n_codes,
     )
     if used is not None:
         columns_of_nodes = arrays["feature"]
         is_inner = columns_of_nodes >= 0
         columns_of_nodes[is_inner] = used[columns_of_nodes[is_inner]]
-    return as_tree(arrays, X.shape[1], targets.n_classes)
+    tree = as_tree(arrays, X.shape[1], targets.n_classes)
+    if rules.n_codes is None:
+        return tree
+    return CategoricalTree(tree, rules.n_codes, arrays["left_codes"].reshape(-1, CODE_BYTES))
 
 
 def _as_columns(X: Any, kept: np.ndarray | None) -> Any:
@@ -212,12 +220,12 @@ def as_tree(arrays: dict[str, Any], n_features: int, n_classes: int) -> Tree:
     return tree
 
 
-def find_leaves(tree: Tree, X: Any, n_threads: int | None) -> np.ndarray:
+def find_leaves(tree: Tree | CategoricalTree, X: Any, n_threads: int | None) -> np.ndarray:
     """Return the leaf that each row comes to.
 
     Parameters
     ----------
-    tree : sklearn.tree._tree.Tree
+    tree : sklearn.tree._tree.Tree or CategoricalTree
         Nodes; children come after their parents.
     X : ndarray or CSR matrix of shape (n_rows, n_features), float32
         Rows, in any order.
@@ -229,6 +237,8 @@ def find_leaves(tree: Tree, X: Any, n_threads: int | None) -> np.ndarray:
     ndarray of shape (n_rows,), int64
         Numbers of nodes.
     """
+    if isinstance(tree, CategoricalTree):
+        return tree.apply(X, n_threads)
     n_rows = X.shape[0]
     leaves = np.empty(n_rows, np.int64)
     n_read = n_rows * max(tree.max_depth, 1) + (X.nnz if issparse(X) else 0)

@@ -39,6 +39,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/streamed_gram.py",
     "solvers/streaming_engine.py",
     "solvers/threads.py",
+    "trees/categorical_tree.py",
     "trees/exact_tree.py",
     "trees/histogram_tree.py",
 }

@@ -121,7 +121,7 @@ def pool_and_bins():
 
 def test_bindings_refuse_what_would_leave_memory():
     pool, binned = pool_and_bins()
-    rules = (2, "gini", 5, 2, 1, 0.0, 0.0, 2, 0, 0, 1 << 20, 1 << 20, None)
+    rules = (2, "gini", 5, 2, 1, 0.0, 0.0, 2, 0, 0, 1 << 20, 1 << 20, None, None)
     classes = y.astype(np.int32)
     with pytest.raises(ValueError, match=r"classes in \[0, 2\)"):
         _native.grow_tree(pool, binned, classes + 1, None, *rules)
@@ -130,9 +130,9 @@ def test_bindings_refuse_what_would_leave_memory():
     with pytest.raises(ValueError, match="criterion"):
         _native.grow_tree(pool, binned, classes, None, 2, "other", *rules[2:])
     with pytest.raises(ValueError, match=r"monotonic: expected .* 2 elements, got 1"):
-        _native.grow_tree(pool, binned, classes, None, *rules[:-1], np.ones(1, np.int32))
+        _native.grow_tree(pool, binned, classes, None, *rules[:-2], np.ones(1, np.int32), None)
     with pytest.raises(ValueError, match="at most 2 classes, got 3"):
-        _native.grow_tree(pool, binned, classes, None, 3, *rules[1:-1], np.ones(2, np.int32))
+        _native.grow_tree(pool, binned, classes, None, 3, *rules[1:-2], np.ones(2, np.int32), None)
     with pytest.raises(ValueError, match=r"kept: expected rows in \[0, 6\)"):
         _native.bin_rows(pool, _native.Rows.dense(X), 255, np.array([6]))
 

@@ -27,6 +27,7 @@ struct GrowOptions {
   uint64 seed;
   double all_weight;       // of all rows, as weights are added up
   const int32* monotonic;  // the sign of each column's constraint, or null
+  const int32* n_codes;    // of each column: how many categories, 0 for numbers; or null
   int64 most_leaves;       // 0: any number
 };
 
@@ -41,7 +42,8 @@ struct Node {
   double improvement = 0;
   double least_above = std::numeric_limits<double>::infinity();  // improvement on the way here
   Bounds bounds;
-  uint64 path = 0;  // stands for the way from the root
+  std::shared_ptr<const CodeSet> left_codes;  // where categories are parted
+  uint64 path = 0;                            // stands for the way from the root
   int64 count() const { return end - begin; }
 };
 
@@ -123,9 +125,27 @@ struct Growth {
     const int n_bins = binned.n_bins(column);
     const auto* cells =
         histogram + binned.first_bin[static_cast<std::size_t>(column)] * targets.n_sums();
-    return finder.scan(
-        column, cells, [](int i) { return i; }, n_bins, cells + n_bins * targets.n_sums(), all,
-        {sign(column), node.bounds}, best);
+    return scan_bins(
+        finder, node, column, cells, [](int i) { return i; }, n_bins,
+        cells + n_bins * targets.n_sums(), all, best);
+  }
+
+  // Looks at bins of a column in their order, or by the means of their targets.
+  template <class Order>
+  bool scan_bins(SplitFinder<Targets>& finder, const Node& node, int64 column,
+                 const typename Targets::Sum* cells, Order order, int size,
+                 const typename Targets::Sum* missing, const typename Targets::Sum* all,
+                 Split& best) const {
+    if (options.n_codes == nullptr || options.n_codes[column] == 0) {
+      return finder.scan(column, cells, order, size, missing, all, {sign(column), node.bounds},
+                         best);
+    }
+    const std::vector<int> bins = finder.by_mean(cells, order, size, all);
+    const auto at = [&](int i) { return bins[static_cast<std::size_t>(i)]; };
+    const auto n_bins = static_cast<int>(bins.size());
+    const bool differs = finder.scan(column, cells, at, n_bins, missing, all, {}, best);
+    if (best.column == column) best.categories = category_sides(bins, best.left_bin);
+    return differs;
   }
 
   // The sums over a node's rows, from the first column of its histogram.
@@ -163,6 +183,10 @@ struct Growth {
     node.missing_left = split.has_missing ? split.missing_left : n_left > end - middle;
     node.threshold = split.right_bin < 0 ? std::numeric_limits<double>::infinity()
                                          : bins.threshold(split.left_bin, split.right_bin);
+    if (split.categories) {
+      const int n_codes = options.n_codes[split.column];
+      node.left_codes = left_codes(*split.categories, bins, n_codes, node.missing_left);
+    }
     const RandomWords words = philox(options.seed, node.path, ~uint64{0});
     for (int side = 0; side < 2; ++side) {
       Node child{side == 0 ? begin : middle, side == 0 ? middle : end};
@@ -365,10 +389,9 @@ class SubtreeGrower {
     }
     const int n_bins = growth_.binned.n_bins(column);
     const bool has_missing = order[size - 1] == n_bins;
-    const bool differs = finder_.scan(
-        column, cells_.data(), [&](int i) { return static_cast<int>(order[i]); },
-        size - has_missing, has_missing ? cells_.data() + n_bins * n_sums : nullptr, all,
-        {growth_.sign(column), node.bounds}, best);
+    const bool differs = growth_.scan_bins(
+        finder_, node, column, cells_.data(), [&](int i) { return static_cast<int>(order[i]); },
+        size - has_missing, has_missing ? cells_.data() + n_bins * n_sums : nullptr, all, best);
     for (int i = 0; i < size; ++i) std::fill_n(cells_.data() + order[i] * n_sums, n_sums, Sum{0});
     return differs;
   }

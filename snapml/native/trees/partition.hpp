@@ -13,7 +13,11 @@ namespace snapml::native::trees {
 class Sides {
  public:
   Sides(const Split& split, int missing_bin) {
-    for (int b = 0; b <= kMaxBins; ++b) is_left_[b] = b <= split.left_bin;
+    for (int b = 0; b <= kMaxBins; ++b) {
+      is_left_[b] = split.categories
+                        ? (*split.categories)[static_cast<std::size_t>(b)] == Side::kLeft
+                        : b <= split.left_bin;
+    }
     is_left_[missing_bin] = split.missing_left;
   }
   bool is_left(int bin) const { return is_left_[bin]; }

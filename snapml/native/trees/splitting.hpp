@@ -12,6 +12,7 @@
 
 #include "../clones.hpp"
 #include "binning.hpp"
+#include "categories.hpp"
 #include "targets.hpp"
 
 namespace snapml::native::trees {
@@ -48,6 +49,7 @@ struct Split {
   bool missing_left = false, has_missing = false;
   double middle = 0;       // of the sides' values, where they are constrained
   double improvement = 0;  // once the split is chosen
+  std::shared_ptr<const CategorySides> categories;  // null between numbers
 
   bool is_found() const { return column >= 0; }
   void offer(const Split& other) {
@@ -123,6 +125,26 @@ class SplitFinder {
                                : scan_any(cells, order, size, missing, all, n_missing, found);
     if (is_better) best = found;
     return n_missing > 0 || !is_single(size, n);
+  }
+
+  // The bins that have rows, by their mean targets: the best of all partings of categories is then
+  // between two that are side by side, for numbers and two classes. Of more classes the share of
+  // the one that has most of the node counts.
+  template <class Order>
+  std::vector<int> by_mean(const Sum* cells, Order order, int size, const Sum* all) const {
+    const Sum* most =
+        Targets::kIsRegression ? all : std::max_element(all, all + targets_.n_classes());
+    std::vector<std::pair<double, int>> means;
+    for (int i = 0; i < size; ++i) {
+      const Sum* cell = cells + order(i) * targets_.n_sums();
+      if (targets_.count(cell) == 0) continue;
+      const double weight = targets_.weight(cell);
+      means.emplace_back(weight > 0 ? static_cast<double>(cell[most - all]) / weight : 0, order(i));
+    }
+    std::sort(means.begin(), means.end());
+    std::vector<int> bins;
+    for (const auto& [mean, bin] : means) bins.push_back(bin);
+    return bins;
   }
 
   // What a split lessens the impurity by, times the share of the node's rows in all rows.

@@ -20,7 +20,8 @@ struct TreeArrays {
   std::vector<int64> left, right, column, n_rows;
   std::vector<double> threshold, impurity, weight, values;
   std::vector<uint8> missing_left;
-  std::vector<Bounds> bounds;  // of the values
+  std::vector<uint8> left_codes;  // sets of kCodeBytes; thresholds of their nodes number them
+  std::vector<Bounds> bounds;     // of the values
 
   std::size_t size() const { return left.size(); }
 };
@@ -66,6 +67,9 @@ inline void make_inner(const Origin& from, TreeArrays& tree) {
   tree.column[from.id] = node.column;
   tree.threshold[from.id] = node.threshold;
   tree.missing_left[from.id] = node.missing_left;
+  if (!node.left_codes) return;
+  tree.threshold[from.id] = static_cast<double>(tree.left_codes.size() / kCodeBytes);
+  tree.left_codes.insert(tree.left_codes.end(), node.left_codes->begin(), node.left_codes->end());
 }
 
 // Writes the nodes, a node before all of its left side before all of its right side; returns where

@@ -1,0 +1,200 @@
+"""Columns of categories: which they are, and their values as codes from 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+__all__ = ["MOST_CATEGORIES", "categorical_mask", "code_counts", "known_categories", "with_codes"]
+
+MOST_CATEGORIES = 255
+"""Of a column, beside missing values."""
+
+
+def categorical_mask(X: Any, asked: Any) -> np.ndarray | None:
+    """Return which columns hold categories.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_features)
+        Rows; a pandas frame for ``"from_dtype"`` and for names of columns.
+    asked : "from_dtype", array-like of bool, int or str, or None
+        Columns of dtype category, a mask, or numbers or names of columns.
+
+    Returns
+    -------
+    ndarray of shape (n_features,), bool, or None
+        None where no column does.
+
+    Raises
+    ------
+    ValueError
+        If `asked` does not describe columns of X.
+    """
+    if asked is None:
+        return None
+    if isinstance(asked, str):
+        mask = np.array([str(dtype) == "category" for dtype in X.dtypes] if _is_frame(X) else [])
+        return mask if mask.any() else None
+    chosen = np.asarray(asked)
+    n_features = X.shape[1] if hasattr(X, "shape") else np.shape(X)[1]
+    if not chosen.size:
+        return None
+    if chosen.dtype.kind not in "biuUO":
+        raise ValueError(
+            "categorical_features must be an array-like of bool, int or str, got: "
+            f"{chosen.dtype.name}."
+        )
+    if chosen.dtype.kind == "b":
+        if chosen.shape != (n_features,):
+            raise ValueError(
+                "categorical_features set as a boolean mask must have shape (n_features,), got: "
+                f"{chosen.shape}"
+            )
+        return chosen if chosen.any() else None
+    if chosen.dtype.kind in "UO":
+        chosen = np.array([_place(X, name) for name in chosen.tolist()])
+    if chosen.min() < 0 or chosen.max() >= n_features:
+        raise ValueError(
+            f"categorical_features set as integer indices must be in [0, n_features - 1], got "
+            f"{chosen.min()} to {chosen.max()} for {n_features} features"
+        )
+    mask = np.zeros(n_features, bool)
+    mask[chosen] = True
+    return mask
+
+
+def known_categories(X: Any, mask: np.ndarray, max_bins: int) -> list[np.ndarray | None]:
+    """Return the different values of each column of categories.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_features)
+        Rows.
+    mask : ndarray of shape (n_features,), bool
+        Which columns hold categories.
+    max_bins : int
+        Most categories of a column.
+
+    Returns
+    -------
+    list
+        For each column sorted numbers as float64 or text, without missing values; None for
+        columns of numbers.
+
+    Raises
+    ------
+    ValueError
+        If a column has more categories, or others than numbers and text.
+    """
+    X = _as_rows(X)
+    most = min(max_bins, MOST_CATEGORIES)
+    known: list[np.ndarray | None] = [None] * len(mask)
+    for j in np.flatnonzero(mask):
+        name = X.columns[j] if _is_frame(X) else j
+        found = _different(X.iloc[:, j].dropna() if _is_frame(X) else X[:, j], name)
+        if len(found) > most:
+            raise ValueError(
+                f"Categorical feature {name!r} is expected to have a cardinality <= {most} but "
+                f"actually has a cardinality of {len(found)}."
+            )
+        known[j] = found
+    return known
+
+
+def code_counts(known: list[np.ndarray | None]) -> np.ndarray:
+    """Return how many categories each column has.
+
+    Parameters
+    ----------
+    known : list
+        As `known_categories` returns it.
+
+    Returns
+    -------
+    ndarray of shape (n_features,), int32
+        0 for columns of numbers.
+    """
+    return np.array([0 if values is None else len(values) for values in known], np.int32)
+
+
+def with_codes(X: Any, known: list[np.ndarray | None]) -> Any:
+    """Return rows with codes in the place of categories.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_features)
+        Rows.
+    known : list
+        As `known_categories` returns it.
+
+    Returns
+    -------
+    pandas.DataFrame or ndarray of shape (n_rows, n_features)
+        A copy where arrays are; codes are positions in `known`, NaN for missing and unknown values.
+    """
+    X = _as_rows(X)
+    X = X.copy(deep=False) if _is_frame(X) else X.copy(order="K")
+    for j, values in enumerate(known):
+        if values is None:
+            continue
+        if _is_frame(X):
+            X.isetitem(j, _codes(X.iloc[:, j], values))
+        else:
+            X[:, j] = _codes(X[:, j], values)
+    return X
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def _as_rows(X: Any) -> Any:
+    if _is_frame(X):
+        return X
+    return check_array(X, dtype=[np.float32, np.float64], ensure_all_finite=False)
+
+
+def _place(X: Any, name: Any) -> int:
+    names = list(X.columns) if _is_frame(X) else []
+    if name not in names:
+        raise ValueError(
+            f"categorical_features has a item value {name!r} which is not a valid feature name of "
+            f"the training data. Observed feature names: {names}"
+        )
+    return names.index(name)
+
+
+def _different(column: Any, name: Any) -> np.ndarray:
+    values = np.asarray(column.cat.categories[np.unique(column.cat.codes)] if hasattr(column, "cat")
+                        else column)  # fmt: skip
+    if values.dtype.kind in "biuf":
+        numbers = np.unique(values.astype(np.float64))
+        return numbers[~np.isnan(numbers)]
+    texts = sorted(
+        {value if isinstance(value, str) else None for value in values.tolist()}, key=str
+    )
+    if None in texts:
+        raise ValueError(
+            f"Categorical feature {name!r}: expected numbers or text, got {values.dtype} that "
+            "holds others"
+        )
+    return np.array(texts, dtype=str)
+
+
+def _codes(column: Any, known: np.ndarray) -> np.ndarray:
+    if hasattr(column, "cat"):  # many rows, few categories; -1 is missing
+        places = np.append(_positions(np.asarray(column.cat.categories), known), np.nan)
+        return places[column.cat.codes.to_numpy()]
+    return _positions(np.asarray(column), known)
+
+
+def _positions(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    if known.dtype.kind == "U" or not len(known):
+        table = {text: float(i) for i, text in enumerate(known.tolist())}
+        return np.array([table.get(value, np.nan) for value in values.tolist()], np.float64)
+    numbers = values.astype(np.float64)
+    places = np.searchsorted(known, numbers).clip(max=len(known) - 1)
+    return np.where(known[places] == numbers, places, np.nan)
