@@ -41,7 +41,7 @@ def test_many_columns_have_the_penalty_that_was_asked_for(solver, is_weighted):
     )
     with removing_temporary_stores():
         local = LocalRows([RowBatch(rows, y, weights)], np.dtype(np.float64), 10**9)
-        outcomes = _fit(local, request, SerialCommunicator())
+        outcomes = _fit(local, X.shape[1], request, SerialCommunicator())
     shares = np.full(400, 1 / 400) if weights is None else weights / weights.sum()
     for strength, outcome in zip(strengths, outcomes, strict=True):
         coef = outcome.coef[0]

@@ -1,8 +1,5 @@
 """Tasks of a fit on emulated GPUs, connected by TCP, each on a thread; without Spark."""
 
-import gc
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,15 +9,14 @@ from kernels.emulator.memory import watched
 from kernels.emulator.strict_arrays import StrictDevice
 
 from snapml.distributed import device_ranks
-from snapml.distributed.spark import gpus, worker
+from snapml.distributed.spark import gpus
 from snapml.distributed.spark.request import FitOutcome, FitRequest
 from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.solvers import device_choice, gpu_primal_engine
 
-from .test_tcp import KEY, on_ranks
+from .spark_tasks import answers, given
+from .test_tcp import on_ranks
 from .threaded_nccl import ThreadedNccl
-
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 
 class Device(StrictDevice):
@@ -31,42 +27,6 @@ class Device(StrictDevice):
         self.nccl = nccl
 
 
-def given(*addresses):
-    """Return what Spark says of the GPUs that a task has."""
-    return {"gpu": SimpleNamespace(addresses=list(addresses))}
-
-
-class Tasks:
-    """Stands for the tasks of a barrier stage on one host."""
-
-    def __init__(self, addresses):
-        self.addresses = addresses
-        self.barrier = threading.Barrier(len(addresses), timeout=20.0)
-        self.cards = [None] * len(addresses)
-
-    def context(self, number):
-        resources = {} if self.addresses[number] is None else given(*self.addresses[number])
-        hosts = [SimpleNamespace(address="127.0.0.1:77")] * len(self.addresses)
-        return SimpleNamespace(
-            partitionId=lambda: number,
-            getTaskInfos=lambda: hosts,
-            allGather=lambda card: self.gather(number, card),
-            cpus=lambda: 1,
-            resources=lambda: resources,
-        )
-
-    def gather(self, number, card):
-        self.cards[number] = card
-        self.barrier.wait()
-        return self.cards
-
-
-def batches_of(X, y):
-    arrays = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
-    features = arrays.cast(pa.list_(pa.float64()))
-    return [pa.RecordBatch.from_arrays([features, pa.array(y)], names=["features", "label"])]
-
-
 def data(n_classes):
     """Return rows of two tasks, uneven and sorted by their labels."""
     rng = np.random.default_rng(0)
@@ -75,28 +35,6 @@ def data(n_classes):
     y = margins.argmax(axis=1).astype(float) if n_classes else 2.0 * margins[:, 0]
     order = np.argsort(y, kind="stable")
     return [(X[part], y[part]) for part in (order[:20], order[20:])]
-
-
-def answers(request, parts, addresses=(None, None)):
-    """Return what each of two tasks answers or raises."""
-    tasks = Tasks(addresses)
-    request = replace(request, timeout=10.0)
-
-    def run(number):
-        batches = iter(batches_of(*parts[number]))
-        try:
-            with worker.removing_temporary_stores():
-                return worker._answer(batches, request, KEY, tasks.context(number))
-        except Exception as error:
-            return error
-
-    gc.collect()
-    gc.disable()  # what only a collection would free counts as left
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            return list(pool.map(run, range(2)))
-    finally:
-        gc.enable()
 
 
 REQUESTS = {

@@ -111,6 +111,47 @@ class HeldRows:
             return self._store.weights()
         return self._array("weights") if "weights" in self._arrays else None
 
+    def move_to(self, folder: Path) -> None:
+        """Write the rows to a folder, from where another process reads them, and drop them here.
+
+        Parameters
+        ----------
+        folder : pathlib.Path
+            Is made. The rows are in memory.
+
+        Raises
+        ------
+        OSError
+            If the disk is full.
+        """
+        folder.mkdir()
+        for name in list(self._arrays):
+            np.save(folder / f"{name}.npy", self._arrays.pop(name).filled())
+
+    @classmethod
+    def moved(cls, folder: Path, dtype: np.dtype, width: int) -> HeldRows:
+        """Return the rows that another process has moved to a folder, which must stay.
+
+        Parameters
+        ----------
+        folder : pathlib.Path
+            As for `move_to`.
+        dtype : numpy dtype
+            Of the entries.
+        width : int
+            Number of columns.
+
+        Returns
+        -------
+        HeldRows
+            Over the files; it cannot grow.
+        """
+        held = cls(dtype)
+        held._width = width
+        for path in folder.glob("*.npy"):
+            held._arrays[path.stem] = _GrowingArray.over(np.load(path, mmap_mode="r"))
+        return held
+
     def let_go(self) -> None:
         """Drop the rows from memory; labels and weights stay."""
         for name in {"lengths", "indices", "values"} & self._arrays.keys():
@@ -160,6 +201,12 @@ class _GrowingArray:
 
     def __init__(self, dtype: np.dtype) -> None:
         self._memory, self._size = np.empty(0, dtype), 0
+
+    @classmethod
+    def over(cls, memory: np.ndarray) -> _GrowingArray:
+        array = cls(memory.dtype)
+        array._memory, array._size = memory, len(memory)
+        return array
 
     @property
     def n_bytes(self) -> int:

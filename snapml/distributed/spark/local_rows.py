@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -26,6 +27,7 @@ from snapml.solvers.communicator import Communicator
 __all__ = ["LocalRows"]
 
 _INDEX_BYTES = 4
+_FOLDERS = {True: "sparse", False: "dense"}
 # Entries that are scaled at once.
 _BLOCK_ENTRIES = 1 << 20
 # Sparse rows cost more an entry than dense ones, so they must save some memory.
@@ -64,6 +66,7 @@ class LocalRows:
         name: str = "features",
     ) -> None:
         self.dtype, self._limit, self._name = np.dtype(dtype), memory_limit, name
+        self._own_limit = memory_limit
         self.n_features: int | None = None  # None without rows
         self._n_rows, self._n_stored = {True: 0, False: 0}, 0
         self._held: dict[bool, HeldRows] = {}
@@ -82,6 +85,51 @@ class LocalRows:
     def n_rows(self) -> int:
         """Number of rows."""
         return sum(self._n_rows.values())
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Bytes of memory that the rows take, None where some are on the disk."""
+        if any(held.store is not None for held in self._held.values()):
+            return None
+        return sum(held.n_bytes for held in self._held.values())
+
+    def move_to(self, folder: Path) -> None:
+        """Write the rows to a folder, for `take_from`, and drop them here.
+
+        Parameters
+        ----------
+        folder : pathlib.Path
+            Is made. All rows are in memory.
+
+        Raises
+        ------
+        OSError
+            If the disk is full.
+        """
+        folder.mkdir(parents=True)
+        for is_sparse, held in self._held.items():
+            held.move_to(folder / _FOLDERS[is_sparse])
+        self._held = {}
+
+    def take_from(self, folder: Path, n_features: int) -> None:
+        """Add the rows that another task has moved to a folder, and what memory it had for them.
+
+        Parameters
+        ----------
+        folder : pathlib.Path
+            It is of use no more.
+        n_features : int
+            Number of columns of both.
+        """
+        for is_sparse, name in _FOLDERS.items():
+            if (folder / name).exists():
+                moved = HeldRows.moved(folder / name, self.dtype, n_features)
+                (part,) = moved.matrices()
+                X = part.values if isinstance(part, DenseMatrix) else part
+                batch = RowBatch(X, moved.labels(), moved.weights())
+                self._see(batch)
+                self._held.setdefault(is_sparse, HeldRows(self.dtype)).append(batch)
+        self._limit += self._own_limit
 
     def label_range(self) -> tuple[float, float]:
         """Return the least and the largest label."""

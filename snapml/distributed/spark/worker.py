@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-import platform
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import snapml
 from snapml.data import Dataset
 from snapml.data.memory_limit import resolve_memory_limit
 from snapml.data.temporary_store import removing_temporary_stores
@@ -20,10 +18,12 @@ from snapml.distributed.checkpoints import Checkpoints
 from snapml.distributed.ranks import RankError, Ranks
 from snapml.distributed.spark import gpus
 from snapml.distributed.spark.batches import rows_of
+from snapml.distributed.spark.cards import Card, errors_of, own_versions, team_name
 from snapml.distributed.spark.local_rows import LocalRows
 from snapml.distributed.spark.meeting import gathered
 from snapml.distributed.spark.objective import Columns, loss_of, outcome_of, problem_of
 from snapml.distributed.spark.request import FitOutcome, FitRequest
+from snapml.distributed.spark.team import Team
 from snapml.distributed.tcp import Listener, Mesh
 from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.distributed.tcp.values import to_bytes
@@ -102,34 +102,43 @@ def _answer(
         error = _text(failure)
     for _ in batches:  # Spark waits for those that read nothing
         pass
-    listener = Listener(hosts[rank])
-    try:
-        cards = gathered(context, _card(listener, error), request.timeout)
-        found = [json.loads(text) for text in cards]
-    except BaseException:
-        listener.close()
-        raise
-    errors = [card["error"] for card in found if card["error"] is not None] or _differences(found)
-    if rows is None or errors:
-        listener.close()
-        return {"error": errors[0]}
-    request = replace(request, n_threads=request.n_threads or context.cpus())
-    addresses = [tuple(card["address"]) for card in found]
-    mesh = Mesh(listener, addresses, rank, key, request.timeout)
-    try:
-        return _outcome_on_all(rows, request, TcpCommunicator(mesh), devices)
-    finally:
-        mesh.close()
-        gpus.release(devices)
+    with ExitStack() as stack:
+        stack.callback(gpus.release, devices)
+        to_shards, to_team = (_listener(hosts[rank], stack) for _ in range(2))
+        name = None if devices else team_name(rows, hosts.count(hosts[rank]))
+        n_features = None if rows is None else rows.n_features
+        addresses = to_shards.address, to_team.address
+        card = Card(*addresses, error, own_versions(), n_features, name)
+        cards = [Card.of_text(text) for text in gathered(context, card.text(), request.timeout)]
+        errors = errors_of(cards, request)
+        if rows is None or errors:
+            return {"error": errors[0]}
+        team = Team(cards, rank, to_team, key, request.timeout)
+        stack.callback(team.close)
+        if not team.is_first:
+            team.hand_over(rows)
+            return {}
+        n_threads = (request.n_threads or context.cpus()) * team.size
+        request = replace(request, n_threads=n_threads)
+        mesh = Mesh(to_shards, team.shard_addresses, team.shard, key, request.timeout)
+        with team.waiting():
+            return _outcome_on_all(rows, request, TcpCommunicator(mesh), devices, team)
+
+
+def _listener(host: str, stack: ExitStack) -> Listener:
+    listener = Listener(host)
+    stack.callback(listener.close)
+    return listener
 
 
 def _outcome_on_all(
-    rows: LocalRows, request: FitRequest, ranks: Ranks, devices: tuple[int, ...]
+    rows: LocalRows, request: FitRequest, ranks: Ranks, devices: tuple[int, ...], team: Team
 ) -> dict[str, Any]:
     """Return the models, or what the data or parameters of any task have caused."""
     try:
+        team.take_over(rows)
         with gpus.in_spark_terms(devices):
-            outcomes = [asdict(one) for one in _fit(rows, request, ranks, devices)]
+            outcomes = [asdict(one) for one in _fit(rows, team.n_features, request, ranks, devices)]
         ranks.finish()
     except RankError as failure:
         return {"error": str(failure)}
@@ -152,37 +161,17 @@ def _memory_limit(request: FitRequest, n_beside: int) -> int:
     return resolve_memory_limit("auto") // n_beside
 
 
-def _card(listener: Listener, error: str | None) -> str:
-    """Return what a task shows the others before they are connected."""
-    versions = {
-        "snapml": snapml.__version__,
-        "Python": platform.python_version(),
-        "NumPy": np.__version__,
-    }
-    return json.dumps({"address": listener.address, "error": error, "versions": versions})
-
-
-def _differences(cards: list[dict[str, Any]]) -> list[str]:
-    """Return what is wrong with the versions of packages."""
-    errors = []
-    for name in cards[0]["versions"]:
-        found = sorted({card["versions"][name] for card in cards})
-        if len(found) > 1:
-            errors.append(f"expected one version of {name} on all executors, got {found}")
-    return errors
-
-
 def _text(error: BaseException) -> str:
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
 def _fit(
     rows: LocalRows,
+    n_features: int,
     request: FitRequest,
     communicator: Communicator,
     devices: tuple[int, ...] = (),
 ) -> list[FitOutcome]:
-    n_features = _agreed_size(rows, request, communicator)
     columns = _columns(rows, n_features, request, communicator)
     matrix = rows.matrix(communicator, n_features, columns.scale)
     loss = loss_of(request, columns.n_classes)
@@ -226,17 +215,6 @@ def _observer(
             "checkpointDir: expected a folder that the driver and all executors see and may write "
             f"into, got on an executor: {error}"
         ) from error
-
-
-def _agreed_size(rows: LocalRows, request: FitRequest, communicator: Communicator) -> int:
-    """Return the number of columns, which tasks without rows take from the others."""
-    sizes = {size for size in communicator.exchange(rows.n_features) if size is not None}
-    if not sizes:
-        raise ValueError("expected at least one row, got an empty DataFrame")
-    if len(sizes) > 1:
-        name = f"featuresCol={request.features_col!r}"
-        raise ValueError(f"{name}: expected vectors of one size, got sizes {sorted(sizes)}")
-    return sizes.pop()
 
 
 def _columns(

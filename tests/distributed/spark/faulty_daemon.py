@@ -1,7 +1,7 @@
 """Spark's daemon of Python workers, whose tasks meet the faults that a test asks for.
 
 The folder of the environment variable FAULTS gets a line for each pass of each worker. A file
-`fault` there names what befalls the task of partition 1 at a pass, once.
+`fault` there names what befalls a task at a pass, and its partition, once.
 """
 
 import json
@@ -33,9 +33,9 @@ def seen(progress, gap):
     with (FOLDER / "passes").open("a") as stream:
         stream.write(json.dumps([os.getpid(), partition, n_seen]) + "\n")
     fault = FOLDER / "fault"
-    if partition == 1 and fault.exists():
-        how, at = json.loads(fault.read_text())
-        if n_seen == at:
+    if fault.exists():
+        how, *at = json.loads(fault.read_text())
+        if [n_seen, partition] == at:
             fault.unlink()
             met(how)
     return see_epoch(progress, gap)

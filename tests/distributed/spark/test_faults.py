@@ -51,6 +51,17 @@ def test_a_lost_task_starts_the_stage_again_which_goes_on_from_the_last_checkpoi
     assert min(again["firsts"][2:]) >= 2
 
 
+@pytest.mark.parametrize("case", ["killed team", "stopped team"])
+def test_tasks_of_one_executor_begin_again_where_the_first_is_lost(found, case):
+    again, whole = found[case], found["whole team"]
+    assert again["n_attempts"] == 2
+    assert again["coef"] == whole["coef"]
+    assert again["n_passes"] == whole["n_passes"]
+    first, second = again["firsts"]  # the other task trains in neither attempt
+    assert first == 0
+    assert second >= 2
+
+
 def test_what_the_rows_have_caused_is_told_once(found):
     assert found["error"]["error"] == found["label"]["error"] == "InvalidInput"
     assert found["error"]["message"] == "rank 1: ValueError: what the rows have caused"

@@ -21,6 +21,8 @@ from snapml.distributed.spark import LogisticRegression
 
 FOLDER = Path(sys.argv[1])
 KEPT = FOLDER / "kept"
+# Rows on the disk, so that each task trains for itself: those in memory would go to the first one.
+APART = {"memoryLimit": 1000}
 ENDLESS = {"solver": "sdca", "tol": 0.0, "maxIter": 10**7}
 
 
@@ -61,13 +63,13 @@ def attempts(spark, group):
     return 1 + max(stage.currentAttemptId for stage in stages)
 
 
-def fitted(rows, fault=None, act=None, **params):
+def fitted(rows, fault=None, act=None, trains=(0, 1), **params):
     """Fit, and return the model or the error, how long it took and what it left."""
     (FOLDER / "passes").unlink(missing_ok=True)
     if fault is not None:
         (FOLDER / "fault").write_text(json.dumps(fault))
     if act is not None:
-        threading.Thread(target=when_it_runs, args=[act], daemon=True).start()
+        threading.Thread(target=when_it_runs, args=[act, set(trains)], daemon=True).start()
     start, found = time.monotonic(), {}
     try:
         model = LogisticRegression(**{"regParam": 0.01, "tol": 1e-8, **params}).fit(rows)
@@ -86,9 +88,9 @@ def fitted(rows, fault=None, act=None, **params):
     return found
 
 
-def when_it_runs(act):
-    """Do something once both tasks of a fit have made some passes."""
-    seconds_until(lambda: {partition for _, partition, n in passes() if n > 3} == {0, 1})
+def when_it_runs(act, partitions):
+    """Do something once these tasks of a fit have made some passes."""
+    seconds_until(lambda: {partition for _, partition, n in passes() if n > 3} == partitions)
     act()
 
 
@@ -102,15 +104,20 @@ def main():
     kept = {"checkpointDir": str(KEPT), "checkpointInterval": 0.0}
     cancel = partial(spark.sparkContext.cancelJobGroup, "cancelled")
     interrupt = partial(os.kill, os.getpid(), signal.SIGINT)
+    alone = partial(fitted, frame, **APART)
+    together = partial(fitted, frame, trains=[0])
     cases = {
-        "whole": partial(fitted, frame),
-        "killed": partial(fitted, frame, fault=["SIGKILL", 3], **kept),
-        "stopped": partial(fitted, frame, fault=["SIGSTOP", 3], timeout=3.0, **kept),
-        "error": partial(fitted, frame, fault=["error", 3], **kept),
+        "whole": alone,
+        "killed": partial(alone, fault=["SIGKILL", 3, 1], **kept),
+        "stopped": partial(alone, fault=["SIGSTOP", 3, 1], timeout=3.0, **kept),
+        "error": partial(alone, fault=["error", 3, 1], **kept),
         "label": partial(fitted, bad),
-        "cancelled": partial(fitted, frame, act=cancel, **ENDLESS, **kept),
-        "interrupted": partial(fitted, frame, act=interrupt, **ENDLESS, **kept),
-        "after": partial(fitted, frame),
+        "cancelled": partial(alone, act=cancel, **ENDLESS, **kept),
+        "whole team": together,
+        "killed team": partial(together, fault=["SIGKILL", 3, 0], **kept),
+        "stopped team": partial(together, fault=["SIGSTOP", 3, 0], timeout=3.0, **kept),
+        "interrupted": partial(together, act=interrupt, **ENDLESS, **kept),
+        "after": alone,
     }
     for name in sys.argv[2:] or cases:
         spark.sparkContext.setJobGroup(name, name)

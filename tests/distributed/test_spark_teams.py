@@ -1,0 +1,171 @@
+"""Tasks of one executor train as one shard; without Spark."""
+
+import tempfile
+import time
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from snapml.data.temporary_store import temporary_store_path
+from snapml.distributed.spark import cards, worker
+from snapml.distributed.spark.cards import Card, errors_of
+from snapml.distributed.spark.request import FitRequest
+from snapml.distributed.spark.team import teams_of
+from snapml.distributed.tcp import PeerError
+
+from .spark_tasks import answers
+
+REQUEST = FitRequest("logistic", "f", "l", reg_params=(0.1,), tol=1e-8, max_iter=1000, n_threads=1)
+VERSIONS = {"snapml": "1", "Python": "3.11"}
+
+
+def card(team="a", n_features=3, error=None, versions=VERSIONS):
+    return Card(("host", 1), ("host", 2), error, versions, n_features, team)
+
+
+@pytest.fixture(autouse=True)
+def disk(tmp_path, monkeypatch):
+    """Return the folder of temporary stores, which a fit leaves empty."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
+def rows(n_rows, kind, seed=0):
+    rng = np.random.default_rng(seed)
+    n_columns = 600 if kind == "sparse" else 5
+    X = rng.normal(size=(n_rows, n_columns)) * (rng.random((n_rows, n_columns)) < 0.3)
+    y = (X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=n_rows) > 0.0).astype(float)
+    return X, y
+
+
+def in_parts(X, y, bounds, kind):
+    """Return the rows of each task; those of the first of 'mixed' tasks are dense."""
+    parts = [(X[first:last], y[first:last]) for first, last in pairwise(bounds)]
+    if kind == "dense":
+        return parts
+    return [
+        (part if kind == "mixed" and k == 0 else csr_matrix(part), labels)
+        for k, (part, labels) in enumerate(parts)
+    ]
+
+
+def outcome_of(answer):
+    (outcome,) = answer["outcomes"]
+    return outcome
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "mixed"])
+@pytest.mark.parametrize("bounds", [[0, 40, 90], [0, 50, 50, 90], [0, 0, 90]])
+def test_tasks_of_an_executor_give_the_model_of_one_task_with_their_rows(kind, bounds):
+    X, y = rows(90, kind)
+    first, *others = answers(REQUEST, in_parts(X, y, bounds, kind))
+    assert others == [{}] * len(others)
+    whole = in_parts(X, y, [0, 90], "dense" if kind == "dense" else "sparse")
+    (expected,) = answers(replace(REQUEST, n_threads=len(bounds) - 1), whole)
+    found, expected = outcome_of(first), outcome_of(expected)
+    assert found["n_samples"] == 90
+    if kind == "mixed":
+        assert found["coef"] == pytest.approx(expected["coef"], abs=1e-4)
+        return
+    np.testing.assert_array_equal(found["coef"], expected["coef"])
+    assert found["intercept"] == expected["intercept"]
+    assert found["solver"] == expected["solver"]
+
+
+@pytest.mark.parametrize("why", ["memory limit", "no room on the disk"])
+def test_tasks_whose_rows_cannot_move_are_shards_of_their_own(why, monkeypatch):
+    X, y = rows(90, "dense")
+    parts = in_parts(X, y, [0, 40, 90], "dense")
+    expected = outcome_of(answers(REQUEST, parts)[0])
+    request = replace(REQUEST, memory_limit=1000 if why == "memory limit" else None)
+    if why == "no room on the disk":
+        usage = SimpleNamespace(free=999)
+        monkeypatch.setattr(cards.shutil, "disk_usage", lambda path: usage)
+    own, other = (outcome_of(answer) for answer in answers(request, parts))
+    np.testing.assert_array_equal(own["coef"], other["coef"])
+    assert own["coef"] == pytest.approx(expected["coef"], abs=1e-4)
+
+
+def test_teams_are_those_of_executors_in_the_order_of_tasks():
+    found = teams_of([card(name) for name in ("a", "b", None, "a", None, "b")])
+    assert found == [[0, 3], [1, 5], [2], [4]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (card(error="labelCol='l': expected numbers"), "labelCol='l': expected numbers"),
+        (card(n_features=4), r"featuresCol='f': expected vectors of one size, got sizes \[3, 4\]"),
+        (card(versions={**VERSIONS, "snapml": "2"}), r"one version of snapml .* \['1', '2'\]"),
+    ],
+)
+def test_cards_say_why_there_can_be_no_fit(wrong, says):
+    (error,) = errors_of([card(), Card.of_text(wrong.text())], REQUEST)
+    with pytest.raises(ValueError, match=says):
+        raise ValueError(error)
+    assert errors_of([card(), card(n_features=None)], REQUEST) == []
+    assert errors_of([card(n_features=None)] * 2, REQUEST) == [
+        "expected at least one row, got an empty DataFrame"
+    ]
+
+
+def test_the_others_wait_for_the_first_as_long_as_it_trains(monkeypatch):
+    trains = worker._fit
+
+    def slowly(*arguments):
+        time.sleep(1.5)
+        return trains(*arguments)
+
+    monkeypatch.setattr(worker, "_fit", slowly)
+    X, y = rows(90, "dense")
+    first, other = answers(REQUEST, in_parts(X, y, [0, 40, 90], "dense"), timeout_s=0.5)
+    assert outcome_of(first)["n_samples"] == 90
+    assert other == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "is_answered"), [(MemoryError("no room"), True), (OSError("lost"), False)]
+)
+def test_others_end_where_the_first_task_fails(monkeypatch, error, is_answered):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(worker.LocalRows, "take_from", fails)
+    X, y = rows(90, "dense")
+    first, other = answers(REQUEST, in_parts(X, y, [0, 40, 90], "dense"))
+    if is_answered:
+        assert first == {"error": "MemoryError: no room"}
+        assert other == {}
+    else:
+        assert isinstance(first, OSError)
+        assert isinstance(other, PeerError)
+
+
+def test_the_first_task_ends_where_another_fails(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(worker.LocalRows, "move_to", full)
+    X, y = rows(90, "dense")
+    first, other = answers(REQUEST, in_parts(X, y, [0, 40, 90], "dense"))
+    assert isinstance(first, PeerError)
+    assert "No space left" in str(other)
+
+
+def test_a_task_that_hangs_after_its_rows_are_taken_is_not_waited_for_for_ever(monkeypatch):
+    def hangs(team, part):
+        folder = temporary_store_path()
+        part.move_to(folder)
+        team._group.exchange(str(folder))
+        time.sleep(2.0)
+
+    monkeypatch.setattr(worker.Team, "hand_over", hangs)
+    X, y = rows(90, "dense")
+    first, _ = answers(REQUEST, in_parts(X, y, [0, 40, 90], "dense"), timeout_s=0.5)
+    with pytest.raises(PeerError, match=r"from rank 1 for 0\.5 s"):
+        raise first
