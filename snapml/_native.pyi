@@ -379,8 +379,8 @@ def widen_uint8(
     out: np.ndarray[Any, Any],
 ) -> None: ...
 
-class BinnedRows:
-    """Rows as bytes, with the bins that they mean."""
+class BinTable:
+    """What bins mean, of the rows that have them."""
 
     @property
     def n_rows(self) -> int: ...
@@ -389,23 +389,22 @@ class BinnedRows:
     @property
     def n_bins(self) -> int: ...
 
-class BinnedColumns:
+class BinnedRows(BinTable):
+    """Rows as bytes."""
+
+class WideRows(BinTable):
+    """Rows of two bytes an entry."""
+
+class BinnedColumns(BinTable):
     """Columns as lists of rows and bins, without their bin of zero."""
-
-    @property
-    def n_rows(self) -> int: ...
-    @property
-    def is_finite(self) -> bool: ...
-    @property
-    def n_bins(self) -> int: ...
 
 def bin_columns(pool: ThreadPool, columns: Rows, max_bins: int) -> BinnedColumns: ...
 def bin_rows(
     pool: ThreadPool, rows: Rows, max_bins: int, kept: np.ndarray[Any, Any] | None
-) -> BinnedRows: ...
+) -> BinnedRows | WideRows: ...
 def grow_tree(
     pool: ThreadPool,
-    binned: BinnedRows | BinnedColumns,
+    binned: BinTable,
     targets: np.ndarray[Any, Any],
     weights: np.ndarray[Any, Any] | None,
     n_classes: int,

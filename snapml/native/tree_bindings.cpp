@@ -3,11 +3,13 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 
 #include <limits>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tree_arguments.hpp"
@@ -29,15 +31,16 @@ namespace {
 using trees::BinnedColumns;
 using trees::BinnedRows;
 using trees::Criterion;
+using trees::WideRows;
 
 void check_max_bins(int max_bins) {
   if (max_bins < 2 || max_bins > trees::kMaxBins) {
-    throw std::invalid_argument("max_bins: expected 2 to 255, got " + std::to_string(max_bins));
+    throw std::invalid_argument("max_bins: expected 2 to 65535, got " + std::to_string(max_bins));
   }
 }
 
-BinnedRows bin_rows_of(ThreadPool& pool, const Rows& rows, int max_bins,
-                       const std::optional<ReadOnlyArray>& kept) {
+std::variant<BinnedRows, WideRows> bin_rows_of(ThreadPool& pool, const Rows& rows, int max_bins,
+                                               const std::optional<ReadOnlyArray>& kept) {
   check_max_bins(max_bins);
   const int64* kept_rows = kept_argument(kept, rows.n_rows());
   const int64 n_rows = kept ? static_cast<int64>(kept->size()) : rows.n_rows();
@@ -61,13 +64,16 @@ BinnedColumns bin_columns_of(ThreadPool& pool, const Rows& columns, int max_bins
 }
 
 // The bins that sums are held of at once.
-int64 held_bins(const BinnedRows& binned) { return binned.all_bins(); }
-int64 held_bins(const BinnedColumns&) { return trees::kMaxBins + 1; }
+template <class Bin>
+int64 held_bins(const trees::RowsOfBins<Bin>& binned) {
+  return binned.all_bins();
+}
+int64 held_bins(const BinnedColumns& binned) { return binned.most_bins() + 1; }
 
-template <class Targets>
-trees::GrownTree grow_on(const trees::Growth<Targets, BinnedRows>& growth, ThreadPool& pool,
+template <class Targets, class Binned>
+trees::GrownTree grow_on(const trees::Growth<Targets, Binned>& growth, ThreadPool& pool,
                          Interrupt& interrupt) {
-  return trees::TreeGrower<Targets>(growth, pool, interrupt).grow();
+  return trees::TreeGrower<Targets, Binned>(growth, pool, interrupt).grow();
 }
 
 template <class Targets>
@@ -299,18 +305,18 @@ void find_leaves_of_codes_of(ThreadPool& pool, const Rows& rows, const ReadOnlyA
 }  // namespace
 
 void bind_trees(nb::module_& m) {
-  nb::class_<BinnedRows>(m, "BinnedRows")
-      .def_prop_ro("n_rows", [](const BinnedRows& b) { return b.n_rows; })
-      .def_prop_ro("is_finite", [](const BinnedRows& b) { return b.is_finite; })
-      .def_prop_ro("n_bins", [](const BinnedRows& b) { return b.all_bins(); });
-  nb::class_<BinnedColumns>(m, "BinnedColumns")
-      .def_prop_ro("n_rows", [](const BinnedColumns& b) { return b.n_rows; })
-      .def_prop_ro("is_finite", [](const BinnedColumns& b) { return b.is_finite; })
-      .def_prop_ro("n_bins", [](const BinnedColumns& b) { return b.all_bins(); });
+  nb::class_<trees::BinTable>(m, "BinTable")
+      .def_prop_ro("n_rows", [](const trees::BinTable& b) { return b.n_rows; })
+      .def_prop_ro("is_finite", [](const trees::BinTable& b) { return b.is_finite; })
+      .def_prop_ro("n_bins", [](const trees::BinTable& b) { return b.all_bins(); });
+  nb::class_<BinnedRows, trees::BinTable>(m, "BinnedRows");
+  nb::class_<WideRows, trees::BinTable>(m, "WideRows");
+  nb::class_<BinnedColumns, trees::BinTable>(m, "BinnedColumns");
   m.def("bin_rows", &bin_rows_of, nb::arg("pool"), nb::arg("rows"), nb::arg("max_bins"),
         nb::arg("kept").none());
   m.def("bin_columns", &bin_columns_of, nb::arg("pool"), nb::arg("columns"), nb::arg("max_bins"));
   bind_growing<BinnedRows>(m);
+  bind_growing<WideRows>(m);
   bind_growing<BinnedColumns>(m);
   m.def("find_leaves", &find_leaves_of, nb::arg("pool"), nb::arg("rows"), nb::arg("left_child"),
         nb::arg("right_child"), nb::arg("feature"), nb::arg("threshold"),

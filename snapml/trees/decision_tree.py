@@ -63,7 +63,8 @@ default="from_dtype"
         Columns whose values are categories, with ``"hist"``: those of dtype category in a pandas
         frame, or a mask, numbers or names of columns.
     max_bins : int, default=255
-        Bins of a column with ``"hist"``, 2 to 255, beside one for missing values.
+        Bins of a column with ``"hist"``, 2 to 65,535, beside one for missing values. An entry takes
+        two bytes where a column has more than 255.
     n_threads : int or None, default=None
         Threads of fits and predictions; None means all that the process may use, fewer on
         small data. The tree does not depend on it.
@@ -228,7 +229,8 @@ default="from_dtype"
         Columns whose values are categories, with ``"hist"``: those of dtype category in a pandas
         frame, or a mask, numbers or names of columns.
     max_bins : int, default=255
-        Bins of a column with ``"hist"``, 2 to 255, beside one for missing values.
+        Bins of a column with ``"hist"``, 2 to 65,535, beside one for missing values. An entry takes
+        two bytes where a column has more than 255.
     n_threads : int or None, default=None
         Threads of fits and predictions; None means all that the process may use, fewer on
         small data. The tree does not depend on it.

@@ -30,7 +30,7 @@ __all__ = ["CONSTRAINTS", "HistogramTree"]
 CONSTRAINTS: dict[str, list[Any]] = {
     "splitter": [StrOptions({"auto", "hist", "best", "random"})],
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
-    "max_bins": [Interval(Integral, 2, 255, closed="both")],
+    "max_bins": [Interval(Integral, 2, 65_535, closed="both")],
     "n_threads": [Integral, None],
 }
 """What scikit-learn checks of the parameters that it does not have, or not so."""

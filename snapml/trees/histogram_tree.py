@@ -55,7 +55,7 @@ class GrowthRules:
     min_impurity_decrease : float
         Least decrease of impurity, times the node's share of the weight.
     max_bins : int
-        Bins of a column, 2 to 255, beside one for missing values.
+        Bins of a column, 2 to 65,535, beside one for missing values.
     seed : int
         Of the columns drawn where `max_features` is less than all.
     max_leaf_nodes : int
@@ -115,7 +115,7 @@ def grow_tree(
     """
     pool = _native.ThreadPool(resolve_n_threads(n_threads, X.size))
     used, monotonic = None, rules.monotonic
-    binned: _native.BinnedRows | _native.BinnedColumns
+    binned: _native.BinTable
     if issparse(X):
         columns = _as_columns(X, kept)
         if rules.max_features >= X.shape[1]:

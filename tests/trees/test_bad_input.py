@@ -27,8 +27,8 @@ def test_several_outputs_are_refused_by_name():
         DecisionTreeClassifier().fit(X, np.stack([y, y], axis=1))
 
 
-@pytest.mark.parametrize("max_bins", [1, 256, 2.5])
-def test_bins_are_2_to_255(max_bins):
+@pytest.mark.parametrize("max_bins", [1, 65_536, 2.5])
+def test_bins_are_2_to_65535(max_bins):
     with pytest.raises(ValueError, match="max_bins"):
         DecisionTreeClassifier(max_bins=max_bins).fit(X, y)
 

@@ -1,4 +1,4 @@
-// From numbers to bins: cut points of every column, and one byte for each entry.
+// From numbers to bins: cut points of every column, and one or two bytes for each entry.
 //
 // A column of at most max_bins different values gets a bin for each of them; any other one gets
 // bins of about equal weight. NaN has the bin after the last. Entries count as float32, as they do
@@ -12,6 +12,8 @@
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "../clones.hpp"
@@ -21,10 +23,10 @@
 
 namespace snapml::native::trees {
 
-constexpr int kMaxBins = 255;
-// Rows that quantiles are taken from: a bin's share of the rows is then within some 6 % of what it
-// would be with all of them.
-constexpr int64 kSampleRows = 65536;
+constexpr int kMaxBins = 65535;
+// Rows that quantiles are taken from: with 255 bins each one's share of the rows is then within
+// some 6 % of what it would be with all of them. Many bins take more of them.
+inline int64 most_sampled(int max_bins) { return std::max<int64>(65536, 8 * int64{max_bins}); }
 
 // Bin b holds what is above upper[b - 1] and at most upper[b]. A row of bin b is at least lower[b],
 // or above it where bins are no single values.
@@ -41,6 +43,13 @@ struct ColumnBins {
   }
 };
 
+// The bins of the column that has most.
+inline int widest(const std::vector<ColumnBins>& columns) {
+  int most = 0;
+  for (const ColumnBins& bins : columns) most = std::max(most, bins.size());
+  return most;
+}
+
 // What bins mean; those of all columns are numbered through.
 struct BinTable {
   int64 n_rows = 0, n_cols = 0;
@@ -50,6 +59,7 @@ struct BinTable {
 
   int n_bins(int64 column) const { return columns[static_cast<std::size_t>(column)].size(); }
   int64 all_bins() const { return first_bin.back(); }
+  int most_bins() const { return widest(columns); }
   void number_bins() {
     first_bin.assign(1, 0);
     for (const ColumnBins& bins : columns) {
@@ -58,12 +68,18 @@ struct BinTable {
   }
 };
 
-// Rows as bytes, one after the other.
-struct BinnedRows : BinTable {
-  std::unique_ptr<uint8[]> bins;
+// Rows of bins, one after the other.
+template <class BinType>
+struct RowsOfBins : BinTable {
+  using Bin = BinType;
+  static constexpr int kMostBins = std::numeric_limits<Bin>::max();
 
-  const uint8* row(int64 i) const { return bins.get() + i * n_cols; }
+  std::unique_ptr<Bin[]> bins;
+
+  const Bin* row(int64 i) const { return bins.get() + i * n_cols; }
 };
+using BinnedRows = RowsOfBins<uint8>;
+using WideRows = RowsOfBins<uint16>;
 
 // Sorts by three passes over 11 bits each; the order of the bits is that of the numbers.
 inline void sort_floats(std::vector<float>& values) {
@@ -159,9 +175,9 @@ struct KeptRows {
   }
 };
 
-// One row of each of kSampleRows parts, the same ones whenever there are as many rows.
-inline std::vector<int64> sample_rows(int64 n_rows) {
-  const int64 size = std::min(n_rows, kSampleRows);
+// One row of each of many parts, the same ones whenever there are as many rows.
+inline std::vector<int64> sample_rows(int64 n_rows, int max_bins) {
+  const int64 size = std::min(n_rows, most_sampled(max_bins));
   std::vector<int64> rows(static_cast<std::size_t>(size));
   for (int64 k = 0; k < size; ++k) {
     const Range part = share(n_rows, static_cast<int>(size), static_cast<int>(k));
@@ -200,10 +216,10 @@ std::vector<float> distinct_numbers(const KeptRows<Real>& rows, int64 column, in
 
 constexpr int kStrip = 64;  // rows of a column that are looked up together
 
-// Per entry of a strip: how many of the 255 ends `upper` are below it.
-SNAPML_CLONES inline void look_up(const float* x, const float* upper, int32* bin) {
+// Per entry of a strip: how many of the 2 first_step - 1 ends `upper` are below it.
+SNAPML_CLONES inline void look_up(const float* x, const float* upper, int first_step, int32* bin) {
   for (int i = 0; i < kStrip; ++i) bin[i] = 0;
-  for (int step = 128; step > 0; step /= 2) {
+  for (int step = first_step; step > 0; step /= 2) {
     for (int i = 0; i < kStrip; ++i) {
       bin[i] += upper[bin[i] + step - 1] < x[i] ? step : 0;
     }
@@ -216,38 +232,40 @@ struct ColumnReport {
 };
 
 // Writes the bins of a range of rows of one column.
-template <class Real>
+template <class Real, class Bin>
 void bin_strip(const KeptRows<Real>& rows, Range range, int64 column, const ColumnBins& bins,
-               const float* upper, BinnedRows& out, ColumnReport& report) {
+               const std::vector<float>& upper, RowsOfBins<Bin>& out, ColumnReport& report) {
   float x[kStrip] = {};
   int32 bin[kStrip];
   const int count = static_cast<int>(range.end - range.begin);
   for (int i = 0; i < count; ++i) x[i] = rows.at(range.begin + i, column);
-  look_up(x, upper, bin);
-  uint8* to = out.bins.get() + range.begin * out.n_cols + column;
+  look_up(x, upper.data(), static_cast<int>(upper.size() / 2), bin);
+  Bin* to = out.bins.get() + range.begin * out.n_cols + column;
   bool has_infinity = false, has_other = false;
   const int n_bins = bins.size();
   for (int i = 0; i < count; ++i) {
     const bool is_nan = std::isnan(x[i]);
     has_infinity |= std::isinf(x[i]);
-    has_other |= !is_nan && upper[bin[i]] != x[i];
-    to[i * out.n_cols] = static_cast<uint8>(is_nan ? n_bins : bin[i]);
+    has_other |= !is_nan && upper[static_cast<std::size_t>(bin[i])] != x[i];
+    to[i * out.n_cols] = static_cast<Bin>(is_nan ? n_bins : bin[i]);
   }
   report.is_finite &= !has_infinity;
   report.is_listed &= !has_other;
 }
 
-// The ends of a column's bins for `look_up`, which reads 255 of them; what is above the last one of
-// a list belongs to no bin, and the caller learns of it.
+// The ends of a column's bins for `look_up`, up to a power of two; what is above the last one of a
+// list belongs to no bin, and the caller learns of it.
 inline std::vector<float> padded_ends(const ColumnBins& bins) {
-  std::vector<float> upper(kMaxBins + 1, std::numeric_limits<float>::infinity());
+  std::size_t size = 256;
+  while (size <= bins.upper.size()) size *= 2;
+  std::vector<float> upper(size, std::numeric_limits<float>::infinity());
   std::copy(bins.upper.begin(), bins.upper.end(), upper.begin());
   return upper;
 }
 
 // Writes the bins of columns first .. last-1; true for those that have values beside their list.
-template <class Real>
-std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, BinnedRows& out,
+template <class Real, class Bin>
+std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, RowsOfBins<Bin>& out,
                                     ThreadPool& pool, Interrupt& interrupt) {
   const auto n_cols = static_cast<std::size_t>(columns.end - columns.begin);
   std::vector<std::vector<float>> ends(n_cols);
@@ -264,8 +282,8 @@ std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, B
       const Range strip = {i, std::min(i + kStrip, part.end)};
       for (std::size_t j = 0; j < n_cols; ++j) {
         const int64 column = columns.begin + static_cast<int64>(j);
-        bin_strip(rows, strip, column, out.columns[static_cast<std::size_t>(column)],
-                  ends[j].data(), out, own[j]);
+        bin_strip(rows, strip, column, out.columns[static_cast<std::size_t>(column)], ends[j], out,
+                  own[j]);
       }
     }
   });
@@ -279,47 +297,66 @@ std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, B
 }
 
 template <class Real>
-void find_columns(const KeptRows<Real>& rows, int max_bins, BinnedRows& out, ThreadPool& pool,
-                  Interrupt& interrupt) {
-  const std::vector<int64> sample = sample_rows(rows.n_rows);
-  out.columns.resize(static_cast<std::size_t>(out.n_cols));
+std::vector<ColumnBins> find_columns(const KeptRows<Real>& rows, int max_bins, ThreadPool& pool,
+                                     Interrupt& interrupt) {
+  const std::vector<int64> sample = sample_rows(rows.n_rows, max_bins);
+  std::vector<ColumnBins> columns(static_cast<std::size_t>(rows.view.n_cols));
   std::atomic<int64> next{0};
   pool.run([&](int worker) {
-    for (int64 j = next++; j < out.n_cols && !interrupt.requested(); j = next++) {
+    for (int64 j = next++; j < rows.view.n_cols && !interrupt.requested(); j = next++) {
       interrupt.poll(worker);
-      out.columns[static_cast<std::size_t>(j)] =
+      columns[static_cast<std::size_t>(j)] =
           quantile_bins(count_values(sorted_numbers(rows, sample, j)), max_bins);
     }
   });
+  return columns;
 }
 
-// Bins of all rows. Columns that look like a list in the sample and are none are done again.
+// The bins of a column that looks like a list in the sample and is none.
 template <class Real>
-BinnedRows bin_rows(const KeptRows<Real>& rows, int max_bins, ThreadPool& pool,
-                    Interrupt& interrupt) {
-  BinnedRows out;
+ColumnBins bins_beside_list(const KeptRows<Real>& rows, int64 column, int max_bins) {
+  std::vector<float> distinct = distinct_numbers(rows, column, max_bins);
+  if (static_cast<int>(distinct.size()) <= max_bins) return listed_bins(std::move(distinct));
+  auto numbers = sorted_numbers(rows, sample_rows(rows.n_rows, max_bins), column);
+  numbers.insert(numbers.end(), distinct.begin(), distinct.end());
+  sort_floats(numbers);
+  return quantile_bins(count_values(numbers), max_bins);
+}
+
+// Bins of all rows. Columns whose bins turn out to be too many for the type have wrong ones.
+template <class Bin, class Real>
+RowsOfBins<Bin> bin_rows_as(const KeptRows<Real>& rows, int max_bins,
+                            std::vector<ColumnBins> columns, ThreadPool& pool,
+                            Interrupt& interrupt) {
+  RowsOfBins<Bin> out;
   out.n_rows = rows.n_rows;
   out.n_cols = rows.view.n_cols;
-  out.bins.reset(new uint8[static_cast<std::size_t>(out.n_rows * out.n_cols)]);
-  find_columns(rows, max_bins, out, pool, interrupt);
+  out.columns = std::move(columns);
+  out.bins.reset(new Bin[static_cast<std::size_t>(out.n_rows * out.n_cols)]);
   const auto reports = fill_bins(rows, {0, out.n_cols}, out, pool, interrupt);
   for (int64 j = 0; j < out.n_cols && !interrupt.requested(); ++j) {
     const ColumnReport& report = reports[static_cast<std::size_t>(j)];
     out.is_finite &= report.is_finite;
     ColumnBins& bins = out.columns[static_cast<std::size_t>(j)];
     if (!bins.is_listed || report.is_listed || !report.is_finite) continue;
-    std::vector<float> distinct = distinct_numbers(rows, j, max_bins);
-    if (static_cast<int>(distinct.size()) > max_bins) {
-      ValueCounts numbers = count_values(sorted_numbers(rows, sample_rows(rows.n_rows), j));
-      for (const float x : distinct) numbers.add(x, 1);
-      bins = quantile_bins(numbers, max_bins);
-    } else {
-      bins = listed_bins(std::move(distinct));
-    }
-    fill_bins(rows, {j, j + 1}, out, pool, interrupt);
+    bins = bins_beside_list(rows, j, max_bins);
+    if (bins.size() <= out.kMostBins) fill_bins(rows, {j, j + 1}, out, pool, interrupt);
   }
   out.number_bins();
   return out;
+}
+
+// Bins of all rows, as bytes where no column has more than 255.
+template <class Real>
+std::variant<BinnedRows, WideRows> bin_rows(const KeptRows<Real>& rows, int max_bins,
+                                            ThreadPool& pool, Interrupt& interrupt) {
+  std::vector<ColumnBins> columns = find_columns(rows, max_bins, pool, interrupt);
+  if (widest(columns) <= BinnedRows::kMostBins) {
+    BinnedRows narrow = bin_rows_as<uint8>(rows, max_bins, std::move(columns), pool, interrupt);
+    if (narrow.most_bins() <= BinnedRows::kMostBins) return narrow;
+    columns = std::move(narrow.columns);
+  }
+  return bin_rows_as<uint16>(rows, max_bins, std::move(columns), pool, interrupt);
 }
 
 }  // namespace snapml::native::trees

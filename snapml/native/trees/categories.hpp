@@ -11,8 +11,11 @@ namespace snapml::native::trees {
 
 enum class Side : uint8 { kRight, kLeft, kAbsent };
 
+// Of a column, beside missing values.
+constexpr int kMostCategories = 255;
+
 // Where the categories of each bin go.
-using CategorySides = std::array<Side, kMaxBins + 1>;
+using CategorySides = std::array<Side, kMostCategories + 1>;
 
 constexpr int kCodeBytes = 32;
 // The codes that go left, as bits.
@@ -50,7 +53,7 @@ inline std::shared_ptr<const CodeSet> left_codes(const CategorySides& sides, con
 
 // Whether the values of a column are codes below n_codes that a set can hold, a bin for each.
 inline bool has_codes(const ColumnBins& bins, int n_codes) {
-  if (!bins.is_listed || n_codes > 8 * kCodeBytes) return false;
+  if (!bins.is_listed || n_codes > 8 * kCodeBytes || bins.size() > kMostCategories) return false;
   for (const float x : bins.upper) {
     if (!(x >= 0 && x < static_cast<float>(n_codes)) || x != std::floor(x)) return false;
   }

@@ -15,6 +15,7 @@
 #include "histogram.hpp"
 #include "partition.hpp"
 #include "splitting.hpp"
+#include "used_bins.hpp"
 
 namespace snapml::native::trees {
 
@@ -56,7 +57,7 @@ struct Pending {
 };
 
 // What all growers of a fit share.
-template <class Targets, class Binned = BinnedRows>
+template <class Targets, class Binned>
 struct Growth {
   const Binned& binned;
   const Targets& targets;
@@ -74,7 +75,8 @@ struct Growth {
   SplitFinder<Targets> finder() const {
     return {targets,
             options.criterion,
-            {static_cast<double>(options.min_samples_leaf), options.min_weight}};
+            {static_cast<double>(options.min_samples_leaf), options.min_weight},
+            static_cast<std::size_t>(binned.most_bins())};
   }
   int64 histogram_size() const { return binned.all_bins() * targets.n_sums(); }
 
@@ -204,18 +206,21 @@ struct Growth {
 };
 
 // Grows what is below one node, on one thread. One object serves many nodes.
-template <class Targets>
+template <class Targets, class Binned>
 class SubtreeGrower {
  public:
   using Sum = typename Targets::Sum;
   using Entry = typename Targets::Entry;
   using Histogram = typename HistogramStore<Sum>::Histogram;
+  using Bin = typename Binned::Bin;
 
-  explicit SubtreeGrower(const Growth<Targets>& growth)
+  explicit SubtreeGrower(const Growth<Targets, Binned>& growth)
       : growth_(growth),
         finder_(growth.finder()),
         store_(growth.histogram_size()),
-        cells_(static_cast<std::size_t>((kMaxBins + 1) * growth.targets.n_sums()), 0) {
+        cells_(static_cast<std::size_t>((growth.binned.most_bins() + 1) * growth.targets.n_sums()),
+               0),
+        order_(static_cast<std::size_t>(growth.binned.most_bins() + 1)) {
     const int64 enough = std::max<int64>(4 << 20, growth.binned.n_rows * growth.binned.n_cols / 16);
     most_kept_ = std::max<int64>(2, enough / std::max<int64>(store_.bytes(), 1));
   }
@@ -257,13 +262,13 @@ class SubtreeGrower {
     rows_ = rows;
     for (std::size_t i = 0; i < n; ++i) {
       if (i + 8 < n) __builtin_prefetch(growth_.binned.row(rows[i + 8]));
-      std::memcpy(bins_.data() + i * width, growth_.binned.row(rows[i]), width);
+      std::memcpy(bins_.data() + i * width, growth_.binned.row(rows[i]), width * sizeof(Bin));
       entries_[i] = growth_.targets.entry(rows[i]);
       positions_[i] = static_cast<uint32>(i);
     }
   }
 
-  const uint8* row(uint32 position) const {
+  const Bin* row(uint32 position) const {
     return bins_.data() + static_cast<int64>(position) * growth_.binned.n_cols;
   }
 
@@ -374,20 +379,14 @@ class SubtreeGrower {
     const Targets& targets = growth_.targets;
     const int64 n_sums = targets.n_sums();
     const uint32* positions = positions_.data();
-    uint64 is_used[4] = {};
     for (int64 i = node.begin; i < node.end; ++i) {
-      const uint8 bin = row(positions[i])[column];
-      is_used[bin >> 6] |= uint64{1} << (bin & 63);
+      const Bin bin = row(positions[i])[column];
+      used_.mark(bin);
       targets.add(cells_.data() + bin * n_sums, entries_[positions[i]]);
     }
-    uint8 order[kMaxBins + 1];
-    int size = 0;
-    for (int word = 0; word < 4; ++word) {
-      for (uint64 bits = is_used[word]; bits != 0; bits &= bits - 1) {
-        order[size++] = static_cast<uint8>(64 * word + __builtin_ctzll(bits));
-      }
-    }
+    Bin* const order = order_.data();
     const int n_bins = growth_.binned.n_bins(column);
+    const int size = used_.take(n_bins, order);
     const bool has_missing = order[size - 1] == n_bins;
     const bool differs = growth_.scan_bins(
         finder_, node, column, cells_.data(), [&](int i) { return static_cast<int>(order[i]); },
@@ -396,11 +395,12 @@ class SubtreeGrower {
     return differs;
   }
 
-  const Growth<Targets>& growth_;
+  const Growth<Targets, Binned>& growth_;
   SplitFinder<Targets> finder_;
   HistogramStore<Sum> store_;
   std::vector<Sum> cells_, all_;
-  std::vector<uint8> bins_;
+  UsedBins<Bin> used_;
+  std::vector<Bin> order_, bins_;
   std::vector<Entry> entries_;
   std::vector<uint32> positions_, room_;
   const uint32* rows_ = nullptr;

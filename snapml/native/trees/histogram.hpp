@@ -20,7 +20,7 @@ void add_rows(const Targets& targets, const std::vector<int64>& first_bin, Range
   const int64 n_sums = targets.n_sums();
   for (int64 i = rows.begin; i < rows.end; ++i) {
     if (i + kAhead < rows.end) __builtin_prefetch(bins_of(i + kAhead) + columns.begin);
-    const uint8* bins = bins_of(i);
+    const auto* bins = bins_of(i);
     const auto e = entry(i);
     for (int64 j = columns.begin; j < columns.end; ++j) {
       typename Targets::Sum* cell =

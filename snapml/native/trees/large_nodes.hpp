@@ -25,20 +25,21 @@ constexpr int64 kCopiedBytes = 1 << 20;
 // What a subtree's rows take at most, about the cache of a core.
 constexpr int64 kSubtreeBytes = 1 << 19;
 
-template <class Targets>
+template <class Targets, class Binned>
 class TreeGrower {
  public:
   using Sum = typename Targets::Sum;
   using Histogram = typename HistogramStore<Sum>::Histogram;
 
-  TreeGrower(const Growth<Targets>& growth, ThreadPool& pool, Interrupt& interrupt)
+  TreeGrower(const Growth<Targets, Binned>& growth, ThreadPool& pool, Interrupt& interrupt)
       : growth_(growth),
         pool_(pool),
         interrupt_(interrupt),
         store_(growth.histogram_size()),
         finders_(static_cast<std::size_t>(pool.size()), growth.finder()) {
     const int64 n_rows = growth.binned.n_rows;
-    subtree_rows_ = std::max<int64>(kSubtreeBytes / std::max<int64>(growth.binned.n_cols, 1), 256);
+    const int64 row_bytes = growth.binned.n_cols * static_cast<int64>(sizeof(typename Binned::Bin));
+    subtree_rows_ = std::max<int64>(kSubtreeBytes / std::max<int64>(row_bytes, 1), 256);
     if (pool.size() > 1) {
       subtree_rows_ = std::min(subtree_rows_, std::max<int64>(n_rows / (8 * pool.size()), 512));
     }
@@ -111,7 +112,7 @@ class TreeGrower {
 
   void split(OpenNode& open) {
     const Node node = at(open.pending.node);
-    const BinnedRows& binned = growth_.binned;
+    const Binned& binned = growth_.binned;
     const int64 column = open.split.column;
     const Sides sides(open.split, binned.n_bins(column));
     const int64 n_left = part_by_all(
@@ -167,7 +168,7 @@ class TreeGrower {
   }
 
   void add(Range columns, Range rows, Sum* histogram) const {
-    const BinnedRows& binned = growth_.binned;
+    const Binned& binned = growth_.binned;
     const uint32* order = tree_.rows.data();
     add_rows<false>(
         growth_.targets, binned.first_bin, columns, rows,
@@ -220,7 +221,7 @@ class TreeGrower {
     }
     std::atomic<std::size_t> next{0};
     pool_.run([&](int worker) {
-      SubtreeGrower<Targets> grower(growth_);
+      SubtreeGrower<Targets, Binned> grower(growth_);
       for (std::size_t t = next++; t < tasks_.size() && !interrupt_.requested(); t = next++) {
         const Node& node = at(tasks_[t].node);
         if (growth_.is_cut(node, tasks_[t].depth)) {
@@ -233,7 +234,7 @@ class TreeGrower {
     });
   }
 
-  const Growth<Targets>& growth_;
+  const Growth<Targets, Binned>& growth_;
   ThreadPool& pool_;
   Interrupt& interrupt_;
   HistogramStore<Sum> store_;

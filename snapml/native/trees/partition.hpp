@@ -12,18 +12,21 @@ namespace snapml::native::trees {
 // Which bins of a column go left.
 class Sides {
  public:
-  Sides(const Split& split, int missing_bin) {
-    for (int b = 0; b <= kMaxBins; ++b) {
-      is_left_[b] = split.categories
-                        ? (*split.categories)[static_cast<std::size_t>(b)] == Side::kLeft
-                        : b <= split.left_bin;
-    }
-    is_left_[missing_bin] = split.missing_left;
+  Sides(const Split& split, int missing_bin)
+      : categories_(split.categories.get()),
+        last_(split.left_bin),
+        missing_(split.missing_left ? missing_bin : -1) {}
+
+  bool is_left(int bin) const {
+    const bool is_in = categories_ == nullptr
+                           ? bin <= last_
+                           : (*categories_)[static_cast<std::size_t>(bin)] == Side::kLeft;
+    return is_in | (bin == missing_);
   }
-  bool is_left(int bin) const { return is_left_[bin]; }
 
  private:
-  bool is_left_[kMaxBins + 1];
+  const CategorySides* categories_;  // the split's
+  int last_, missing_;
 };
 
 // Writes the left rows to `left`, which may be `rows`, the others to `right`; how many are left.

@@ -27,10 +27,10 @@ struct SampledRows {
   std::vector<uint8> is_in;  // empty: all rows are
   int64 size;
 
-  explicit SampledRows(int64 n_rows) : size(std::min(n_rows, kSampleRows)) {
+  SampledRows(int64 n_rows, int max_bins) : size(std::min(n_rows, most_sampled(max_bins))) {
     if (size == n_rows) return;
     is_in.assign(static_cast<std::size_t>(n_rows), 0);
-    for (const int64 row : sample_rows(n_rows)) is_in[static_cast<std::size_t>(row)] = 1;
+    for (const int64 row : sample_rows(n_rows, max_bins)) is_in[static_cast<std::size_t>(row)] = 1;
   }
   bool has(int64 row) const { return is_in.empty() || is_in[static_cast<std::size_t>(row)] != 0; }
 };
@@ -156,7 +156,7 @@ BinnedColumns bin_columns(const View& view, int max_bins, ThreadPool& pool, Inte
   const auto n_stored = static_cast<std::size_t>(static_cast<int64>(view.indptr[n_cols]) - first);
   out.rows.reset(new uint32[n_stored]);
   out.bins.reset(new uint16[n_stored]);
-  const SampledRows sample(out.n_rows);
+  const SampledRows sample(out.n_rows, max_bins);
   std::atomic<int64> next{0};
   std::atomic<bool> is_finite{true};
   pool.run([&](int worker) {

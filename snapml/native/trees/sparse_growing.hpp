@@ -46,7 +46,9 @@ class ColumnScanner {
   explicit ColumnScanner(const Growth<Targets, BinnedColumns>& growth)
       : growth_(growth),
         finder_(growth.finder()),
-        cells_(static_cast<std::size_t>((kMaxBins + 1) * growth.targets.n_sums()), 0) {}
+        cells_(static_cast<std::size_t>((growth.binned.most_bins() + 1) * growth.targets.n_sums()),
+               0),
+        order_(static_cast<std::size_t>(growth.binned.most_bins() + 1)) {}
 
   const SplitFinder<Targets>& finder() const { return finder_; }
 
@@ -61,19 +63,18 @@ class ColumnScanner {
     zeros_.assign(all, all + n_sums);
     const uint32* rows = growth_.binned.rows.get() + part.begin;
     const uint16* bins = growth_.binned.bins.get() + part.begin;
-    uint64 is_used[4] = {};
     for (uint32 k = 0; k < part.size; ++k) {
       const Entry& entry = entries[rows[k]];
-      is_used[bins[k] >> 6] |= uint64{1} << (bins[k] & 63);
+      used_.mark(bins[k]);
       targets.add(cells_.data() + bins[k] * n_sums, entry);
       targets.subtract(zeros_.data(), entry);
     }
     if (has_zeros) {
       const int bin = growth_.binned.zero_bin[part.column];
-      is_used[bin >> 6] |= uint64{1} << (bin & 63);
+      used_.mark(static_cast<uint16>(bin));
       std::copy(zeros_.begin(), zeros_.end(), cells_.begin() + bin * n_sums);
     }
-    return scan_used(node, part.column, is_used, all, best);
+    return scan_used(node, part.column, all, best);
   }
 
   // Puts the entries of rows that go left before the others; how many there are.
@@ -100,22 +101,15 @@ class ColumnScanner {
   }
 
  private:
-  bool scan_used(const Node& node, int64 column, const uint64* is_used, const Sum* all,
-                 Split& best) {
+  bool scan_used(const Node& node, int64 column, const Sum* all, Split& best) {
     const int64 n_sums = growth_.targets.n_sums();
-    uint16 order[kMaxBins + 1];
-    int size = 0;
-    for (int word = 0; word < 4; ++word) {
-      for (uint64 bits = is_used[word]; bits != 0; bits &= bits - 1) {
-        order[size++] = static_cast<uint16>(64 * word + __builtin_ctzll(bits));
-      }
-    }
+    uint16* const order = order_.data();
     const int n_bins = growth_.binned.n_bins(column);
+    const int size = used_.take(n_bins, order);
     const bool has_missing = order[size - 1] == n_bins;
-    const bool differs = finder_.scan(
-        column, cells_.data(), [&](int i) { return static_cast<int>(order[i]); },
-        size - has_missing, has_missing ? cells_.data() + n_bins * n_sums : nullptr, all,
-        {growth_.sign(column), node.bounds}, best);
+    const bool differs = growth_.scan_bins(
+        finder_, node, column, cells_.data(), [&](int i) { return static_cast<int>(order[i]); },
+        size - has_missing, has_missing ? cells_.data() + n_bins * n_sums : nullptr, all, best);
     for (int i = 0; i < size; ++i) std::fill_n(cells_.data() + order[i] * n_sums, n_sums, Sum{0});
     return differs;
   }
@@ -123,6 +117,8 @@ class ColumnScanner {
   const Growth<Targets, BinnedColumns>& growth_;
   SplitFinder<Targets> finder_;
   std::vector<Sum> cells_, zeros_;
+  UsedBins<uint16> used_;
+  std::vector<uint16> order_;
   std::vector<uint32> row_room_;
   std::vector<uint16> bin_room_;
 };

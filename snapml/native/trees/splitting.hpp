@@ -61,7 +61,7 @@ struct Split {
 // The sums of a column's bins up to each one.
 template <class Number>
 struct RunningSums {
-  Number n[kMaxBins + 1], w[kMaxBins + 1], s[kMaxBins + 1];
+  std::vector<Number> n, w, s;
 };
 
 // Between two sides of weights wl, wr and sums sl, sr the squared error gains d^2 / (wl wr W) with
@@ -91,12 +91,16 @@ class SplitFinder {
   using Sum = typename Targets::Sum;
   using Number = std::conditional_t<std::is_same_v<Sum, uint32>, int32, double>;
 
-  SplitFinder(const Targets& targets, Criterion criterion, Limits limits)
+  // For columns of at most n_bins bins.
+  SplitFinder(const Targets& targets, Criterion criterion, Limits limits, std::size_t n_bins)
       : targets_(targets),
         criterion_(criterion),
         limits_(limits),
         is_one_number_(criterion == Criterion::kSquaredError ||
                        (criterion == Criterion::kGini && targets.n_classes() == 2)),
+        sums_{std::vector<Number>(n_bins), std::vector<Number>(n_bins),
+              std::vector<Number>(n_bins)},
+        worths_(n_bins),
         left_(static_cast<std::size_t>(targets.n_sums())),
         right_(left_.size()),
         x_log_x_(criterion == Criterion::kEntropy ? 4096 : 0) {
@@ -205,10 +209,10 @@ class SplitFinder {
     while (first < size && !is_left_enough(first)) ++first;
     while (last > first && !is_right_enough(last - 1)) --last;
     if (first == last) return false;
-    one_number_worths<Number>(sums_.w + first, sums_.s + first, last - first, missing, all,
-                              worths_);
+    one_number_worths<Number>(sums_.w.data() + first, sums_.s.data() + first, last - first, missing,
+                              all, worths_.data());
     if (constraint_.sign != 0) forbid(first, last, missing, all);
-    const int64 bits = largest(worths_, last - first);
+    const int64 bits = largest(worths_.data(), last - first);
     if (bits == kForbidden) return false;
     double worth;
     std::memcpy(&worth, &bits, sizeof worth);
@@ -347,7 +351,7 @@ class SplitFinder {
   Constraint constraint_;
   bool is_one_number_;
   RunningSums<Number> sums_;
-  int64 worths_[kMaxBins + 1];
+  std::vector<int64> worths_;
   std::vector<Sum> left_, right_;
   std::vector<double> x_log_x_;
 };
