@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -168,33 +169,33 @@ def _place(X: Any, name: Any) -> int:
 
 
 def _different(column: Any, name: Any) -> np.ndarray:
-    values = np.asarray(column.cat.categories[np.unique(column.cat.codes)] if hasattr(column, "cat")
-                        else column)  # fmt: skip
+    if hasattr(column, "cat"):
+        column = column.cat.categories[np.unique(column.cat.codes)]
+    values = np.asarray(column)
+    if values.dtype.kind == "O" and all(isinstance(value, Real) for value in values.tolist()):
+        values = values.astype(np.float64)
     if values.dtype.kind in "biuf":
         numbers = np.unique(values.astype(np.float64))
         return numbers[~np.isnan(numbers)]
-    texts = sorted(
-        {value if isinstance(value, str) else None for value in values.tolist()}, key=str
-    )
-    if None in texts:
+    if not all(isinstance(value, str) for value in values.tolist()):
         raise ValueError(
             f"Categorical feature {name!r}: expected numbers or text, got {values.dtype} that "
             "holds others"
         )
-    return np.array(texts, dtype=str)
+    return np.array(sorted(set(values.tolist())), dtype=str)
 
 
 def _codes(column: Any, known: np.ndarray) -> np.ndarray:
     if hasattr(column, "cat"):  # many rows, few categories; -1 is missing
-        places = np.append(_positions(np.asarray(column.cat.categories), known), np.nan)
+        places = np.append(_positions(column.cat.categories, known), np.nan)
         return places[column.cat.codes.to_numpy()]
-    return _positions(np.asarray(column), known)
+    return _positions(column, known)
 
 
-def _positions(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _positions(values: Any, known: np.ndarray) -> np.ndarray:
     if known.dtype.kind == "U" or not len(known):
         table = {text: float(i) for i, text in enumerate(known.tolist())}
-        return np.array([table.get(value, np.nan) for value in values.tolist()], np.float64)
-    numbers = values.astype(np.float64)
+        return np.array([table.get(value, np.nan) for value in np.asarray(values).tolist()], float)
+    numbers = np.asarray(values.astype("float64"))
     places = np.searchsorted(known, numbers).clip(max=len(known) - 1)
     return np.where(known[places] == numbers, places, np.nan)

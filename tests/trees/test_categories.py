@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.tree import export_text
 
 import snapml
-from snapml import DecisionTreeClassifier, DecisionTreeRegressor
+from snapml import DecisionTreeClassifier, DecisionTreeRegressor, _native
 from tests.trees import oracle
 
 CRITERIA = ("gini", "entropy", "squared_error", "poisson")
@@ -102,6 +102,7 @@ def test_frames_lists_masks_and_names_are_the_same_columns():
     for rows, asked in [
         (X, [False, True]), (X.tolist(), [1]), (X.astype(np.float32, order="F"), [1]),
         (named, ["b"]), (frames[0], "from_dtype"), (frames[1], "from_dtype"),
+        (named.astype({"b": "Int64"}), ["b"]), (named.astype({"b": "category"}), "from_dtype"),
         (frames[0].astype({"b": object}), ["b"]),
     ]:  # fmt: skip
         model = DecisionTreeRegressor(categorical_features=asked).fit(rows, y)
@@ -209,6 +210,20 @@ def test_bad_columns_are_refused(parameters, message):
     X, y = make_data()
     with pytest.raises(ValueError, match=message):
         DecisionTreeRegressor(**{"categorical_features": [1], **parameters}).fit(X, y)
+
+
+def test_sets_that_lead_nowhere_are_refused():
+    X, y = make_data()
+    model = make_tree("squared_error").fit(X, y)
+    model.tree_.left_codes = model.tree_.left_codes[:1]
+    with pytest.raises(ValueError, match="number of a set of codes, got 1"):
+        model.predict(X)
+    pool = _native.ThreadPool(1)
+    binned = _native.bin_rows(pool, _native.Rows.dense(X), 255, None)
+    rules = (1, "squared_error", 5, 2, 1, 0.0, 0.0, 2, 0, 0, 1 << 20, 1 << 20, None)
+    for n_codes in (5, 300):
+        with pytest.raises(ValueError, match=rf"codes in \[0, {n_codes}\).* column 1"):
+            _native.grow_tree(pool, binned, y, None, *rules, np.array([0, n_codes], np.int32))
 
 
 def test_bad_rows_are_refused():
