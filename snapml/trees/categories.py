@@ -94,7 +94,7 @@ def known_categories(X: Any, mask: np.ndarray, max_bins: int) -> list[np.ndarray
     most = min(max_bins, MOST_CATEGORIES)
     known: list[np.ndarray | None] = [None] * len(mask)
     for j in np.flatnonzero(mask):
-        name = X.columns[j] if _is_frame(X) else j
+        name = X.columns[j] if _is_frame(X) else int(j)
         found = _different(X.iloc[:, j].dropna() if _is_frame(X) else X[:, j], name)
         if len(found) > most:
             raise ValueError(
