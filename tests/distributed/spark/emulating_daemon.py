@@ -4,7 +4,7 @@ import functools
 import sys
 from pathlib import Path
 
-from preloading_daemon import manager
+from local_daemon import manager
 
 from snapml.solvers import device_choice
 

@@ -32,7 +32,7 @@ def result(tmp_path_factory):
     script.chmod(0o755)
     process = subprocess.run(
         [sys.executable, str(JOB), str(script)],
-        env={**os.environ, **found},
+        env={**os.environ, **found, "MEETINGS": str(folder)},
         cwd=folder,
         capture_output=True,
         text=True,
