@@ -178,7 +178,7 @@ const int32* codes_argument(const std::optional<ReadOnlyArray>& n_codes,
     if (numbers[j] != 0 &&
         !trees::has_codes(binned.columns[static_cast<std::size_t>(j)], numbers[j])) {
       throw std::invalid_argument("n_codes: expected at most max_bins codes in [0, " +
-                                  std::to_string(numbers[j]) + "), and that at most 256, got " +
+                                  std::to_string(numbers[j]) + "), and that at most 255, got " +
                                   "others in column " + std::to_string(j));
     }
   }

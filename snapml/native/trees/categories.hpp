@@ -53,7 +53,7 @@ inline std::shared_ptr<const CodeSet> left_codes(const CategorySides& sides, con
 
 // Whether the values of a column are codes below n_codes that a set can hold, a bin for each.
 inline bool has_codes(const ColumnBins& bins, int n_codes) {
-  if (!bins.is_listed || n_codes > 8 * kCodeBytes || bins.size() > kMostCategories) return false;
+  if (!bins.is_listed || n_codes < 0 || n_codes > kMostCategories) return false;
   for (const float x : bins.upper) {
     if (!(x >= 0 && x < static_cast<float>(n_codes)) || x != std::floor(x)) return false;
   }
