@@ -18,6 +18,7 @@
 
 #include "../clones.hpp"
 #include "../parallel.hpp"
+#include "bin_lookup.hpp"
 #include "snapml/random.hpp"
 #include "snapml/views.hpp"
 
@@ -214,53 +215,44 @@ std::vector<float> distinct_numbers(const KeptRows<Real>& rows, int64 column, in
   return found;
 }
 
-constexpr int kStrip = 64;  // rows of a column that are looked up together
-
-// Per entry of a strip: how many of the 2 first_step - 1 ends `upper` are below it.
-SNAPML_CLONES inline void look_up(const float* x, const float* upper, int first_step, int32* bin) {
-  for (int i = 0; i < kStrip; ++i) bin[i] = 0;
-  for (int step = first_step; step > 0; step /= 2) {
-    for (int i = 0; i < kStrip; ++i) {
-      bin[i] += upper[bin[i] + step - 1] < x[i] ? step : 0;
-    }
-  }
-}
+// Columns whose lookups are in memory at a time.
+constexpr int64 kLookups = 1024;
 
 // What a worker found in its rows of one column.
 struct ColumnReport {
   bool is_finite = true, is_listed = true;
 };
 
+// Writes the bins of a strip of rows of one column, side by side; NaN has bin n_bins.
+template <class Bin>
+SNAPML_CLONES void finish_bins(const float* x, const int32* bin, int n_bins, Bin* bins,
+                               bool& has_infinity) {
+  int32 n_infinite = 0;
+  for (int i = 0; i < kStrip; ++i) {
+    bins[i] = static_cast<Bin>(x[i] != x[i] ? n_bins : bin[i]);
+    n_infinite += std::abs(x[i]) > std::numeric_limits<float>::max();
+  }
+  has_infinity = n_infinite > 0;
+}
+
 // Writes the bins of a range of rows of one column.
 template <class Real, class Bin>
 void bin_strip(const KeptRows<Real>& rows, Range range, int64 column, const ColumnBins& bins,
-               const std::vector<float>& upper, RowsOfBins<Bin>& out, ColumnReport& report) {
+               const BinLookup& lookup, RowsOfBins<Bin>& out, ColumnReport& report) {
   float x[kStrip] = {};
   int32 bin[kStrip];
+  Bin narrow[kStrip];
   const int count = static_cast<int>(range.end - range.begin);
   for (int i = 0; i < count; ++i) x[i] = rows.at(range.begin + i, column);
-  look_up(x, upper.data(), static_cast<int>(upper.size() / 2), bin);
-  Bin* to = out.bins.get() + range.begin * out.n_cols + column;
-  bool has_infinity = false, has_other = false;
-  const int n_bins = bins.size();
-  for (int i = 0; i < count; ++i) {
-    const bool is_nan = std::isnan(x[i]);
-    has_infinity |= std::isinf(x[i]);
-    has_other |= !is_nan && upper[static_cast<std::size_t>(bin[i])] != x[i];
-    to[i * out.n_cols] = static_cast<Bin>(is_nan ? n_bins : bin[i]);
-  }
+  lookup.find(x, bin);
+  bool has_infinity = false;
+  finish_bins(x, bin, bins.size(), narrow, has_infinity);
   report.is_finite &= !has_infinity;
-  report.is_listed &= !has_other;
-}
-
-// The ends of a column's bins for `look_up`, up to a power of two; what is above the last one of a
-// list belongs to no bin, and the caller learns of it.
-inline std::vector<float> padded_ends(const ColumnBins& bins) {
-  std::size_t size = 256;
-  while (size <= bins.upper.size()) size *= 2;
-  std::vector<float> upper(size, std::numeric_limits<float>::infinity());
-  std::copy(bins.upper.begin(), bins.upper.end(), upper.begin());
-  return upper;
+  for (int i = 0; i < count && bins.is_listed && report.is_listed; ++i) {
+    report.is_listed = std::isnan(x[i]) || lookup.end(bin[i]) == x[i];
+  }
+  Bin* to = out.bins.get() + range.begin * out.n_cols + column;
+  for (int i = 0; i < count; ++i) to[i * out.n_cols] = narrow[i];
 }
 
 // Writes the bins of columns first .. last-1; true for those that have values beside their list.
@@ -268,9 +260,9 @@ template <class Real, class Bin>
 std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, RowsOfBins<Bin>& out,
                                     ThreadPool& pool, Interrupt& interrupt) {
   const auto n_cols = static_cast<std::size_t>(columns.end - columns.begin);
-  std::vector<std::vector<float>> ends(n_cols);
-  for (std::size_t j = 0; j < n_cols; ++j) {
-    ends[j] = padded_ends(out.columns[static_cast<std::size_t>(columns.begin) + j]);
+  std::vector<BinLookup> lookups;
+  for (int64 j = columns.begin; j < columns.end; ++j) {
+    lookups.emplace_back(out.columns[static_cast<std::size_t>(j)].upper);
   }
   std::vector<std::vector<ColumnReport>> reports(static_cast<std::size_t>(pool.size()),
                                                  std::vector<ColumnReport>(n_cols));
@@ -282,8 +274,8 @@ std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, R
       const Range strip = {i, std::min(i + kStrip, part.end)};
       for (std::size_t j = 0; j < n_cols; ++j) {
         const int64 column = columns.begin + static_cast<int64>(j);
-        bin_strip(rows, strip, column, out.columns[static_cast<std::size_t>(column)], ends[j], out,
-                  own[j]);
+        bin_strip(rows, strip, column, out.columns[static_cast<std::size_t>(column)], lookups[j],
+                  out, own[j]);
       }
     }
   });
@@ -333,7 +325,12 @@ RowsOfBins<Bin> bin_rows_as(const KeptRows<Real>& rows, int max_bins,
   out.n_cols = rows.view.n_cols;
   out.columns = std::move(columns);
   out.bins.reset(new Bin[static_cast<std::size_t>(out.n_rows * out.n_cols)]);
-  const auto reports = fill_bins(rows, {0, out.n_cols}, out, pool, interrupt);
+  std::vector<ColumnReport> reports;
+  for (int64 first = 0; first < out.n_cols; first += kLookups) {
+    const auto some =
+        fill_bins(rows, {first, std::min(first + kLookups, out.n_cols)}, out, pool, interrupt);
+    reports.insert(reports.end(), some.begin(), some.end());
+  }
   for (int64 j = 0; j < out.n_cols && !interrupt.requested(); ++j) {
     const ColumnReport& report = reports[static_cast<std::size_t>(j)];
     out.is_finite &= report.is_finite;
