@@ -142,8 +142,13 @@ default="from_dtype"
         self.n_threads = n_threads
 
     def _encode(self, y: np.ndarray) -> tuple[np.ndarray, int]:
-        check_classification_targets(y)
+        is_whole = y.dtype.kind in "biu"
+        if not is_whole:
+            check_classification_targets(y)
         self.classes_, codes = encode_labels(y)
+        # Which sorts y; of whole numbers it warns only where they are many.
+        if is_whole and 2 * len(self.classes_) > len(y):
+            check_classification_targets(y)
         self.n_classes_ = np.intp(len(self.classes_))
         return codes, len(self.classes_)
 

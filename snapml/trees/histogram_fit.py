@@ -93,7 +93,7 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
                 mask = missing_values_in_feature_mask
                 return super()._fit(X, y, sample_weight, check_input, mask)
         if self.builder_ == "hist":
-            self._refuse_what_needs_best()
+            self._refuse_absolute_error()
         X, y = self._checked(X, y, check_input)
         values, n_classes = self._encode(y)
         weights = self._weights(X, y, sample_weight)
@@ -176,15 +176,18 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
         finally:
             self.splitter = splitter
 
-    def _refuse_what_needs_best(self) -> None:
-        refused = {
-            "criterion='absolute_error'": self.criterion == "absolute_error",
-        }
-        for name, is_asked in refused.items():
-            if is_asked:
-                raise NotImplementedError(
-                    f"{name}: not supported by splitter='hist' in this version; use splitter='best'"
-                )
+    def _refuse_absolute_error(self) -> None:
+        if self.criterion == "absolute_error":
+            raise NotImplementedError(
+                "criterion='absolute_error': not supported by splitter='hist' in this version; "
+                f"{self._instead()}"
+            )
+
+    def _instead(self) -> str:
+        """Return what takes what histograms do not."""
+        if self.is_categorical_ is None:
+            return "splitter='best' takes it"
+        return "splitter='best' takes it, without categorical_features"
 
     def _checked(self, X: Any, y: Any, check_input: bool) -> tuple[Any, np.ndarray]:
         """Return rows in their type, float32 or float64, and targets as one column."""
@@ -201,8 +204,8 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             if self.monotonic_cst is not None:
                 raise ValueError(SEVERAL_OUTPUTS)
             raise ValueError(
-                f"y: expected one output, got {y.shape[1]}; splitter='hist' does not support "
-                "several in this version, splitter='best' does"
+                f"y: expected one output, got {y.shape[1]}: several are not supported by "
+                f"splitter='hist' in this version; {self._instead()}"
             )
         y = column_or_1d(y, warn=True)
         if len(y) != X.shape[0]:
@@ -221,7 +224,7 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             if (weights < 0).any():
                 raise ValueError(
                     f"sample_weight: expected no negative weights, got {weights.min()}; "
-                    "splitter='best' takes them"
+                    f"{self._instead()}"
                 )
         if getattr(self, "class_weight", None) is not None:
             by_class = compute_sample_weight(self.class_weight, y)
