@@ -42,9 +42,9 @@ struct Node {
   double threshold = 0;
   double improvement = 0;
   double least_above = std::numeric_limits<double>::infinity();  // improvement on the way here
-  Bounds bounds;
-  std::shared_ptr<const CodeSet> left_codes;  // where categories are parted
-  uint64 path = 0;                            // stands for the way from the root
+  Bounds bounds = {};
+  std::shared_ptr<const CodeSet> left_codes = {};  // where categories are parted
+  uint64 path = 0;                                 // stands for the way from the root
   int64 count() const { return end - begin; }
 };
 
