@@ -157,6 +157,20 @@ def test_the_first_task_ends_where_another_fails(monkeypatch):
     assert "No space left" in str(other)
 
 
+def test_other_shards_end_at_once_where_a_team_fails(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(worker.LocalRows, "move_to", full)
+    X, y = rows(90, "dense")
+    request = replace(REQUEST, memory_limit=1000)  # too little for the first task's rows
+    alone, first, other = answers(request, in_parts(X, y, [0, 80, 85, 90], "dense"))
+    assert "No space left" in str(other)
+    for lost in (first, alone):
+        with pytest.raises(PeerError, match="has closed its connection"):
+            raise lost
+
+
 def test_a_task_that_hangs_after_its_rows_are_taken_is_not_waited_for_for_ever(monkeypatch):
     def hangs(team, part):
         folder = temporary_store_path()

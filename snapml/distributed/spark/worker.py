@@ -121,6 +121,7 @@ def _answer(
         n_threads = (request.n_threads or context.cpus()) * team.size
         request = replace(request, n_threads=n_threads)
         mesh = Mesh(to_shards, team.shard_addresses, team.shard, key, request.timeout)
+        stack.callback(mesh.close)  # ranks that break off in a sum leave it open
         with team.waiting():
             return _outcome_on_all(rows, request, TcpCommunicator(mesh), devices, team)
 
