@@ -1,5 +1,6 @@
 """Tasks of one executor train as one shard; without Spark."""
 
+import json
 import tempfile
 import time
 from dataclasses import replace
@@ -111,6 +112,14 @@ def test_cards_say_why_there_can_be_no_fit(wrong, says):
     assert errors_of([card(), card(n_features=None)], REQUEST) == []
     assert errors_of([card(n_features=None)] * 2, REQUEST) == [
         "expected at least one row, got an empty DataFrame"
+    ]
+
+
+def test_tasks_of_another_version_are_named_whatever_they_write():
+    content = {"address": ["host", 1], "error": None, "versions": {**VERSIONS, "snapml": "0"}}
+    found = [card(), Card.of_text(json.dumps(content))]
+    assert errors_of(found, REQUEST) == [
+        "expected one version of snapml on all executors, got ['0', '1']"
     ]
 
 

@@ -9,8 +9,9 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,10 +51,14 @@ class Card:
 
     @classmethod
     def of_text(cls, text: str) -> Card:
-        """Return the card that another task has written as `text`."""
-        found = json.loads(text)
+        """Return the card that another task has written as `text`.
+
+        What tasks of another version do not write is None: `errors_of` names the versions.
+        """
+        content = json.loads(text)
+        found: dict[str, Any] = {field.name: content.get(field.name) for field in fields(cls)}
         for name in ("shard_address", "team_address"):
-            found[name] = tuple(found[name])
+            found[name] = tuple(found[name] or ())
         return cls(**found)
 
     def text(self) -> str:
