@@ -1,6 +1,11 @@
 """Tasks of one executor train as one shard; without Spark."""
 
+import errno
+import fcntl
 import json
+import os
+import resource
+import shutil
 import tempfile
 import time
 from dataclasses import replace
@@ -12,7 +17,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from snapml.data.temporary_store import temporary_store_path
-from snapml.distributed.spark import cards, worker
+from snapml.distributed.spark import worker
 from snapml.distributed.spark.cards import Card, errors_of
 from snapml.distributed.spark.request import FitRequest
 from snapml.distributed.spark.team import teams_of
@@ -78,15 +83,31 @@ def test_tasks_of_an_executor_give_the_model_of_one_task_with_their_rows(kind, b
     assert found["solver"] == expected["solver"]
 
 
-@pytest.mark.parametrize("why", ["memory limit", "no room on the disk"])
+def refusing(number):
+    """Return a function that the system refuses."""
+
+    def refused(*_):
+        raise OSError(number, os.strerror(number))
+
+    return refused
+
+
+HINDRANCES = {
+    "no room on the disk": (shutil, "disk_usage", lambda path: SimpleNamespace(free=999)),
+    "no folder": (tempfile, "gettempdir", refusing(errno.ENOENT)),
+    "no locks": (fcntl, "flock", refusing(errno.ENOLCK)),
+    "a share of the memory": (resource, "getrlimit", lambda kind: (2**40, 2**40)),
+}
+
+
+@pytest.mark.parametrize("why", ["memory limit", *HINDRANCES])
 def test_tasks_whose_rows_cannot_move_are_shards_of_their_own(why, monkeypatch):
     X, y = rows(90, "dense")
     parts = in_parts(X, y, [0, 40, 90], "dense")
     expected = outcome_of(answers(REQUEST, parts)[0])
     request = replace(REQUEST, memory_limit=1000 if why == "memory limit" else None)
-    if why == "no room on the disk":
-        usage = SimpleNamespace(free=999)
-        monkeypatch.setattr(cards.shutil, "disk_usage", lambda path: usage)
+    if why in HINDRANCES:
+        monkeypatch.setattr(*HINDRANCES[why])
     own, other = (outcome_of(answer) for answer in answers(request, parts))
     np.testing.assert_array_equal(own["coef"], other["coef"])
     assert own["coef"] == pytest.approx(expected["coef"], abs=1e-4)
@@ -156,10 +177,7 @@ def test_others_end_where_the_first_task_fails(monkeypatch, error, is_answered):
 
 
 def test_the_first_task_ends_where_another_fails(monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(worker.LocalRows, "move_to", full)
+    monkeypatch.setattr(worker.LocalRows, "move_to", refusing(errno.ENOSPC))
     X, y = rows(90, "dense")
     first, other = answers(REQUEST, in_parts(X, y, [0, 40, 90], "dense"))
     assert isinstance(first, PeerError)
@@ -167,10 +185,7 @@ def test_the_first_task_ends_where_another_fails(monkeypatch):
 
 
 def test_other_shards_end_at_once_where_a_team_fails(monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(worker.LocalRows, "move_to", full)
+    monkeypatch.setattr(worker.LocalRows, "move_to", refusing(errno.ENOSPC))
     X, y = rows(90, "dense")
     request = replace(REQUEST, memory_limit=1000)  # too little for the first task's rows
     alone, first, other = answers(request, in_parts(X, y, [0, 80, 85, 90], "dense"))

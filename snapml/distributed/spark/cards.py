@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
-import tempfile
+import resource
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import snapml
+from snapml.data.temporary_store import TemporaryStore
 from snapml.distributed.spark.local_rows import LocalRows
 from snapml.distributed.spark.request import FitRequest
 
@@ -89,10 +89,17 @@ def team_name(rows: LocalRows | None, n_beside: int) -> str | None:
     -------
     str or None
         The same in all tasks of an executor, whose processes have one parent. None where rows are
-        on the disk already, or find no room there.
+        on the disk already, or find no room there, and where each process has a share of the
+        memory that one with the rows of all would exceed.
     """
     n_bytes = None if rows is None else rows.n_bytes
-    if n_bytes is None or n_bytes * n_beside > shutil.disk_usage(tempfile.gettempdir()).free:
+    # Spark's own limit, spark.executor.pyspark.memory, is one of addresses.
+    has_share = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    if n_bytes is None or has_share:
+        return None
+    try:
+        TemporaryStore(n_bytes * n_beside).remove()
+    except OSError:  # no room, no folder, or one without locks
         return None
     found = [platform.node(), str(os.getppid())]
     with suppress(OSError):  # not on every platform; containers count processes on their own
