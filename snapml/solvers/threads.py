@@ -16,7 +16,12 @@ import threadpoolctl
 
 from snapml import _native
 
-__all__ = ["available_threads", "limit_blas_threads", "resolve_n_threads"]
+__all__ = [
+    "available_threads",
+    "limit_blas_threads",
+    "multiply_blas_threads",
+    "resolve_n_threads",
+]
 
 # A thread that has less to do than this costs more than it brings: starting and joining a team
 # takes tens of microseconds, and every further replica costs epochs.
@@ -117,6 +122,25 @@ def limit_blas_threads(n_threads: int) -> AbstractContextManager[Any]:
         The limit holds inside.
     """
     return _blas_limits.hold(n_threads)
+
+
+@contextmanager
+def multiply_blas_threads(factor: int) -> Iterator[None]:
+    """Give BLAS and LAPACK the threads of several processes, while the others wait.
+
+    Parameters
+    ----------
+    factor : int
+        Number of processes, this one among them; no other fit of this one runs.
+    """
+    found = [(library, library.num_threads) for library in _blas_libraries() if factor > 1]
+    try:
+        for library, n_threads in found:
+            library.set_num_threads(factor * n_threads)
+        yield
+    finally:
+        for library, n_threads in found:
+            library.set_num_threads(n_threads)
 
 
 class _BlasLimits:

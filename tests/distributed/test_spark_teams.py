@@ -22,6 +22,7 @@ from snapml.distributed.spark.cards import Card, errors_of
 from snapml.distributed.spark.request import FitRequest
 from snapml.distributed.spark.team import teams_of
 from snapml.distributed.tcp import PeerError
+from snapml.solvers import threads
 
 from .spark_tasks import answers
 
@@ -142,6 +143,31 @@ def test_tasks_of_another_version_are_named_whatever_they_write():
     assert errors_of(found, REQUEST) == [
         "expected one version of snapml on all executors, got ['0', '1']"
     ]
+
+
+class Blas:
+    """Stands for a library; OpenBLAS itself heeds the main thread of a process alone."""
+
+    num_threads = 2
+
+    def set_num_threads(self, number):
+        self.num_threads = number
+
+
+def test_blas_has_the_threads_of_all_tasks(monkeypatch):
+    """Spark tells BLAS in each process to use the cores of one task."""
+    trains, found, blas = worker._fit, [], Blas()
+
+    def seen(*arguments):
+        found.append(blas.num_threads)
+        return trains(*arguments)
+
+    monkeypatch.setattr(threads, "_blas_libraries", lambda: [blas])
+    monkeypatch.setattr(worker, "_fit", seen)
+    X, y = rows(90, "dense")
+    answers(REQUEST, in_parts(X, y, [0, 30, 60, 90], "dense"))
+    assert found == [6]
+    assert blas.num_threads == 2
 
 
 def test_the_others_wait_for_the_first_as_long_as_it_trains(monkeypatch):

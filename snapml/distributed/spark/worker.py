@@ -34,6 +34,7 @@ from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.observer import SILENT, Observer
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.threads import multiply_blas_threads
 
 __all__ = ["ANSWER_PIECE", "run"]
 
@@ -122,7 +123,7 @@ def _answer(
         request = replace(request, n_threads=n_threads)
         mesh = Mesh(to_shards, team.shard_addresses, team.shard, key, request.timeout)
         stack.callback(mesh.close)  # ranks that break off in a sum leave it open
-        with team.waiting():
+        with team.waiting(), multiply_blas_threads(team.size):
             return _outcome_on_all(rows, request, TcpCommunicator(mesh), devices, team)
 
 
