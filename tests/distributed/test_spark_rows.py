@@ -87,6 +87,36 @@ def test_arrays_and_columns_of_numbers_are_dense_rows():
     assert part.weights is None
 
 
+KINDS = {
+    "none": [],
+    "dense": [dense([1.0, 0.0, 2.0, *[0.0] * 5])] * 2,
+    "ones": [sparse(8, [0, 2], [1.0, 1.0])] * 2,
+    "values": [sparse(8, [1], [3.0])] * 2,
+    "no entries": [sparse(8, [], [])] * 2,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("own", KINDS)
+@pytest.mark.parametrize("other", KINDS)
+def test_rows_that_another_task_has_moved_are_as_those_that_have_come(own, other, dtype, tmp_path):
+    def held(*kinds):
+        batches = [batch(KINDS[kind], [0.0, 1.0], [1.0, 2.0]) for kind in kinds if KINDS[kind]]
+        parts = (part for each in batches for part in rows_of(each, REQUEST))
+        return LocalRows(parts, dtype, 10_000)
+
+    moved, found, expected = held(other), held(own), held(own, other)
+    moved.move_to(tmp_path / "rows")
+    found.take_from(tmp_path / "rows", 8)
+    assert (moved.n_bytes, found.n_rows) == (0, expected.n_rows)
+    np.testing.assert_array_equal(found.labels(), expected.labels())
+    np.testing.assert_array_equal(found.weights(), expected.weights())
+    X, Y = (rows.matrix(SerialCommunicator(), 8, None) for rows in (found, expected))
+    assert (type(X), X.dtype) == (type(Y), dtype)
+    X, Y = (each.values if isinstance(each, DenseMatrix) else as_dense(each) for each in (X, Y))
+    np.testing.assert_array_equal(X, Y)
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
