@@ -33,10 +33,12 @@ def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         least = int(y.min())
         span = int(y.max()) - least + 1
         if span <= min(_MOST_COUNTED, max(len(y), 256)):
-            offsets = (y - y.dtype.type(least)).astype(np.intp, copy=False)
+            # Differences wrap around in narrow types: as numbers without a sign they are right.
+            offsets = (y - y.dtype.type(least)).view(f"u{y.itemsize}").astype(np.intp, copy=False)
             present = np.bincount(offsets, minlength=span) > 0
             codes = (np.cumsum(present) - 1).astype(np.int32)
-            found = np.flatnonzero(present) + least
-            return found.astype(y.dtype), codes.take(offsets)
+            found = np.flatnonzero(present).astype(y.dtype)
+            found += y.dtype.type(least)
+            return found, codes.take(offsets)
     classes, codes = np.unique(y, return_inverse=True)
     return classes, codes.astype(np.int32)
