@@ -35,6 +35,7 @@ auto vector_argument(const Array& array, const char* name, int64 size) {
     if (array.shape(axis) > 1 && array.stride(axis) != stride) contiguous = false;
     stride *= static_cast<int64>(array.shape(axis));
   }
+  if (array.size() == 0) contiguous = true;  // NumPy's strides mean nothing then
   if (!contiguous) throw std::invalid_argument(label + "elements side by side, got strides");
   if (static_cast<int64>(array.size()) != size) {
     throw std::invalid_argument(label + std::to_string(size) + " elements, got " +

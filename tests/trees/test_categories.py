@@ -165,6 +165,16 @@ def test_trees_of_categories_are_saved_pickled_and_pruned(tmp_path):
     assert_means(few, frame, y)
 
 
+def test_trees_without_a_split_of_categories_come_back(tmp_path):
+    X, y = make_data()
+    X[:, 1] = 3
+    model = make_tree("squared_error").fit(X, y)
+    assert model.tree_.left_codes.shape == (0, 32)
+    model.save(tmp_path / "tree")
+    for again in (snapml.load(tmp_path / "tree"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
 def test_what_scikit_learns_nodes_cannot_hold_is_said():
     X, y = make_data()
     model = make_tree("squared_error").fit(X, y)
