@@ -285,6 +285,12 @@ void find_leaves_of_codes_of(ThreadPool& pool, const Rows& rows, const ReadOnlyA
                                vector_argument<uint8>(left_codes, "left_codes", n_bytes),
                                vector_argument<int32>(n_codes, "n_codes", rows.n_cols())};
   check_links(nodes.left, nodes.right, nodes.column, n_nodes, rows.n_cols());
+  for (int64 j = 0; j < rows.n_cols(); ++j) {
+    if (nodes.n_codes[j] < 0 || nodes.n_codes[j] > trees::kMostCategories) {
+      throw std::invalid_argument("n_codes: expected 0 to 255, which a set has bits for, got " +
+                                  std::to_string(nodes.n_codes[j]));
+    }
+  }
   for (int64 id = 0; id < n_nodes; ++id) {
     if (nodes.left[id] < 0 || nodes.n_codes[nodes.column[id]] == 0) continue;
     const double set = nodes.threshold[id];

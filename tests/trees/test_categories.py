@@ -231,6 +231,10 @@ def test_sets_that_lead_nowhere_are_refused():
     model.tree_.left_codes = model.tree_.left_codes[:1]
     with pytest.raises(ValueError, match="number of a set of codes, got 1"):
         model.predict(X)
+    for n_codes in (-1, 256):
+        model.tree_.n_codes = np.array([0, n_codes], np.int32)
+        with pytest.raises(ValueError, match=f"n_codes: expected 0 to 255.* got {n_codes}"):
+            model.predict(X)
     pool = _native.ThreadPool(1)
     binned = _native.bin_rows(pool, _native.Rows.dense(X), 255, None)
     rules = (1, "squared_error", 5, 2, 1, 0.0, 0.0, 2, 0, 0, 1 << 20, 1 << 20, None)
