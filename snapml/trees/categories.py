@@ -40,9 +40,10 @@ def categorical_mask(X: Any, asked: Any) -> np.ndarray | None:
         mask = np.array([str(dtype) == "category" for dtype in X.dtypes] if _is_frame(X) else [])
         return mask if mask.any() else None
     chosen = np.asarray(asked)
-    n_features = X.shape[1] if hasattr(X, "shape") else np.shape(X)[1]
-    if not chosen.size:
+    shape = X.shape if hasattr(X, "shape") else np.shape(X)
+    if not chosen.size or len(shape) != 2:  # fits refuse other shapes
         return None
+    n_features = shape[1]
     if chosen.dtype.kind not in "biuUO":
         raise ValueError(
             "categorical_features must be an array-like of bool, int or str, got: "
@@ -155,7 +156,8 @@ def _is_frame(X: Any) -> bool:
 def _as_rows(X: Any) -> Any:
     if _is_frame(X):
         return X
-    return check_array(X, dtype=[np.float32, np.float64], ensure_all_finite=False)
+    # Whole numbers become float64, which tells apart more of them than float32 does.
+    return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
 
 
 def _place(X: Any, name: Any) -> int:
@@ -196,6 +198,14 @@ def _positions(values: Any, known: np.ndarray) -> np.ndarray:
     if known.dtype.kind == "U" or not len(known):
         table = {text: float(i) for i, text in enumerate(known.tolist())}
         return np.array([table.get(value, np.nan) for value in np.asarray(values).tolist()], float)
-    numbers = np.asarray(values.astype("float64"))
+    numbers = _as_numbers(values)
     places = np.searchsorted(known, numbers).clip(max=len(known) - 1)
     return np.where(known[places] == numbers, places, np.nan)
+
+
+def _as_numbers(values: Any) -> np.ndarray:
+    if values.dtype.kind in "biuf":
+        return np.asarray(values.astype("float64"))
+    # Text is no number, not even that of digits.
+    given = np.asarray(values, object).tolist()
+    return np.array([x if isinstance(x, Real) else np.nan for x in given], np.float64)

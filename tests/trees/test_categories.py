@@ -89,6 +89,29 @@ def test_unknown_categories_go_where_missing_ones_go():
     np.testing.assert_array_equal(model.apply(unknown), model.apply(missing))
 
 
+def test_what_is_no_number_is_unknown_among_numbers():
+    X, y = make_data()
+    model = make_tree("squared_error").fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    missing = model.apply(pd.DataFrame({"a": [2.0], "b": [np.nan]}))[0]
+    for column in (
+        ["3", "k3", "3"], [None, "3", pd.Timestamp(0)], pd.Categorical(["3", "k3", "3"]),
+        pd.array([77, None, 78], "Int64"), pd.array(["3", None, "3"], "string"),
+    ):  # fmt: skip
+        assert set(model.apply(pd.DataFrame({"a": 2.0, "b": column}))) == {missing}
+    mixed = pd.DataFrame({"a": 2.0, "b": pd.Series([3, "3", 3.0], dtype=object)})
+    plain = pd.DataFrame({"a": 2.0, "b": [3, np.nan, 3]})
+    np.testing.assert_array_equal(model.apply(mixed), model.apply(plain))
+
+
+@pytest.mark.parametrize("kind", [np.array, np.ndarray.tolist, pd.DataFrame])
+def test_whole_numbers_are_told_apart_beyond_float32(kind):
+    X = 2**24 + np.arange(90)[:, None] % 3
+    y = np.array([0, 1, 0])[X[:, 0] - 2**24]
+    model = DecisionTreeClassifier(splitter="hist", categorical_features=[0]).fit(kind(X), y)
+    assert model.categories_[0].tolist() == [2**24, 2**24 + 1, 2**24 + 2]
+    np.testing.assert_array_equal(model.predict(kind(X)), y)
+
+
 def test_frames_lists_masks_and_names_are_the_same_columns():
     X, y = make_data(missing=0.1)
     text = pd.Series(X[:, 1]).map(lambda code: None if np.isnan(code) else f"k{code:.0f}")
@@ -247,6 +270,8 @@ def test_bad_rows_are_refused():
     X, y = make_data()
     with pytest.raises(TypeError, match="expected dense rows"):
         make_tree("squared_error").fit(csr_matrix(X), y)
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        make_tree("squared_error").fit(X[:, 1], y)
     dates = pd.DataFrame({"a": X[:, 0], "b": pd.to_datetime(X[:, 1], unit="D")})
     with pytest.raises(ValueError, match="'b': expected numbers or text, got datetime64"):
         make_tree("squared_error").fit(dates, y)
