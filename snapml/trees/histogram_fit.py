@@ -148,6 +148,7 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             self.splitter != "random"
             and _shape(y)[1:] in ((), (1,))
             and (sample_weight is None or not (np.asarray(sample_weight) < 0).any())
+            and not self._has_negative_class()
         )
         if self.splitter == "auto" and is_plain and _is_large(X) and not self._draws_of_many(X):
             return "scikit-learn" if self.criterion == "absolute_error" else "hist"
@@ -159,6 +160,10 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             and self.criterion in (*EXACT_CRITERIA, "log_loss")
         )
         return "exact" if is_exact else "scikit-learn"
+
+    def _has_negative_class(self) -> bool:
+        by_class = getattr(self, "class_weight", None)
+        return isinstance(by_class, dict) and any(weight < 0 for weight in by_class.values())
 
     def _draws_of_many(self, X: Any) -> bool:
         """Whether nodes look at some sparse columns only, where scikit-learn parts no others."""
@@ -221,14 +226,16 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-            if (weights < 0).any():
-                raise ValueError(
-                    f"sample_weight: expected no negative weights, got {weights.min()}; "
-                    f"{self._instead()}"
-                )
+        given = [] if weights is None else [("sample_weight", weights)]
         if getattr(self, "class_weight", None) is not None:
             by_class = compute_sample_weight(self.class_weight, y)
+            given.append(("class_weight", by_class))
             weights = by_class if weights is None else weights * by_class
+        for name, each in given:
+            if (each < 0).any():
+                raise ValueError(
+                    f"{name}: expected no negative weights, got {each.min()}; {self._instead()}"
+                )
         if weights is None or (weights == 1).all():
             return None
         if not weights.any():

@@ -58,6 +58,14 @@ def test_weights_are_checked(weights, message):
         DecisionTreeClassifier().fit(X, y, sample_weight=weights)
 
 
+def test_weights_of_classes_are_checked():
+    by_class = {0: 2.0, 1: -1.0}
+    with pytest.raises(ValueError, match=r"class_weight: expected no negative weights, got -1"):
+        DecisionTreeClassifier(class_weight=by_class).fit(X, y)
+    model = snapml.DecisionTreeClassifier(class_weight=by_class).fit(X, y)
+    assert model.builder_ == "scikit-learn"
+
+
 def test_targets_beyond_sums_are_refused():
     with pytest.raises(ValueError, match="finite in float64"):
         DecisionTreeRegressor().fit(X, np.full(6, 1e308) * [1, -1, 1, -1, 1, -1])
