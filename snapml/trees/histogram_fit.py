@@ -264,7 +264,7 @@ class HistogramTree(ExportedTree, BaseDecisionTree):
             min_impurity_decrease=float(self.min_impurity_decrease),
             max_bins=self.max_bins,
             seed=int(random.randint(np.iinfo(np.int32).max)),
-            max_leaf_nodes=self.max_leaf_nodes or 0,
+            max_leaf_nodes=min(self.max_leaf_nodes or 0, np.iinfo(np.int64).max),
             monotonic=checked_signs(
                 self.monotonic_cst, n_features, n_classes, self.is_categorical_
             ),

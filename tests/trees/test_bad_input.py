@@ -93,11 +93,12 @@ def test_one_class_and_one_row_are_one_leaf():
     assert DecisionTreeRegressor().fit(X[:1], [3.0]).predict(X).tolist() == [3.0] * 6
 
 
-def test_depth_beyond_any_sense_is_no_limit():
+@pytest.mark.parametrize("limit", ["max_depth", "max_leaf_nodes"])
+def test_limits_beyond_any_sense_are_none(limit):
     n_rows = 2000  # each split takes one row from the end
     rows = np.arange(n_rows, dtype=np.float32)[:, None]
     targets = np.exp2(np.arange(n_rows) % 900)
-    model = DecisionTreeRegressor(max_depth=10**30).fit(rows, targets)
+    model = DecisionTreeRegressor(**{limit: 10**30}).fit(rows, targets)
     np.testing.assert_allclose(model.predict(rows).sum(), targets.sum())
 
 
