@@ -153,6 +153,9 @@ def test_infinity_is_refused():
     X = csr_matrix(np.array([[0, 1e300], [np.nan, 0]]))
     with pytest.raises(ValueError, match="infinity"):
         Classifier().fit(X, [0, 1])
+    twice = np.array([3e38, 3e38, 1], np.float32), np.array([0, 0, 0]), np.array([0, 2, 3])
+    with pytest.raises(ValueError, match="infinity"):
+        Classifier().fit(csr_matrix(twice, shape=(2, 1)), [0, 1])
 
 
 def test_missing_values_are_refused_by_paths_that_would_not_see_them():
