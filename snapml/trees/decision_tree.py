@@ -9,7 +9,7 @@ import sklearn.tree
 from sklearn.utils.multiclass import check_classification_targets
 
 from snapml.estimators.model_file import loadable
-from snapml.trees.histogram_fit import CONSTRAINTS, HistogramTree
+from snapml.trees.base_tree import CONSTRAINTS, BaseTree
 from snapml.trees.histogram_tree import find_leaves
 from snapml.trees.labels import encode_labels
 
@@ -17,7 +17,7 @@ __all__ = ["DecisionTreeClassifier", "DecisionTreeRegressor"]
 
 
 @loadable
-class DecisionTreeClassifier(HistogramTree, sklearn.tree.DecisionTreeClassifier):
+class DecisionTreeClassifier(BaseTree, sklearn.tree.DecisionTreeClassifier):
     """A decision tree for classes, grown on histograms.
 
     A drop-in for :class:`sklearn.tree.DecisionTreeClassifier`: ``tree_`` is scikit-learn's own, and
@@ -195,7 +195,7 @@ default="from_dtype"
 
 
 @loadable
-class DecisionTreeRegressor(HistogramTree, sklearn.tree.DecisionTreeRegressor):
+class DecisionTreeRegressor(BaseTree, sklearn.tree.DecisionTreeRegressor):
     """A decision tree for numbers, grown on histograms.
 
     A drop-in for :class:`sklearn.tree.DecisionTreeRegressor`: ``tree_`` is scikit-learn's own, and

@@ -74,7 +74,8 @@ class ColumnScanner {
       used_.mark(static_cast<uint16>(bin));
       std::copy(zeros_.begin(), zeros_.end(), cells_.begin() + bin * n_sums);
     }
-    return scan_used(node, part.column, all, best);
+    return growth_.scan_used(finder_, node, part.column, used_, order_.data(), cells_.data(), all,
+                             best);
   }
 
   // Puts the entries of rows that go left before the others; how many there are.
@@ -101,19 +102,6 @@ class ColumnScanner {
   }
 
  private:
-  bool scan_used(const Node& node, int64 column, const Sum* all, Split& best) {
-    const int64 n_sums = growth_.targets.n_sums();
-    uint16* const order = order_.data();
-    const int n_bins = growth_.binned.n_bins(column);
-    const int size = used_.take(n_bins, order);
-    const bool has_missing = order[size - 1] == n_bins;
-    const bool differs = growth_.scan_bins(
-        finder_, node, column, cells_.data(), [&](int i) { return static_cast<int>(order[i]); },
-        size - has_missing, has_missing ? cells_.data() + n_bins * n_sums : nullptr, all, best);
-    for (int i = 0; i < size; ++i) std::fill_n(cells_.data() + order[i] * n_sums, n_sums, Sum{0});
-    return differs;
-  }
-
   const Growth<Targets, BinnedColumns>& growth_;
   SplitFinder<Targets> finder_;
   std::vector<Sum> cells_, zeros_;

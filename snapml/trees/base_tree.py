@@ -25,7 +25,7 @@ from snapml.trees.exact_tree import grow_exact_tree
 from snapml.trees.exports import ExportedTree
 from snapml.trees.histogram_tree import GrowthRules, Targets, find_leaves, grow_tree
 
-__all__ = ["CONSTRAINTS", "HistogramTree"]
+__all__ = ["CONSTRAINTS", "BaseTree"]
 
 CONSTRAINTS: dict[str, list[Any]] = {
     "splitter": [StrOptions({"auto", "hist", "best", "random"})],
@@ -42,7 +42,7 @@ _FEW_ROWS = 64
 _MOST_SORTED_ROWS, _MOST_SORTED_ENTRIES = 10_000, 2**24
 
 
-class HistogramTree(ExportedTree, BaseDecisionTree):
+class BaseTree(ExportedTree, BaseDecisionTree):
     """What both trees do instead of scikit-learn, except for what is left to it."""
 
     splitter: str
