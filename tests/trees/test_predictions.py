@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from snapml import DecisionTreeClassifier, DecisionTreeRegressor, _native
 from tests.trees.test_histogram_tree import make_rows
@@ -53,3 +54,37 @@ def test_bindings_walk_at_the_ends_of_float32(order):
         rest = [np.array([threshold, -2, -2]), np.array([1, 0, 0], np.uint8), leaves]
         _native.find_leaves(_native.ThreadPool(1), _native.Rows.dense(rows), *children, *rest)
         np.testing.assert_array_equal(leaves == 1, np.isnan(x) | (x.astype(float) <= threshold))
+
+
+def naive_leaf(row, left, right, column, threshold, missing_left):
+    at = 0
+    while left[at] >= 0:
+        x = row[column[at]]
+        goes_left = missing_left[at] if np.isnan(x) else float(x) <= threshold[at]
+        at = left[at] if goes_left else right[at]
+    return at
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "compressed"])
+def test_bindings_walk_by_any_thresholds(layout):
+    """Nodes that come from elsewhere may send all rows one way, at any level."""
+    rng = np.random.default_rng(3)
+    n_nodes = 2**10 - 1
+    numbers = np.arange(n_nodes)
+    left, right = (np.where(numbers < n_nodes // 2, 2 * numbers + k, -1) for k in (1, 2))
+    column = np.where(left >= 0, rng.integers(0, 3, n_nodes), -2)
+    threshold = rng.choice([np.nan, np.inf, -np.inf, -0.5, 0.0, 0.5], n_nodes)
+    missing_left = rng.integers(0, 2, n_nodes).astype(np.uint8)
+    nodes = left, right, column, threshold, missing_left
+    X = rng.choice(np.array([np.nan, -1, -0.5, 0, 0.2, 1], np.float32), (200, 3))
+    X = np.repeat(X, 8, axis=0)  # those that walk together
+    pool, found = _native.ThreadPool(1), np.empty(len(X), np.int64)
+    if layout == "compressed":
+        S = csr_matrix(X)
+        rows = _native.Rows.compressed(pool, S.indptr, S.indices, S.data, 0.0, False, 3, False)
+    else:
+        rows = _native.Rows.dense(np.asarray(X, order="C" if layout == "rows" else "F"))
+    _native.find_leaves(pool, rows, *nodes, found)
+    expected = [naive_leaf(row, *nodes) for row in X]
+    assert len(set(expected)) > 5
+    np.testing.assert_array_equal(found, expected)

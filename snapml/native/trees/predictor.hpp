@@ -44,29 +44,39 @@ inline float round_down(double x) {
              : nearest;
 }
 
-// A float32 is above `threshold` if and only if its negative is at most that; NaN if none is.
+// A float32 is above `threshold`, as all are above NaN, if and only if its negative is at most
+// that; NaN if none is.
 inline float negated_bound(float threshold) {
+  if (std::isnan(threshold)) return std::numeric_limits<float>::infinity();
   return std::isinf(threshold) && threshold > 0
              ? std::numeric_limits<float>::quiet_NaN()
              : std::nextafter(-threshold, -std::numeric_limits<float>::infinity());
 }
 
 // The nodes of scikit-learn's arrays, whose children and columns the caller has checked. Where
-// missing values go left, the right child is the first one.
+// missing values go left, the right child is the first one. Nodes whose second child takes all
+// rows are passed over: a bound of NaN is a leaf's.
 inline WalkTree walk_tree(const int64* left, const int64* right, const int64* column,
                           const double* threshold, const uint8* missing_left, int64 n_nodes) {
   WalkTree tree;
   tree.ids.push_back(0);
   for (std::size_t place = 0; place < tree.ids.size(); ++place) {
-    const int32 id = tree.ids[place];
+    int32 id = tree.ids[place];
+    const auto bound_of_node = [&] {
+      const float bound = round_down(threshold[id]);
+      return missing_left[id] != 0 ? negated_bound(bound) : bound;
+    };
+    while (left[id] >= 0 && std::isnan(bound_of_node())) {
+      id = static_cast<int32>(missing_left[id] != 0 ? left[id] : right[id]);
+    }
+    tree.ids[place] = id;
     if (left[id] < 0) {
       const float none = std::numeric_limits<float>::quiet_NaN();
       tree.nodes.push_back({none, 0, static_cast<int32>(place) - 1});
       continue;
     }
     const bool is_swapped = missing_left[id] != 0;
-    const float bound = round_down(threshold[id]);
-    tree.nodes.push_back({is_swapped ? negated_bound(bound) : bound,
+    tree.nodes.push_back({bound_of_node(),
                           static_cast<uint32>(column[id]) | (is_swapped ? kSignBit : 0u),
                           static_cast<int32>(tree.ids.size())});
     tree.ids.push_back(static_cast<int32>(is_swapped ? right[id] : left[id]));
