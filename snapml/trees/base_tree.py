@@ -86,11 +86,20 @@ class BaseTree(ExportedTree, BaseDecisionTree):
         check_input: bool = True,
         missing_values_in_feature_mask: Any = None,
     ) -> Any:
+        before = dict(vars(self))
+        try:
+            mask = missing_values_in_feature_mask
+            return self._grow(X, y, sample_weight, check_input, mask)
+        except BaseException:
+            # A tree of before may have other categories: it stays whole, or there is none.
+            self.__dict__ = before
+            raise
+
+    def _grow(self, X: Any, y: Any, sample_weight: Any, check_input: bool, mask: Any) -> Any:
         X = self._coded(X)
         self.builder_ = self._builder(X, y, sample_weight)
         if self.builder_ == "scikit-learn":
             with self._named_as_in_scikit_learn():
-                mask = missing_values_in_feature_mask
                 return super()._fit(X, y, sample_weight, check_input, mask)
         if self.builder_ == "hist":
             self._refuse_absolute_error()

@@ -280,3 +280,15 @@ def test_bad_rows_are_refused():
         model.predict(csr_matrix(X))
     with pytest.raises(ValueError, match="features"):
         model.predict(np.ones((500, 3)))
+
+
+def test_a_fit_that_fails_leaves_the_tree_of_before():
+    X, y = make_data()
+    many = np.stack([X[:, 0], np.arange(len(X), dtype=float)], axis=1)
+    tree, unfitted = (make_tree("squared_error", max_depth=4) for _ in range(2))
+    expected, before = tree.fit(X, y).predict(X), dict(vars(unfitted))
+    for each in (tree, unfitted):
+        with pytest.raises(ValueError, match="cardinality <= 255"):
+            each.fit(many, y)
+    np.testing.assert_array_equal(tree.predict(X), expected)
+    assert vars(unfitted) == before
