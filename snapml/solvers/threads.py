@@ -136,18 +136,19 @@ def multiply_blas_threads(factor: int) -> Iterator[None]:
     found = [(library, library.num_threads) for library in _blas_libraries() if factor > 1]
     try:
         for library, n_threads in found:
-            library.set_num_threads(factor * n_threads)
+            _set_num_threads(library, factor * n_threads)
         yield
     finally:
         for library, n_threads in found:
-            library.set_num_threads(n_threads)
+            _set_num_threads(library, n_threads)
 
 
 class _BlasLimits:
     """The limits of all fits that run now: BLAS has one number of threads for the whole process.
 
     The least of them holds, and never more than the user's own. Each fit restoring what it found
-    would leave the limit of another one behind.
+    would leave the limit of another one behind. On OpenMP each thread has a number of its own,
+    which each fit restores.
     """
 
     def __init__(self) -> None:
@@ -170,31 +171,52 @@ class _BlasLimits:
         self._start()
         if has_fits:
             for library in _blas_libraries():
-                library.set_num_threads(1)
+                _set_num_threads(library, 1)
 
     @contextmanager
     def hold(self, n_threads: int) -> Iterator[None]:
         """Keep to a number of threads inside."""
+        libraries = _blas_libraries()
+        own = [(each, each.num_threads) for each in libraries if _is_of_threads(each)]
         with self._lock:
             if not self._held and not self._found:
-                self._found = [(library, library.num_threads) for library in _blas_libraries()]
+                shared = [each for each in libraries if not _is_of_threads(each)]
+                self._found = [(library, library.num_threads) for library in shared]
             self._held.append(n_threads)
             self._apply()
         try:
+            for library, found in own:
+                _set_num_threads(library, min(found, n_threads))
             yield
         finally:
+            for library, found in own:
+                _set_num_threads(library, found)
             with self._lock:
                 self._held.remove(n_threads)
                 self._apply()
 
     def _apply(self) -> None:
         for library, found in self._found:
-            library.set_num_threads(min([found, *self._held]))
+            _set_num_threads(library, min([found, *self._held]))
         if not self._held:
             self._found = []
 
 
 _blas_limits = _BlasLimits()
+
+
+def _is_of_threads(library: Any) -> bool:
+    """Return whether each thread has a number of its own."""
+    return getattr(library, "threading_layer", None) == "openmp"
+
+
+def _set_num_threads(library: Any, n_threads: int) -> None:
+    """Set the number from any thread.
+
+    From version 3.8 on, ``library.set_num_threads`` does nothing to OpenBLAS, silently, once
+    another thread that still runs has called it.
+    """
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(n_threads)
 
 
 @functools.cache

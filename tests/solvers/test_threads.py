@@ -3,13 +3,20 @@
 import os
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 
 import pytest
 import threadpoolctl
 
 from snapml import _native
 from snapml.solvers import threads
-from snapml.solvers.threads import available_threads, resolve_n_threads
+from snapml.solvers.threads import (
+    available_threads,
+    limit_blas_threads,
+    multiply_blas_threads,
+    resolve_n_threads,
+)
 
 ENOUGH = 1000 * threads._ENTRIES_PER_THREAD
 
@@ -133,3 +140,66 @@ def test_omp_num_threads_is_heard_by_a_fresh_process():
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     assert process.stdout.strip() == "1"
+
+
+def in_another_thread(call):
+    """Return what a call returns in another thread."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(call()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def blas_threads():
+    return [
+        each["num_threads"]
+        for each in threadpoolctl.threadpool_info()
+        if each["user_api"] == "blas"
+    ]
+
+
+@pytest.mark.parametrize("by_user", [True, False])
+def test_number_of_blas_is_set_from_any_thread(by_user):
+    """Whatever thread has set it before, by threadpoolctl or by a fit."""
+
+    def numbers():
+        before = blas_threads()
+        with limit_blas_threads(1):
+            limited = blas_threads()
+        with multiply_blas_threads(2):
+            return before, limited, blas_threads()
+
+    first = threadpoolctl.threadpool_limits(2, user_api="blas") if by_user else None
+    try:
+        with limit_blas_threads(2):
+            before, limited, multiplied = in_another_thread(numbers)
+        assert limited == [1] * len(before)
+        assert multiplied == [2 * each for each in before]
+        assert blas_threads() == before
+    finally:
+        if first is not None:
+            first.restore_original_limits()
+
+
+def test_blas_on_openmp_keeps_a_number_for_each_thread(monkeypatch):
+    own = threading.local()
+
+    class Library(SimpleNamespace):
+        num_threads = property(lambda self: getattr(own, "n_threads", 8))
+
+        def set_num_threads(self, n_threads):
+            own.n_threads = n_threads
+
+    library = Library(threading_layer="openmp")
+    monkeypatch.setattr(threads, "_blas_libraries", lambda: [library])
+
+    def inside_and_after():
+        with limit_blas_threads(2):
+            inside = library.num_threads
+        return inside, library.num_threads
+
+    with limit_blas_threads(3):
+        assert in_another_thread(inside_and_after) == (2, 8)
+        assert library.num_threads == 3
+    assert library.num_threads == 8
