@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from snapml.data.temporary_store import removing_temporary_stores
+from snapml.distributed.spark.batch_size import small_batches
 from snapml.distributed.spark.batches import rows_of
 from snapml.distributed.spark.job import _selected
 from snapml.distributed.spark.local_rows import LocalRows
@@ -39,7 +40,8 @@ def feed_seconds(frame: Any, n_tasks: int) -> float:
     start = time.perf_counter()
     request = FitRequest("binomial", "features", "label")
     rows = in_partitions(_selected(frame, request), n_tasks)
-    found = rows.mapInArrow(partial(_held, request=request), "n_rows long").collect()
+    with small_batches(frame.sparkSession):
+        found = rows.mapInArrow(partial(_held, request=request), "n_rows long").collect()
     seconds = time.perf_counter() - start
     n_rows = sum(row["n_rows"] for row in found)
     if n_rows != frame.count():

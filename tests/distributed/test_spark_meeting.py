@@ -1,10 +1,12 @@
 """What tasks and the driver do about faults by themselves; without Spark's JVM."""
 
 import threading
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
 
+from snapml.distributed.spark.batch_size import small_batches
 from snapml.distributed.spark.meeting import gathered
 from snapml.distributed.tcp import PeerError
 
@@ -46,3 +48,20 @@ def test_the_folder_of_a_fit_has_the_permissions_of_its_parent_and_goes(tmp_path
     assert list(tmp_path.iterdir()) == []
     with own_folder(None) as none:
         assert none is None
+
+
+class Settings(dict):
+    """Stands for the settings of a session."""
+
+    set, unset = dict.__setitem__, dict.__delitem__
+
+
+@pytest.mark.parametrize("before", [{}, {"spark.sql.execution.arrow.maxBytesPerBatch": "7m"}])
+def test_the_last_of_several_fits_brings_the_size_of_batches_back(before):
+    session = SimpleNamespace(conf=Settings(before))
+    with ExitStack() as second:
+        with ExitStack() as first:
+            for fit in (first, second):
+                fit.enter_context(small_batches(session))
+        assert list(session.conf.values()) == ["1m"]
+    assert session.conf == before

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from snapml.distributed.spark import slots, worker
+from snapml.distributed.spark.batch_size import small_batches
 from snapml.distributed.spark.batches import FEATURES, LABEL, WEIGHT
 from snapml.distributed.spark.cancellation import cancelled_on_error
 from snapml.distributed.spark.checkpoint_folder import own_folder
@@ -57,7 +58,8 @@ def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
         task = partial(worker.run, request=request, key=key)
         answers = rows.mapInArrow(task, "number long, piece binary", barrier=True, **resources)
         # Spark starts a barrier stage again only where it ends in a shuffle.
-        found = answers.repartition(1).collect()
+        with small_batches(session):
+            found = answers.repartition(1).collect()
     if not found:  # Spark starts no task where it sees by itself that there are no rows
         raise InvalidInput("expected at least one row, got an empty DataFrame")
     pieces = sorted((row["number"], bytes(row["piece"])) for row in found)

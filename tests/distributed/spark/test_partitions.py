@@ -4,7 +4,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import functions as F
+
 from snapml.distributed.spark import LogisticRegression
+from snapml.distributed.spark.batch_size import small_batches
 from snapml.distributed.spark.partitions import in_partitions
 
 pytestmark = pytest.mark.spark
@@ -52,6 +55,21 @@ def test_batches_of_a_few_rows_from_tasks_without_room_give_the_same_model(
     assert "chunks in memory" in model.summary.solver
     expected = binary_model.coefficients.toArray()
     assert model.coefficients.toArray() == pytest.approx(expected, abs=1e-6)
+
+
+def test_batches_of_wide_rows_are_small(spark):
+    def counted(batches):
+        import pyarrow as pa
+
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"n_bytes": [batch.nbytes]})
+
+    wide = spark.range(0, 400, 1, 1).select(F.array_repeat(F.lit(1.0), 2000).alias("features"))
+    with small_batches(spark):
+        found = wide.mapInArrow(counted, "n_bytes long").collect()
+    sizes = [row["n_bytes"] for row in found]
+    assert sum(sizes) >= 400 * 2000 * 8
+    assert max(sizes) < 2**21
 
 
 def test_rows_stay_where_a_gang_of_tasks_can_read_them(spark, frames):
