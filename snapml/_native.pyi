@@ -448,7 +448,7 @@ def find_leaves(
     threshold: np.ndarray[Any, Any],
     missing_go_to_left: np.ndarray[Any, Any],
     leaves: np.ndarray[Any, Any],
-) -> None: ...
+) -> bool: ...
 def find_leaves_of_codes(
     pool: ThreadPool,
     rows: Rows,

@@ -44,7 +44,7 @@ trees::WalkTree checked_nodes(const ReadOnlyArray& left, const ReadOnlyArray& ri
                           n_nodes);
 }
 
-void find_leaves_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& left,
+bool find_leaves_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& left,
                     const ReadOnlyArray& right, const ReadOnlyArray& feature,
                     const ReadOnlyArray& threshold, const ReadOnlyArray& missing_left,
                     const AnyArray& leaves) {
@@ -52,17 +52,12 @@ void find_leaves_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& lef
       checked_nodes(left, right, feature, threshold, missing_left, rows.n_cols());
   int64* out = vector_argument<int64>(leaves, "leaves", rows.n_rows());
   const auto find = [&](const auto& view) {
-    return without_gil([&](Interrupt& interrupt) {
-      trees::find_leaves(view, tree, out, pool, interrupt);
-      return true;
-    });
+    return without_gil(
+        [&](Interrupt& interrupt) { return trees::find_leaves(view, tree, out, pool, interrupt); });
   };
-  if (std::holds_alternative<DenseView<float>>(rows.view) ||
-      std::holds_alternative<DenseView<double>>(rows.view)) {
-    with_dense(rows, find);
-  } else {
-    with_compressed(rows, find);
-  }
+  const bool is_dense = std::holds_alternative<DenseView<float>>(rows.view) ||
+                        std::holds_alternative<DenseView<double>>(rows.view);
+  return is_dense ? with_dense(rows, find) : with_compressed(rows, find);
 }
 
 void find_leaves_of_codes_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& left,

@@ -291,6 +291,15 @@ class BaseTree(ExportedTree, BaseDecisionTree):
             return False
         return issparse(X) or bool(shape[0] > max(_FEW_ROWS, self.tree_.node_count // 8))
 
+    def _leaves(self, X: Any, check_input: bool) -> np.ndarray:
+        """Return the leaf of each row; numbers are looked at while they walk."""
+        if not check_input or self.categories_ is not None or not self._is_numbers(X):
+            return find_leaves(self.tree_, self._rows_to_predict(X, check_input), self.n_threads)[0]
+        leaves, is_finite = find_leaves(self.tree_, X, self.n_threads)
+        if not is_finite:
+            super()._validate_X_predict(X, check_input)
+        return leaves
+
     def _validate_X_predict(self, X: Any, check_input: bool) -> Any:
         """Look at numbers only where nothing else can be wrong: of one row, checks are the cost."""
         known = self.categories_
@@ -319,6 +328,7 @@ class BaseTree(ExportedTree, BaseDecisionTree):
             type(X) is np.ndarray
             and X.ndim == 2
             and X.dtype in (np.float32, np.float64)
+            and X.flags.aligned
             and len(X) > 0
             and X.shape[1] == self.n_features_in_
             and not hasattr(self, "feature_names_in_")
@@ -341,7 +351,7 @@ class BaseTree(ExportedTree, BaseDecisionTree):
         """
         if not self._takes_rows(X):
             return super().apply(X, check_input)
-        return find_leaves(self.tree_, self._rows_to_predict(X, check_input), self.n_threads)
+        return self._leaves(X, check_input)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,7 +10,6 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from snapml.estimators.model_file import loadable
 from snapml.trees.base_tree import CONSTRAINTS, BaseTree
-from snapml.trees.histogram_tree import find_leaves
 from snapml.trees.labels import encode_labels
 
 __all__ = ["DecisionTreeClassifier", "DecisionTreeRegressor"]
@@ -169,9 +168,8 @@ default="from_dtype"
         """
         if not self._takes_rows(X):
             return super().predict(X, check_input)
-        X = self._rows_to_predict(X, check_input)
         of_nodes = self.classes_.take(self.tree_.value[:, 0, :].argmax(axis=1))
-        return of_nodes.take(find_leaves(self.tree_, X, self.n_threads))
+        return of_nodes.take(self._leaves(X, check_input))
 
     def predict_proba(self, X: Any, check_input: bool = True) -> np.ndarray:
         """Return the classes' shares of the weight in each row's leaf.
@@ -190,8 +188,7 @@ default="from_dtype"
         """
         if not self._takes_rows(X):
             return super().predict_proba(X, check_input)
-        X = self._rows_to_predict(X, check_input)
-        return self.tree_.value[:, 0, :].take(find_leaves(self.tree_, X, self.n_threads), axis=0)
+        return self.tree_.value[:, 0, :].take(self._leaves(X, check_input), axis=0)
 
 
 @loadable
@@ -336,5 +333,4 @@ default="from_dtype"
         """
         if not self._takes_rows(X):
             return super().predict(X, check_input)
-        X = self._rows_to_predict(X, check_input)
-        return self.tree_.value[:, 0, 0].take(find_leaves(self.tree_, X, self.n_threads))
+        return self.tree_.value[:, 0, 0].take(self._leaves(X, check_input))

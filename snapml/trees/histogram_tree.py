@@ -220,32 +220,37 @@ def as_tree(arrays: dict[str, Any], n_features: int, n_classes: int) -> Tree:
     return tree
 
 
-def find_leaves(tree: Tree | CategoricalTree, X: Any, n_threads: int | None) -> np.ndarray:
-    """Return the leaf that each row comes to.
+def find_leaves(
+    tree: Tree | CategoricalTree, X: Any, n_threads: int | None
+) -> tuple[np.ndarray, bool]:
+    """Return the leaf that each row comes to, and whether rows are finite.
 
     Parameters
     ----------
     tree : sklearn.tree._tree.Tree or CategoricalTree
         Nodes; children come after their parents.
-    X : ndarray or CSR matrix of shape (n_rows, n_features), float32
-        Rows, in any order.
+    X : ndarray of float32 or float64, or CSR matrix of float32, of shape (n_rows, n_features)
+        Rows, in any order; entries count as float32.
     n_threads : int or None
         As `snapml.solvers.threads.resolve_n_threads` reads it.
 
     Returns
     -------
-    ndarray of shape (n_rows,), int64
+    leaves : ndarray of shape (n_rows,), int64
         Numbers of nodes.
+    is_finite : bool
+        Whether no entry of dense rows is NaN or infinite as float32. True where nobody has looked:
+        in sparse rows, and with categories.
     """
     if isinstance(tree, CategoricalTree):
-        return tree.apply(X, n_threads)
+        return tree.apply(X, n_threads), True
     n_rows = X.shape[0]
     leaves = np.empty(n_rows, np.int64)
     n_read = n_rows * max(tree.max_depth, 1) + (X.nnz if issparse(X) else 0)
     pool = _native.ThreadPool(resolve_n_threads(n_threads, n_read))
     rows = _compressed(X.indptr, X, X.shape[1], pool) if issparse(X) else _native.Rows.dense(X)
     nodes = tree.__getstate__()["nodes"][: tree.node_count]
-    _native.find_leaves(
+    is_finite = _native.find_leaves(
         pool,
         rows,
         np.ascontiguousarray(nodes["left_child"]),
@@ -255,4 +260,4 @@ def find_leaves(tree: Tree | CategoricalTree, X: Any, n_threads: int | None) -> 
         np.ascontiguousarray(nodes["missing_go_to_left"]),
         leaves,
     )
-    return leaves
+    return leaves, is_finite

@@ -22,6 +22,25 @@ def test_deep_walks_with_values_missing_anywhere_are_scikit_learns(n_rows, order
     np.testing.assert_array_equal(model.apply(rows), model.tree_.apply(rows))
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+@pytest.mark.parametrize("n_rows", [500, 4097])
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf, 1e300])
+def test_float64_walks_as_float32(layout, n_rows, bad):
+    """Bad entries anywhere are told from missing values; what overflows float32 is infinite."""
+    X, target = make_rows(500)
+    X[::9, 1] = np.nan
+    model = DecisionTreeRegressor(splitter="hist", max_depth=6, n_threads=1).fit(X, target)
+    rows = np.random.default_rng(2).normal(size=(2 * n_rows, 12))
+    rows = rows[::2, ::2] if layout == "strided" else np.array(rows[:n_rows, :6], order=layout)
+    rows[n_rows - 1, 5] = bad
+    if bad > 1:
+        with pytest.raises(ValueError, match=r"infinity or a value too large"):
+            model.predict(rows)
+    else:
+        np.testing.assert_array_equal(model.apply(rows), model.tree_.apply(rows.astype(np.float32)))
+
+
 def test_numbers_part_from_missing_values_at_infinity():
     """The only split is between numbers and missing values, which go to either side."""
     X = np.concatenate([np.full(200, np.nan), np.arange(200.0), [np.finfo(np.float32).max]])

@@ -1,14 +1,16 @@
 // The leaf of each row: a few rows walk down together, without branches, so that their reads
-// overlap.
+// overlap. Whether entries are finite is looked at in passing, which brings rows into the cache.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <vector>
 
+#include "../clones.hpp"
 #include "../parallel.hpp"
 #include "snapml/views.hpp"
 
@@ -33,8 +35,8 @@ constexpr uint32 kSignBit = 0x80000000u;
 constexpr int kGroup = 8;
 // Levels between two looks at whether all rows of a group are in leaves.
 constexpr int kLevels = 4;
-// Groups that a row is asked for ahead of its walk, if its entries take no more bytes than that.
-constexpr int64 kGroupsAhead = 4, kMostAhead = 512;
+// Entries of the rows that are looked at together: a share of a core's first cache.
+constexpr int64 kBlockEntries = 4096;
 
 // The largest float32 at most x: a float32 is at most x if and only if it is at most that.
 inline float round_down(double x) {
@@ -117,31 +119,58 @@ void walk(const DenseView<Real>& rows, int64 first, const WalkTree& tree, int64*
   for (int i = 0; i < kRows; ++i) leaves[first + i] = tree.ids[static_cast<std::size_t>(at[i])];
 }
 
-// Writes the leaf of each row.
 template <class Real>
-void find_leaves(const DenseView<Real>& rows, const WalkTree& tree, int64* leaves, ThreadPool& pool,
-                 Interrupt& interrupt) {
-  const int64 row_bytes = rows.n_cols * static_cast<int64>(sizeof(Real));
-  const bool is_asked_for = rows.col_stride == 1 && row_bytes <= kMostAhead;
-  pool.run([&](int worker) {
-    const Range own = share(rows.n_rows, pool.size(), worker);
-    int64 begin = own.begin;
-    for (; begin + kGroup <= own.end && !interrupt.requested(); begin += kGroup) {
-      if (begin / kGroup % 128 == 0) interrupt.poll(worker);
-      const int64 ahead = begin + kGroupsAhead * kGroup;
-      for (int64 i = ahead; is_asked_for && i < std::min(ahead + kGroup, own.end); ++i) {
-        const auto* row = reinterpret_cast<const char*>(rows.values + i * rows.row_stride);
-        for (int64 byte = 0; byte < row_bytes; byte += 64) __builtin_prefetch(row + byte);
-      }
-      walk<kGroup>(rows, begin, tree, leaves);
-    }
-    for (; begin < own.end && !interrupt.requested(); ++begin) walk<1>(rows, begin, tree, leaves);
-  });
+SNAPML_CLONES bool are_finite(const Real* x, int64 size) {
+  int32 n_bad = 0;
+  for (int64 i = 0; i < size; ++i) {
+    n_bad |= !(std::abs(static_cast<float>(x[i])) <= std::numeric_limits<float>::max());
+  }
+  return n_bad == 0;
 }
 
-// Compressed rows are written out one at a time.
+// Whether all entries of some rows are finite as float32.
+template <class Real>
+bool are_finite(const DenseView<Real>& rows, Range range) {
+  const Real* const from = rows.values + range.begin * rows.row_stride;
+  const int64 n_rows = range.end - range.begin;
+  if (rows.col_stride == 1 && rows.row_stride == rows.n_cols) {
+    return are_finite(from, n_rows * rows.n_cols);
+  }
+  bool is_finite = true;
+  for (int64 j = 0; j < rows.n_cols && rows.row_stride == 1; ++j) {
+    is_finite &= are_finite(from + j * rows.col_stride, n_rows);
+  }
+  for (int64 i = 0; i < n_rows && rows.row_stride != 1; ++i) {
+    for (int64 j = 0; j < rows.n_cols; ++j) {
+      is_finite &= are_finite(from + i * rows.row_stride + j * rows.col_stride, 1);
+    }
+  }
+  return is_finite;
+}
+
+// Writes the leaf of each row; whether all entries are finite as float32.
+template <class Real>
+bool find_leaves(const DenseView<Real>& rows, const WalkTree& tree, int64* leaves, ThreadPool& pool,
+                 Interrupt& interrupt) {
+  const int64 block = std::max<int64>(kBlockEntries / std::max<int64>(rows.n_cols, 1), kGroup);
+  std::atomic<bool> is_finite{true};
+  pool.run([&](int worker) {
+    const Range own = share(rows.n_rows, pool.size(), worker);
+    for (int64 begin = own.begin; begin < own.end && !interrupt.requested(); begin += block) {
+      interrupt.poll(worker);
+      const int64 end = std::min(begin + block, own.end);
+      if (!are_finite(rows, {begin, end})) is_finite = false;
+      int64 i = begin;
+      for (; i + kGroup <= end; i += kGroup) walk<kGroup>(rows, i, tree, leaves);
+      for (; i < end; ++i) walk<1>(rows, i, tree, leaves);
+    }
+  });
+  return is_finite;
+}
+
+// Compressed rows are written out one at a time; nobody asks whether they are finite.
 template <class Real, class Index>
-void find_leaves(const CompressedView<Real, Index>& rows, const WalkTree& tree, int64* leaves,
+bool find_leaves(const CompressedView<Real, Index>& rows, const WalkTree& tree, int64* leaves,
                  ThreadPool& pool, Interrupt& interrupt) {
   pool.run([&](int worker) {
     std::vector<float> dense(static_cast<std::size_t>(rows.n_cols), 0.0f);
@@ -162,6 +191,7 @@ void find_leaves(const CompressedView<Real, Index>& rows, const WalkTree& tree, 
       }
     }
   });
+  return true;
 }
 
 }  // namespace snapml::native::trees
