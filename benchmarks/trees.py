@@ -2,12 +2,14 @@
 
 The rows are generated, of the size and kind of the Higgs data set: 28 columns of float32, some
 informative, two classes that overlap. Every library grows one tree of the same depth without a
-limit on leaves from the array that it is given; binning counts. Libraries take turns. Run from the
-repository's root, on a machine with nothing else to do::
+limit on leaves from the array that it is given; binning counts. LightGBM has a limit: where trees
+may have more leaves, it gets as many as ours has. Libraries take turns; one whose fit takes long is
+not asked again. ``bytes_beyond_rows`` is the peak memory of a fit of ours in a fresh process. Run
+from the repository's root, on a machine with nothing else to do::
 
     python -m benchmarks.trees
     python -m benchmarks.trees --rows 500000 1000000 2000000 5000000 10000000 --depths 12 \
-        --output benchmarks/results/trees_by_rows.csv
+        --libraries snapml scikit-learn --output benchmarks/results/trees_by_rows.csv
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from sklearn.tree import DecisionTreeClassifier as ExactTree
 from threadpoolctl import threadpool_limits
 
 from benchmarks.records import REPOSITORY_ROOT, machine_facts, prepare_output, write_rows
+from benchmarks.tree_memory import peak_beyond_rows
 from snapml import DecisionTreeClassifier
 
 DEFAULT_OUTPUT = REPOSITORY_ROOT / "benchmarks" / "results" / "trees.csv"
@@ -66,28 +69,28 @@ def higgs_like(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def _ours(depth: int, n_threads: int) -> Any:
+def _ours(depth: int, n_threads: int, most_leaves: int | None) -> Any:
     return DecisionTreeClassifier(splitter="hist", max_depth=depth, n_threads=n_threads)
 
 
-def _sorted(depth: int, n_threads: int) -> Any:
+def _sorted(depth: int, n_threads: int, most_leaves: int | None) -> Any:
     return DecisionTreeClassifier(
         splitter="best", max_depth=depth, random_state=_SEED, n_threads=n_threads
     )
 
 
-def _exact(depth: int, n_threads: int) -> Any:
+def _exact(depth: int, n_threads: int, most_leaves: int | None) -> Any:
     return ExactTree(max_depth=depth, random_state=_SEED)
 
 
-def _lightgbm(depth: int, n_threads: int) -> Any:
+def _lightgbm(depth: int, n_threads: int, most_leaves: int | None) -> Any:
     from lightgbm import LGBMClassifier
 
     return LGBMClassifier(
         n_estimators=1,
         learning_rate=1.0,
         max_depth=depth,
-        num_leaves=min(2**depth, _MOST_LEAVES),
+        num_leaves=most_leaves or 2**depth,
         min_child_samples=1,
         min_child_weight=0.0,
         max_bin=255,
@@ -96,7 +99,7 @@ def _lightgbm(depth: int, n_threads: int) -> Any:
     )
 
 
-def _xgboost(depth: int, n_threads: int) -> Any:
+def _xgboost(depth: int, n_threads: int, most_leaves: int | None) -> Any:
     from xgboost import XGBClassifier
 
     return XGBClassifier(
@@ -111,8 +114,9 @@ def _xgboost(depth: int, n_threads: int) -> Any:
     )
 
 
-# Name of the library -> its distribution, how to make its tree.
-LIBRARIES: dict[str, tuple[str, Callable[[int, int], Any]]] = {
+# Name of the library -> its distribution, how to make its tree of a depth, on some threads, with
+# at most so many leaves if the library needs a limit.
+LIBRARIES: dict[str, tuple[str, Callable[[int, int, int | None], Any]]] = {
     "snapml": ("snapml-open", _ours),
     "snapml best": ("snapml-open", _sorted),
     "scikit-learn": ("scikit-learn", _exact),
@@ -134,9 +138,12 @@ def main() -> int:
     parser.add_argument("--depths", type=int, nargs="+", default=[4, 8, 12, 16, 20])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--libraries", nargs="+", default=list(LIBRARIES), choices=LIBRARIES)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
-        "--slow-repeats", type=int, default=1, help="of scikit-learn, which has one thread"
+        "--slow-seconds", type=float, default=10, help="a longer fit is not repeated"
+    )
+    parser.add_argument(
+        "--most-exact-rows", type=int, default=2_000_000, help="scikit-learn is not given more"
     )
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
     parser.add_argument("--overwrite", action="store_true")
@@ -170,27 +177,53 @@ def run(
     n_threads : int
         Of fits and predictions.
     arguments : argparse.Namespace
-        The command line: libraries, repeats.
+        The command line: libraries, repeats, what is too slow.
 
     Returns
     -------
     list of dict
         One row per fit.
     """
-    rows = []
-    names = list(arguments.libraries)
+    rows: list[dict[str, Any]] = []
+    names = _those_that_run(len(train[0]), n_threads, arguments)
+    limit = _leaf_limit(train, depth)
     for name in names:
         small = train[0][:_WARM_UP_ROWS], train[1][:_WARM_UP_ROWS]
-        measure(name, small, test, depth, n_threads)
+        measure(name, small, test, depth, n_threads, limit)
+    beyond_rows = peak_beyond_rows(len(train[0]), depth, n_threads) if "snapml" in names else None
     for repeat in range(arguments.repeats):
         first = repeat % len(names)
+        slow = {row["library"] for row in rows if row["seconds"] > arguments.slow_seconds}
         for name in names[first:] + names[:first]:
-            is_slow = name == "scikit-learn"
-            if is_slow and (repeat >= arguments.slow_repeats or n_threads != arguments.threads[0]):
+            if name in slow:
                 continue
-            row = measure(name, train, test, depth, n_threads)
+            row = measure(name, train, test, depth, n_threads, limit)
+            row["bytes_beyond_rows"] = beyond_rows if name == "snapml" else None
             rows.append({**row, "repeat": repeat, **machine_facts()})
     return rows
+
+
+def _those_that_run(n_rows: int, n_threads: int, arguments: argparse.Namespace) -> list[str]:
+    """Leave scikit-learn out where it has run, or would run for too long."""
+    names = list(arguments.libraries)
+    if "scikit-learn" not in names:
+        return names
+    if n_threads != arguments.threads[0]:
+        reason = "has one thread, and was measured"
+    elif n_rows > arguments.most_exact_rows:
+        reason = f"is given {arguments.most_exact_rows} rows at most (--most-exact-rows)"
+    else:
+        return names
+    print(f"  scikit-learn left out: it {reason}")
+    return [name for name in names if name != "scikit-learn"]
+
+
+def _leaf_limit(train: tuple[np.ndarray, np.ndarray], depth: int) -> int | None:
+    """Return the leaves that ours has where LightGBM does not take as many as a depth allows."""
+    if 2**depth <= _MOST_LEAVES:
+        return None
+    n_leaves = _count_leaves(_ours(depth, 1, None).fit(*train))
+    return min(n_leaves, _MOST_LEAVES)
 
 
 def measure(
@@ -199,6 +232,7 @@ def measure(
     test: tuple[np.ndarray, np.ndarray],
     depth: int,
     n_threads: int,
+    leaf_limit: int | None,
 ) -> dict[str, Any]:
     """Fit and predict once on a clock.
 
@@ -212,6 +246,8 @@ def measure(
         Most levels below the root.
     n_threads : int
         Of the library.
+    leaf_limit : int or None
+        Most leaves of a library that needs a limit.
 
     Returns
     -------
@@ -219,7 +255,7 @@ def measure(
         Column name to value.
     """
     distribution, make = LIBRARIES[name]
-    model = make(depth, n_threads)
+    model = make(depth, n_threads, leaf_limit)
     gc.collect()
     load_average = os.getloadavg()[0]
     with threadpool_limits(n_threads):
@@ -238,6 +274,7 @@ def measure(
         "threads": n_threads,
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
+        "leaf_limit": leaf_limit if name == "lightgbm" else None,
         "n_leaves": _count_leaves(model),
         "test_accuracy": accuracy_score(test[1], predicted),
         "predict_rows_per_s": len(predicted) / predict_seconds,
