@@ -75,7 +75,7 @@ trees::TreeArrays grow_with(const Binned& binned, const Targets& targets,
   trees::GrownTree grown = grow_on(growth, pool, interrupt);
   if (interrupt.requested()) return {};
   trees::TreeArrays tree =
-      trees::tree_arrays(std::move(grown), raw, options.grow, centre, options.most_values);
+      trees::tree_arrays(std::move(grown), raw, options.grow, centre, options.most_values, pool);
   if (options.grow.monotonic != nullptr) trees::clip_values(raw.n_classes, tree);
   return tree;
 }

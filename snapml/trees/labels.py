@@ -34,11 +34,18 @@ def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         span = int(y.max()) - least + 1
         if span <= min(_MOST_COUNTED, max(len(y), 256)):
             # Differences wrap around in narrow types: as numbers without a sign they are right.
-            offsets = (y - y.dtype.type(least)).view(f"u{y.itemsize}").astype(np.intp, copy=False)
-            present = np.bincount(offsets, minlength=span) > 0
-            codes = (np.cumsum(present) - 1).astype(np.int32)
-            found = np.flatnonzero(present).astype(y.dtype)
+            unsigned = y if least == 0 else (y - y.dtype.type(least)).view(f"u{y.itemsize}")
+            present, codes = _counted(unsigned.astype(np.intp, copy=False))
+            found = present.astype(y.dtype)
             found += y.dtype.type(least)
-            return found, codes.take(offsets)
+            return found, codes
     classes, codes = np.unique(y, return_inverse=True)
     return classes, codes.astype(np.int32)
+
+
+def _counted(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    is_present = np.bincount(offsets) > 0
+    if is_present.all():
+        return np.arange(len(is_present)), offsets.astype(np.int32)
+    codes = (np.cumsum(is_present) - 1).astype(np.int32)
+    return np.flatnonzero(is_present), codes.take(offsets)

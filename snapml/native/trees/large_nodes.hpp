@@ -17,13 +17,23 @@ namespace snapml::native::trees {
 struct GrownTree {
   std::vector<Node> nodes;
   std::vector<std::vector<Node>> subtrees;
-  std::vector<uint32> rows;  // in the order of the leaves
+  std::unique_ptr<uint32[]> rows;  // in the order of the leaves
 };
+
+// Rows in their order; memory is first touched by the threads that use it.
+inline std::unique_ptr<uint32[]> numbered_rows(int64 n_rows, ThreadPool& pool) {
+  std::unique_ptr<uint32[]> rows(new uint32[static_cast<std::size_t>(n_rows)]);
+  pool.run([&](int worker) {
+    const Range own = share(n_rows, pool.size(), worker);
+    std::iota(rows.get() + own.begin, rows.get() + own.end, static_cast<uint32>(own.begin));
+  });
+  return rows;
+}
 
 // Histograms up to this size have a copy for each thread; of larger ones threads share columns.
 constexpr int64 kCopiedBytes = 1 << 20;
 // What a subtree's rows take at most, about the cache of a core.
-constexpr int64 kSubtreeBytes = 1 << 19;
+constexpr int64 kSubtreeBytes = 1 << 21;
 
 template <class Targets, class Binned>
 class TreeGrower {
@@ -48,9 +58,8 @@ class TreeGrower {
   }
 
   GrownTree grow() {
-    tree_.rows.resize(static_cast<std::size_t>(growth_.binned.n_rows));
-    std::iota(tree_.rows.begin(), tree_.rows.end(), 0u);
-    room_.resize(tree_.rows.size());
+    tree_.rows = numbered_rows(growth_.binned.n_rows, pool_);
+    room_.reset(new uint32[static_cast<std::size_t>(growth_.binned.n_rows)]);
     tree_.nodes.push_back({0, growth_.binned.n_rows});
     if (is_open(0, 0)) push(0, 0, nullptr);
     while (!open_.empty() && !interrupt_.requested()) {
@@ -65,7 +74,7 @@ class TreeGrower {
         store_.give_back(std::move(open.pending.histogram));
       }
     }
-    room_ = {};
+    room_.reset();
     grow_subtrees();
     return std::move(tree_);
   }
@@ -116,8 +125,8 @@ class TreeGrower {
     const int64 column = open.split.column;
     const Sides sides(open.split, binned.n_bins(column));
     const int64 n_left = part_by_all(
-        tree_.rows.data() + node.begin, node.count(),
-        [&](uint32 row) { return sides.is_left(binned.row(row)[column]); }, room_.data(), pool_);
+        tree_.rows.get() + node.begin, node.count(),
+        [&](uint32 row) { return sides.is_left(binned.row(row)[column]); }, room_.get(), pool_);
     const auto [small, large] =
         growth_.add_children(tree_.nodes, open.pending.node, open.split, n_left);
     push_children(small, large, open.pending);
@@ -144,7 +153,7 @@ class TreeGrower {
   }
 
   bool is_open(int32 node, int64 depth) {
-    return !growth_.is_leaf(at(node), depth, tree_.rows.data() + at(node).begin);
+    return !growth_.is_leaf(at(node), depth, tree_.rows.get() + at(node).begin);
   }
 
   Split find(const Node& node, const Sum* histogram, const Sum* all) {
@@ -169,7 +178,7 @@ class TreeGrower {
 
   void add(Range columns, Range rows, Sum* histogram) const {
     const Binned& binned = growth_.binned;
-    const uint32* order = tree_.rows.data();
+    const uint32* order = tree_.rows.get();
     add_rows<false>(
         growth_.targets, binned.first_bin, columns, rows,
         [&](int64 i) { return binned.row(order[i]); },
@@ -228,7 +237,7 @@ class TreeGrower {
           tree_.subtrees[t] = {node};
           continue;
         }
-        tree_.subtrees[t] = grower.grow(tree_.rows.data() + node.begin, node, tasks_[t].depth,
+        tree_.subtrees[t] = grower.grow(tree_.rows.get() + node.begin, node, tasks_[t].depth,
                                         std::move(tasks_[t].histogram), interrupt_, worker);
       }
     });
@@ -240,7 +249,7 @@ class TreeGrower {
   HistogramStore<Sum> store_;
   std::vector<SplitFinder<Targets>> finders_;
   GrownTree tree_;
-  std::vector<uint32> room_;
+  std::unique_ptr<uint32[]> room_;
   std::vector<OpenNode> open_;  // a heap
   std::vector<Pending<Sum>> tasks_;
   int64 n_opened_ = 0, n_kept_ = 0, most_kept_ = 0, subtree_rows_ = 0;

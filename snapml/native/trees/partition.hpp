@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "../parallel.hpp"
@@ -56,28 +57,25 @@ int64 part_in_place(uint32* rows, int64 count, IsLeft is_left_row, uint32* room)
 template <class IsLeft>
 int64 part_by_all(uint32* rows, int64 count, IsLeft is_left_row, uint32* room, ThreadPool& pool) {
   if (pool.size() == 1) return part_in_place(rows, count, is_left_row, room);
-  std::vector<int64> n_left(static_cast<std::size_t>(pool.size()) + 1, 0);
+  std::vector<int64> n_left(static_cast<std::size_t>(pool.size()), 0);
+  Barrier barrier(pool.size());
   pool.run([&](int worker) {
     const Range own = share(count, pool.size(), worker);
-    n_left[static_cast<std::size_t>(worker) + 1] =
-        part_in_place(rows + own.begin, own.end - own.begin, is_left_row, room + own.begin);
-  });
-  for (std::size_t k = 1; k < n_left.size(); ++k) n_left[k] += n_left[k - 1];
-  pool.run([&](int worker) {
-    const Range own = share(count, pool.size(), worker);
+    const int64 size = own.end - own.begin;
+    const auto k = static_cast<std::ptrdiff_t>(worker);
+    const int64 here = part_in_place(rows + own.begin, size, is_left_row, room + own.begin);
     std::memcpy(room + own.begin, rows + own.begin,
-                static_cast<std::size_t>(own.end - own.begin) * sizeof(uint32));
-  });
-  pool.run([&](int worker) {
-    const Range own = share(count, pool.size(), worker);
-    const auto k = static_cast<std::size_t>(worker);
-    const int64 before = n_left[k], here = n_left[k + 1] - before;
-    const int64 right_before = n_left.back() + own.begin - before;
+                static_cast<std::size_t>(size) * sizeof(uint32));
+    n_left[static_cast<std::size_t>(k)] = here;
+    barrier.arrive_and_wait();
+    const int64 before = std::accumulate(n_left.begin(), n_left.begin() + k, int64{0});
+    const int64 all = std::accumulate(n_left.begin() + k, n_left.end(), before);
+    const int64 right_before = all + own.begin - before;
     std::memcpy(rows + before, room + own.begin, static_cast<std::size_t>(here) * sizeof(uint32));
     std::memcpy(rows + right_before, room + own.begin + here,
-                static_cast<std::size_t>(own.end - own.begin - here) * sizeof(uint32));
+                static_cast<std::size_t>(size - here) * sizeof(uint32));
   });
-  return n_left.back();
+  return std::accumulate(n_left.begin(), n_left.end(), int64{0});
 }
 
 }  // namespace snapml::native::trees

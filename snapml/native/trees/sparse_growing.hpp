@@ -126,9 +126,8 @@ class SparseTreeGrower {
   GrownTree grow() {
     const BinnedColumns& binned = growth_.binned;
     const auto n_rows = static_cast<std::size_t>(binned.n_rows);
-    tree_.rows.resize(n_rows);
-    std::iota(tree_.rows.begin(), tree_.rows.end(), 0u);
-    room_.resize(n_rows);
+    tree_.rows = numbered_rows(growth_.binned.n_rows, pool_);
+    room_.reset(new uint32[n_rows]);
     is_left_.resize(n_rows);
     for (int64 i = 0; i < binned.n_rows; ++i) entries_.push_back(growth_.targets.entry(i));
     tree_.nodes.push_back({0, binned.n_rows});
@@ -150,7 +149,7 @@ class SparseTreeGrower {
   static constexpr int kAllWorkers = -1;
 
   bool is_open(const Node& node, int64 depth) const {
-    return !growth_.is_leaf(node, depth, tree_.rows.data() + node.begin);
+    return !growth_.is_leaf(node, depth, tree_.rows.get() + node.begin);
   }
 
   // Splits what is on the stack and below; small nodes are left for one thread each.
@@ -266,7 +265,7 @@ class SparseTreeGrower {
     const BinnedColumns& binned = growth_.binned;
     const auto column = static_cast<std::size_t>(best.column);
     const Sides sides(best, binned.n_bins(best.column));
-    uint32* rows = tree_.rows.data() + node.begin;
+    uint32* rows = tree_.rows.get() + node.begin;
     const bool are_zeros_left = sides.is_left(binned.zero_bin[column]);
     for (int64 i = 0; i < node.count(); ++i) is_left_[rows[i]] = are_zeros_left;
     const auto part = std::find_if(task.parts.begin(), task.parts.end(),
@@ -276,7 +275,7 @@ class SparseTreeGrower {
           sides.is_left(binned.bins[static_cast<std::size_t>(k)]);
     }
     const auto is_left = [&](uint32 row) { return is_left_[row] != 0; };
-    uint32* room = room_.data() + node.begin;
+    uint32* room = room_.get() + node.begin;
     return worker == kAllWorkers ? part_by_all(rows, node.count(), is_left, room, pool_)
                                  : part_in_place(rows, node.count(), is_left, room);
   }
@@ -303,7 +302,7 @@ class SparseTreeGrower {
   std::vector<ColumnScanner<Targets>> scanners_;
   std::vector<typename Targets::Entry> entries_;
   GrownTree tree_;
-  std::vector<uint32> room_;
+  std::unique_ptr<uint32[]> room_;
   std::vector<uint8> is_left_;
   std::vector<SparseTask> small_;
   int64 most_entries_ = 0;

@@ -5,6 +5,8 @@
 // has does not depend on when it is looked at.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <queue>
 #include <stdexcept>
@@ -123,7 +125,7 @@ inline std::vector<int64> number_best(GrownTree& grown, int64 most_leaves, TreeA
   }
   for (; !open.empty(); open.pop()) {
     const Node& leaf = open.top().node();
-    std::sort(grown.rows.begin() + leaf.begin, grown.rows.begin() + leaf.end);
+    std::sort(grown.rows.get() + leaf.begin, grown.rows.get() + leaf.end);
   }
   return begins;
 }
@@ -137,16 +139,23 @@ struct RawTargets {
   double weight(int64 row) const { return weights == nullptr ? 1 : weights[row]; }
 };
 
-// Calls sum(node) for leaves and join(node, child) for the others, children first.
+// Calls sum(node) for leaves, by all threads, then join(node, child) for the others, children
+// first.
 template <class SumUp, class Join>
-void from_leaves(const TreeArrays& tree, SumUp sum, Join join) {
-  for (std::size_t id = tree.size(); id-- > 0;) {
-    if (tree.left[id] < 0) {
-      sum(id);
-    } else {
-      join(id, static_cast<std::size_t>(tree.left[id]));
-      join(id, static_cast<std::size_t>(tree.right[id]));
+void from_leaves(const TreeArrays& tree, ThreadPool& pool, SumUp sum, Join join) {
+  const std::size_t some = tree.size() / (64 * static_cast<std::size_t>(pool.size())) + 1;
+  std::atomic<std::size_t> next{0};
+  pool.run([&](int) {
+    for (std::size_t first; (first = next.fetch_add(some)) < tree.size();) {
+      for (std::size_t id = first; id < std::min(first + some, tree.size()); ++id) {
+        if (tree.left[id] < 0) sum(id);
+      }
     }
+  });
+  for (std::size_t id = tree.size(); id-- > 0;) {
+    if (tree.left[id] < 0) continue;
+    join(id, static_cast<std::size_t>(tree.left[id]));
+    join(id, static_cast<std::size_t>(tree.right[id]));
   }
 }
 
@@ -162,11 +171,12 @@ inline double class_impurity(const double* fractions, int64 n_classes, Criterion
 
 // Values are the classes' shares of a node's weight.
 inline void class_values(const GrownTree& grown, const std::vector<int64>& begins,
-                         const RawTargets& targets, Criterion criterion, TreeArrays& tree) {
+                         const RawTargets& targets, Criterion criterion, ThreadPool& pool,
+                         TreeArrays& tree) {
   const auto n_classes = static_cast<std::size_t>(targets.n_classes);
   tree.values.assign(tree.size() * n_classes, 0);
   from_leaves(
-      tree,
+      tree, pool,
       [&](std::size_t id) {
         for (int64 i = begins[id]; i < begins[id] + tree.n_rows[id]; ++i) {
           const uint32 row = grown.rows[static_cast<std::size_t>(i)];
@@ -190,12 +200,12 @@ inline void class_values(const GrownTree& grown, const std::vector<int64>& begin
 // Values are weighted means. Squares are taken about the mean of all rows.
 inline void mean_values(const GrownTree& grown, const std::vector<int64>& begins,
                         const RawTargets& targets, Criterion criterion, double centre,
-                        TreeArrays& tree) {
+                        ThreadPool& pool, TreeArrays& tree) {
   std::vector<double> spread(tree.size(), 0);  // of w (y - centre)^2, or of w y log(y)
   tree.values.assign(tree.size(), 0);
   const bool is_poisson = criterion == Criterion::kPoisson;
   from_leaves(
-      tree,
+      tree, pool,
       [&](std::size_t id) {
         for (int64 i = begins[id]; i < begins[id] + tree.n_rows[id]; ++i) {
           const uint32 row = grown.rows[static_cast<std::size_t>(i)];
@@ -229,7 +239,8 @@ inline void clip_values(int64 n_classes, TreeArrays& tree) {
 
 // The tree of what was grown, whose values have room for `most_values` numbers.
 inline TreeArrays tree_arrays(GrownTree grown, const RawTargets& targets,
-                              const GrowOptions& options, double centre, int64 most_values) {
+                              const GrowOptions& options, double centre, int64 most_values,
+                              ThreadPool& pool) {
   const Criterion criterion = options.criterion;
   TreeArrays tree;
   const std::vector<int64> begins = options.most_leaves > 0
@@ -245,9 +256,9 @@ inline TreeArrays tree_arrays(GrownTree grown, const RawTargets& targets,
   tree.impurity.assign(tree.size(), 0);
   tree.weight.assign(tree.size(), 0);
   if (targets.classes != nullptr) {
-    class_values(grown, begins, targets, criterion, tree);
+    class_values(grown, begins, targets, criterion, pool, tree);
   } else {
-    mean_values(grown, begins, targets, criterion, centre, tree);
+    mean_values(grown, begins, targets, criterion, centre, pool, tree);
   }
   return tree;
 }
