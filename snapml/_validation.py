@@ -43,6 +43,7 @@ __all__ = [
     "check_remote_fit_input",
     "check_remote_predict_input",
     "check_sample_weight",
+    "check_sparse",
     "check_weighted_classes",
     "is_routing_enabled",
     "raise_for_routed_params",
@@ -262,6 +263,40 @@ def refuse_source(estimator: Any, X: Any) -> NoReturn:
         f"X is {what}, and {type(estimator).__name__} trains on rows in memory in this version: "
         "load them first, e.g. by snapml.io.convert(...).load()"
     )
+
+
+def check_sparse(X: Any) -> None:
+    """Refuse sparse matrices that SciPy would leave its arrays for, or misread.
+
+    What CSR's indices and offsets point to is checked by the engine, in its first read.
+
+    Parameters
+    ----------
+    X : sparse matrix
+        Of any format.
+
+    Raises
+    ------
+    ValueError
+        If X has not two dimensions, or its arrays do not fit each other.
+    """
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D input, got input with shape {X.shape}.")
+    if X.format == "csr" and len(X.indptr) != X.shape[0] + 1:
+        raise ValueError(f"indptr: expected {X.shape[0] + 1} elements, got {len(X.indptr)}")
+    if X.format in ("csc", "bsr"):
+        X.check_format(full_check=True)
+    elif X.format == "coo":
+        for axis, index in enumerate(X.coords):
+            _check_index_range(f"axis {axis}", index, X.shape[axis])
+    elif X.format == "lil":
+        for row, (indices, values) in enumerate(zip(X.rows, X.data, strict=True)):
+            if len(indices) != len(values):
+                raise ValueError(
+                    f"row {row}: expected as many values as indices, {len(indices)}, "
+                    f"got {len(values)}"
+                )
+            _check_index_range(f"row {row}", np.asarray(indices, dtype=np.int64), X.shape[1])
 
 
 def check_exists(X: str | os.PathLike[str]) -> None:
@@ -592,7 +627,7 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
     """Run scikit-learn's checks on X, or X and y; columns' names and number go to the estimator."""
     checks |= {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": _FLOATS}
     if issparse(X):
-        _check_sparse(X)
+        check_sparse(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame) or frame.implementation.is_pandas():
         return validate_data(estimator, X, *y, reset=reset, **checks)
@@ -609,30 +644,6 @@ def _empty_shard(estimator: Any, X: Any) -> Matrix:
     validate_data(estimator, X, skip_check_array=True)
     dtype = X.dtype if getattr(X, "dtype", None) in _FLOATS else np.dtype(np.float64)
     return as_matrix(X.tocsr().astype(dtype) if issparse(X) else np.empty(np.shape(X), dtype))
-
-
-def _check_sparse(X: Any) -> None:
-    """Refuse sparse matrices that SciPy would leave its arrays for, or misread.
-
-    What CSR's indices and offsets point to is checked by the engine, in its first read.
-    """
-    if X.ndim != 2:
-        raise ValueError(f"Expected 2D input, got input with shape {X.shape}.")
-    if X.format == "csr" and len(X.indptr) != X.shape[0] + 1:
-        raise ValueError(f"indptr: expected {X.shape[0] + 1} elements, got {len(X.indptr)}")
-    if X.format in ("csc", "bsr"):
-        X.check_format(full_check=True)
-    elif X.format == "coo":
-        for axis, index in enumerate(X.coords):
-            _check_index_range(f"axis {axis}", index, X.shape[axis])
-    elif X.format == "lil":
-        for row, (indices, values) in enumerate(zip(X.rows, X.data, strict=True)):
-            if len(indices) != len(values):
-                raise ValueError(
-                    f"row {row}: expected as many values as indices, {len(indices)}, "
-                    f"got {len(values)}"
-                )
-            _check_index_range(f"row {row}", np.asarray(indices, dtype=np.int64), X.shape[1])
 
 
 def _check_index_range(name: str, index: np.ndarray, size: int) -> None:

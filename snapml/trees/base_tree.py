@@ -24,6 +24,7 @@ from snapml.trees.exact_tree import CRITERIA as EXACT_CRITERIA
 from snapml.trees.exact_tree import grow_exact_tree
 from snapml.trees.exports import ExportedTree
 from snapml.trees.histogram_tree import GrowthRules, Targets, find_leaves, grow_tree
+from snapml.trees.rows import check_stored, infinity_in, is_large, is_sparse, shape_of
 
 __all__ = ["CONSTRAINTS", "BaseTree"]
 
@@ -38,8 +39,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
 _CRITERIA = {"log_loss": "entropy", "friedman_mse": "squared_error"}
 # Of fewer rows, setting up the walk takes longer than scikit-learn's.
 _FEW_ROWS = 64
-# More than these rows, or entries, are not sorted unless splitter="best" asks for it.
-_MOST_SORTED_ROWS, _MOST_SORTED_ENTRIES = 10_000, 2**24
 
 
 class BaseTree(ExportedTree, BaseDecisionTree):
@@ -96,6 +95,7 @@ class BaseTree(ExportedTree, BaseDecisionTree):
             raise
 
     def _grow(self, X: Any, y: Any, sample_weight: Any, check_input: bool, mask: Any) -> Any:
+        check_stored(X)
         X = self._coded(X)
         self.builder_ = self._builder(X, y, sample_weight)
         if self.builder_ == "scikit-learn":
@@ -114,7 +114,7 @@ class BaseTree(ExportedTree, BaseDecisionTree):
         grow = grow_tree if self.builder_ == "hist" else grow_exact_tree
         tree = grow(X, kept, Targets(values, weights, n_classes), rules, self.n_threads)
         if tree is None:
-            raise_non_finite(self, _with_infinity(X))
+            raise_non_finite(self, infinity_in(X))
         self.tree_ = tree
         self._prune_tree()
         return self
@@ -127,7 +127,7 @@ class BaseTree(ExportedTree, BaseDecisionTree):
         is_by_dtype = isinstance(asked, str)
         if is_by_dtype and self.splitter in ("best", "random"):
             return X
-        if issparse(X) and asked is not None and not is_by_dtype:
+        if is_sparse(X) and asked is not None and not is_by_dtype:
             raise TypeError("categorical_features: expected dense rows with it, got sparse ones")
         self.is_categorical_ = categorical_mask(X, asked)
         if self.is_categorical_ is None:
@@ -155,15 +155,15 @@ class BaseTree(ExportedTree, BaseDecisionTree):
             return "hist"
         is_plain = (
             self.splitter != "random"
-            and _shape(y)[1:] in ((), (1,))
-            and (sample_weight is None or not (np.asarray(sample_weight) < 0).any())
+            and shape_of(y)[1:] in ((), (1,))
+            and not _has_negative(sample_weight)
             and not self._has_negative_class()
         )
-        if self.splitter == "auto" and is_plain and _is_large(X) and not self._draws_of_many(X):
+        if self.splitter == "auto" and is_plain and is_large(X) and not self._draws_of_many(X):
             return "scikit-learn" if self.criterion == "absolute_error" else "hist"
         is_exact = (
             is_plain
-            and not issparse(X)
+            and not is_sparse(X)
             and self.monotonic_cst is None
             and self.max_leaf_nodes is None
             and self.criterion in (*EXACT_CRITERIA, "log_loss")
@@ -172,11 +172,11 @@ class BaseTree(ExportedTree, BaseDecisionTree):
 
     def _has_negative_class(self) -> bool:
         by_class = getattr(self, "class_weight", None)
-        return isinstance(by_class, dict) and any(weight < 0 for weight in by_class.values())
+        return isinstance(by_class, dict) and any(map(_has_negative, by_class.values()))
 
     def _draws_of_many(self, X: Any) -> bool:
         """Whether nodes look at some sparse columns only, where scikit-learn parts no others."""
-        if not issparse(X) or self.max_features is None:
+        if not is_sparse(X) or self.max_features is None:
             return False
         return _resolve_max_features(self.max_features, X.shape[1]) < X.shape[1]
 
@@ -235,21 +235,30 @@ class BaseTree(ExportedTree, BaseDecisionTree):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        given = [] if weights is None else [("sample_weight", weights)]
+            self._check_weights("sample_weight", weights)
         if getattr(self, "class_weight", None) is not None:
             by_class = compute_sample_weight(self.class_weight, y)
-            given.append(("class_weight", by_class))
-            weights = by_class if weights is None else weights * by_class
-        for name, each in given:
-            if (each < 0).any():
-                raise ValueError(
-                    f"{name}: expected no negative weights, got {each.min()}; {self._instead()}"
-                )
+            self._check_weights("class_weight", by_class)
+            with np.errstate(over="ignore"):
+                weights = by_class if weights is None else weights * by_class
+            self._check_weights("sample_weight, class_weight", weights)
         if weights is None or (weights == 1).all():
             return None
         if not weights.any():
-            raise ValueError("sample_weight: expected a positive weight, got zeros only")
+            raise ValueError(
+                "sample_weight, class_weight: expected a positive weight, got zeros only"
+            )
         return np.ascontiguousarray(weights)
+
+    def _check_weights(self, name: str, weights: np.ndarray) -> None:
+        if (weights < 0).any():
+            raise ValueError(
+                f"{name}: expected no negative weights, got {weights.min()}; {self._instead()}"
+            )
+        with np.errstate(over="ignore"):
+            total = weights.sum()
+        if not np.isfinite(total):
+            raise ValueError(f"{name}: expected weights with a finite sum, got {total}")
 
     def _rules(
         self, shape: tuple[int, int], weights: np.ndarray | None, n_classes: int
@@ -302,6 +311,7 @@ class BaseTree(ExportedTree, BaseDecisionTree):
 
     def _validate_X_predict(self, X: Any, check_input: bool) -> Any:
         """Look at numbers only where nothing else can be wrong: of one row, checks are the cost."""
+        check_stored(X)
         known = self.categories_
         if known is not None:
             _check_n_features(self, X, reset=False)
@@ -317,6 +327,7 @@ class BaseTree(ExportedTree, BaseDecisionTree):
         """Return checked rows; scikit-learn refuses missing values and wide indices if sparse."""
         if not issparse(X):
             return self._validate_X_predict(X, check_input)
+        check_stored(X)
         if check_input:
             checks = {"accept_sparse": "csr", "dtype": np.float32, "ensure_all_finite": "allow-nan"}
             return validate_data(self, X, reset=False, **checks)
@@ -362,13 +373,12 @@ class BaseTree(ExportedTree, BaseDecisionTree):
         return tags
 
 
-def _shape(array: Any) -> tuple[int, ...]:
-    return array.shape if hasattr(array, "shape") else np.asarray(array).shape
-
-
-def _is_large(X: Any) -> bool:
-    shape = _shape(X)
-    return bool(shape) and (shape[0] > _MOST_SORTED_ROWS or math.prod(shape) > _MOST_SORTED_ENTRIES)
+def _has_negative(weights: Any) -> bool:
+    """Whether there are negative numbers; what is no number is refused elsewhere."""
+    weights = np.asarray(weights)
+    if weights.dtype.kind == "O":
+        weights = weights.astype(np.float64)
+    return weights.dtype.kind in "if" and bool((weights < 0).any())
 
 
 def _resolve_max_features(max_features: Any, n_features: int) -> int:
@@ -381,15 +391,3 @@ def _resolve_max_features(max_features: Any, n_features: int) -> int:
     if isinstance(max_features, Integral):
         return min(int(max_features), n_features)
     return max(1, int(max_features * n_features))
-
-
-def _with_infinity(X: Any) -> np.ndarray:
-    """Return an infinity of X in float32."""
-    X = X.data[:, None] if issparse(X) else X
-    for begin in range(0, len(X), 65536):
-        with np.errstate(over="ignore"):
-            part = X[begin : begin + 65536].astype(np.float32)
-        bad = np.isinf(part)
-        if bad.any():
-            return part[bad][:1].reshape(1, 1)
-    return np.array([[np.inf]], np.float32)  # of entries that are stored twice

@@ -13,6 +13,9 @@ __all__ = ["MOST_CATEGORIES", "categorical_mask", "code_counts", "known_categori
 MOST_CATEGORIES = 255
 """Of a column, beside missing values."""
 
+# A float64 that two whole numbers become.
+_FIRST_ROUNDED = 2.0**53
+
 
 def categorical_mask(X: Any, asked: Any) -> np.ndarray | None:
     """Return which columns hold categories.
@@ -89,9 +92,10 @@ def known_categories(X: Any, mask: np.ndarray, max_bins: int) -> list[np.ndarray
     Raises
     ------
     ValueError
-        If a column has more categories, or others than numbers and text.
+        If a column has more categories, or others than numbers and text, or whole numbers that
+        float64 does not tell apart.
     """
-    X = _as_rows(X)
+    X = _as_given(X)
     most = min(max_bins, MOST_CATEGORIES)
     known: list[np.ndarray | None] = [None] * len(mask)
     for j in np.flatnonzero(mask):
@@ -137,15 +141,15 @@ def with_codes(X: Any, known: list[np.ndarray | None]) -> Any:
     pandas.DataFrame or ndarray of shape (n_rows, n_features)
         A copy where arrays are; codes are positions in `known`, NaN for missing and unknown values.
     """
-    X = _as_rows(X)
-    X = X.copy(deep=False) if _is_frame(X) else X.copy(order="K")
+    given = _as_given(X)
+    X = given.copy(deep=False) if _is_frame(X) else given.astype(_float_type(given), order="K")
     for j, values in enumerate(known):
         if values is None:
             continue
         if _is_frame(X):
             X.isetitem(j, _codes(X.iloc[:, j], values))
         else:
-            X[:, j] = _codes(X[:, j], values)
+            X[:, j] = _codes(given[:, j], values)
     return X
 
 
@@ -153,11 +157,18 @@ def _is_frame(X: Any) -> bool:
     return hasattr(X, "iloc") and hasattr(X, "columns")
 
 
-def _as_rows(X: Any) -> Any:
+def _as_given(X: Any) -> Any:
+    """Return a frame, or an array of whole numbers or floats."""
     if _is_frame(X):
         return X
-    # Whole numbers become float64, which tells apart more of them than float32 does.
+    X = X if hasattr(X, "dtype") else np.asarray(X)
+    if type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu":
+        return X
     return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
+
+
+def _float_type(rows: np.ndarray) -> Any:
+    return np.float32 if rows.dtype == np.float32 else np.float64
 
 
 def _place(X: Any, name: Any) -> int:
@@ -174,10 +185,16 @@ def _different(column: Any, name: Any) -> np.ndarray:
     if hasattr(column, "cat"):
         column = column.cat.categories[np.unique(column.cat.codes)]
     values = np.asarray(column)
-    if values.dtype.kind == "O" and all(isinstance(value, Real) for value in values.tolist()):
+    is_object = values.dtype.kind == "O"
+    if is_object and all(isinstance(value, Real) for value in values.tolist()):
         values = values.astype(np.float64)
     if values.dtype.kind in "biuf":
         numbers = np.unique(values.astype(np.float64))
+        if (is_object or values.dtype.kind in "iu") and (np.abs(numbers) >= _FIRST_ROUNDED).any():
+            raise ValueError(
+                f"Categorical feature {name!r}: expected whole numbers of which float64 rounds "
+                "none, less than 2^53, got others; as text they are told apart"
+            )
         return numbers[~np.isnan(numbers)]
     if not all(isinstance(value, str) for value in values.tolist()):
         raise ValueError(
@@ -205,7 +222,10 @@ def _positions(values: Any, known: np.ndarray) -> np.ndarray:
 
 def _as_numbers(values: Any) -> np.ndarray:
     if values.dtype.kind in "biuf":
-        return np.asarray(values.astype("float64"))
+        numbers = np.array(values.astype("float64"))
+        if values.dtype.kind in "iu":
+            numbers[np.abs(numbers) >= _FIRST_ROUNDED] = np.nan  # never among the known
+        return numbers
     # Text is no number, not even that of digits.
     given = np.asarray(values, object).tolist()
     return np.array([x if isinstance(x, Real) else np.nan for x in given], np.float64)

@@ -51,8 +51,9 @@ def grow_exact_tree(
     MemoryError
         If the sorted columns do not fit into the memory that is free.
     ValueError
-        If the classes are too many for it.
+        If the classes are too many for it, or the numbers too large for sums.
     """
+    _check_sums(targets)
     n_rows = len(X) if kept is None else len(kept)
     needed, free = _ENTRY_BYTES * n_rows * X.shape[1], available_bytes()
     if needed > free:
@@ -80,3 +81,15 @@ def grow_exact_tree(
     if not len(arrays["left_child"]):
         return None
     return as_tree(arrays, X.shape[1], targets.n_classes)
+
+
+def _check_sums(targets: Targets) -> None:
+    if targets.n_classes > 1:
+        return
+    with np.errstate(over="ignore"):
+        sizes = np.abs(targets.values)
+        total = sizes.sum() if targets.weights is None else sizes @ targets.weights
+    if not np.isfinite(total):
+        raise ValueError(
+            "y, sample_weight: expected numbers whose sum of products is finite in float64"
+        )

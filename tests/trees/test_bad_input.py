@@ -66,9 +66,29 @@ def test_weights_of_classes_are_checked():
     assert model.builder_ == "scikit-learn"
 
 
-def test_targets_beyond_sums_are_refused():
+@pytest.mark.parametrize("splitter", ["hist", "best"])
+@pytest.mark.parametrize(
+    ("by_class", "by_row", "message"),
+    [
+        ({0: np.nan}, None, "class_weight: expected weights with a finite sum, got nan"),
+        (None, [1e308] * 6, "sample_weight: expected weights with a finite sum, got inf"),
+        ({0: 1e200}, [1e200] + [0.0] * 5, "finite sum, got inf"),
+        ({0: 0.0, 1: 0.0}, None, "a positive weight, got zeros only"),
+        ({0: "a"}, None, "could not convert string to float"),
+        (None, ["a"] * 6, "could not convert string to float"),
+    ],
+)
+def test_weights_are_numbers_with_a_sum(splitter, by_class, by_row, message):
+    model = snapml.DecisionTreeClassifier(splitter=splitter, class_weight=by_class)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, sample_weight=by_row)
+
+
+@pytest.mark.parametrize("splitter", ["hist", "best"])
+def test_targets_beyond_sums_are_refused(splitter):
+    model = snapml.DecisionTreeRegressor(splitter=splitter)
     with pytest.raises(ValueError, match="finite in float64"):
-        DecisionTreeRegressor().fit(X, np.full(6, 1e308) * [1, -1, 1, -1, 1, -1])
+        model.fit(X, np.full(6, 1e308) * [1, -1, 1, -1, 1, -1])
 
 
 @pytest.mark.parametrize("targets", [[1, -1, 0, 0, 0, 0], [0] * 6])

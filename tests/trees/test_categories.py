@@ -292,3 +292,28 @@ def test_a_fit_that_fails_leaves_the_tree_of_before():
             each.fit(many, y)
     np.testing.assert_array_equal(tree.predict(X), expected)
     assert vars(unfitted) == before
+
+
+WIDE = [2**53, 2**53 + 1] * 20
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.array(WIDE)[:, None],
+        [[number] for number in WIDE],
+        pd.DataFrame({"a": WIDE}),
+        pd.DataFrame({"a": pd.Series(WIDE, dtype=object)}),
+        pd.DataFrame({"a": pd.Categorical(WIDE)}),
+    ],
+)
+def test_whole_numbers_that_float64_rounds_are_refused(rows):
+    with pytest.raises(ValueError, match=r"less than 2\^53"):
+        DecisionTreeClassifier(categorical_features=[0]).fit(rows, [0, 1] * 20)
+
+
+def test_whole_numbers_that_float64_rounds_are_unknown():
+    least = -(2.0**53)
+    model = DecisionTreeClassifier(categorical_features=[0]).fit([[1.0], [least]] * 9, [0, 1] * 9)
+    unknown, known = model.predict_proba([[int(least) - 1]]), model.predict_proba([[np.nan]])
+    np.testing.assert_array_equal(unknown, known)

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.tree
 from hypothesis import example, given
@@ -199,3 +200,23 @@ def test_auto_takes_many_rows_of_all_columns(n_rows, rules, builder):
     X, target = make_rows(n_rows, 5, n_values=4)
     model = snapml.DecisionTreeRegressor(max_depth=3, **rules).fit(csr_matrix(X), target)
     assert model.builder_ == builder
+
+
+@pytest.mark.parametrize("splitter", ["hist", "best"])
+@pytest.mark.parametrize("layout", [csr_matrix, csc_matrix])
+@pytest.mark.parametrize(("name", "at", "bad"), [("indptr", 1, 10**6), ("indices", 0, -5)])
+def test_arrays_that_do_not_fit_each_other_are_refused(splitter, layout, name, at, bad):
+    rows, y = layout(np.eye(6)), np.arange(6) % 2
+    model = snapml.DecisionTreeClassifier(splitter=splitter).fit(rows, y)
+    getattr(rows, name)[at] = bad
+    with pytest.raises(ValueError, match=r"indptr|indices"):
+        snapml.DecisionTreeClassifier(splitter=splitter).fit(rows, y)
+    with pytest.raises(ValueError, match=r"indptr|indices"):
+        model.predict(rows)
+
+
+@pytest.mark.parametrize("splitter", ["auto", "hist", "best"])
+def test_sparse_frames_are_sparse_rows(splitter):
+    frame = pd.DataFrame(np.eye(6)).astype(pd.SparseDtype("float64", 0))
+    model = snapml.DecisionTreeClassifier(splitter=splitter).fit(frame, np.arange(6) % 2)
+    np.testing.assert_array_equal(model.predict(frame), np.arange(6) % 2)
