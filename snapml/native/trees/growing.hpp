@@ -169,7 +169,7 @@ class SubtreeGrower {
   Split find(const Node& node, const Sum* histogram, std::vector<Sum>& all) {
     all = growth_.total(histogram);
     Split best;
-    growth_.for_columns(node, [&](int64 column) {
+    growth_.for_columns(node, drawn_, [&](int64 column) {
       return growth_.scan(finder_, node, column, histogram, all.data(), best);
     });
     return best;
@@ -184,7 +184,7 @@ class SubtreeGrower {
       targets.add(all.data(), entries_[positions[i]]);
     }
     Split best;
-    growth_.for_columns(node,
+    growth_.for_columns(node, drawn_,
                         [&](int64 column) { return scan_rows(node, column, all.data(), best); });
     return best;
   }
@@ -203,6 +203,7 @@ class SubtreeGrower {
 
   const Growth<Targets, Binned>& growth_;
   SplitFinder<Targets> finder_;
+  DrawnColumns drawn_;
   HistogramStore<Sum> store_;
   std::vector<Sum> cells_, all_;
   UsedBins<Bin> used_;

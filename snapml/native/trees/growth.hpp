@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,35 @@ struct Pending {
   typename HistogramStore<Sum>::Histogram histogram;
 };
 
+// Columns in a random order, of which only those are touched that are drawn.
+class DrawnColumns {
+ public:
+  // Goes back to columns in their order.
+  void begin(int64 n_cols) {
+    if (order_.empty()) {
+      order_.resize(static_cast<std::size_t>(n_cols));
+      std::iota(order_.begin(), order_.end(), int64{0});
+    }
+    while (!places_.empty()) {
+      const std::size_t place = places_.back();
+      places_.pop_back();
+      std::swap(order_[places_.size()], order_[place]);
+    }
+  }
+
+  // Draws one of those that are left.
+  int64 next(uint64 word) {
+    const std::size_t at = places_.size();
+    places_.push_back(at + word % (order_.size() - at));
+    std::swap(order_[at], order_[places_.back()]);
+    return order_[at];
+  }
+
+ private:
+  std::vector<int64> order_;
+  std::vector<std::size_t> places_;  // that each column drawn was swapped from
+};
+
 // What all growers of a fit share.
 template <class Targets, class Binned>
 struct Growth {
@@ -94,20 +124,17 @@ struct Growth {
   // constant in it, drawn by the way to the node, so that neither threads nor
   // repeated rows have a say.
   template <class Visit>
-  void for_columns(const Node& node, Visit visit) const {
+  void for_columns(const Node& node, DrawnColumns& drawn, Visit visit) const {
     const int64 n_cols = binned.n_cols;
     if (options.max_features >= n_cols) {
       for (int64 j = 0; j < n_cols; ++j) visit(j);
       return;
     }
-    std::vector<int64> order(static_cast<std::size_t>(n_cols));
-    for (std::size_t j = 0; j < order.size(); ++j) order[j] = static_cast<int64>(j);
+    drawn.begin(n_cols);
     int64 n_visited = 0;
-    for (std::size_t j = 0; j < order.size() && n_visited < options.max_features; ++j) {
+    for (int64 j = 0; j < n_cols && n_visited < options.max_features; ++j) {
       const RandomWords words = philox(options.seed, node.path, static_cast<uint64>(j));
-      const uint64 word = (static_cast<uint64>(words.word[0]) << 32) | words.word[1];
-      std::swap(order[j], order[j + word % (order.size() - j)]);
-      n_visited += visit(order[j]);
+      n_visited += visit(drawn.next((static_cast<uint64>(words.word[0]) << 32) | words.word[1]));
     }
   }
 

@@ -160,7 +160,7 @@ class TreeGrower {
     std::vector<Split> best(finders_.size());
     const bool is_long = growth_.histogram_size() > 1 << 16;
     if (pool_.size() == 1 || !is_long || growth_.options.max_features < growth_.binned.n_cols) {
-      growth_.for_columns(node, [&](int64 column) {
+      growth_.for_columns(node, drawn_, [&](int64 column) {
         return growth_.scan(finders_[0], node, column, histogram, all, best[0]);
       });
       return best[0];
@@ -248,6 +248,7 @@ class TreeGrower {
   Interrupt& interrupt_;
   HistogramStore<Sum> store_;
   std::vector<SplitFinder<Targets>> finders_;
+  DrawnColumns drawn_;
   GrownTree tree_;
   std::unique_ptr<uint32[]> room_;
   std::vector<OpenNode> open_;  // a heap

@@ -51,6 +51,7 @@ class ColumnScanner {
         order_(static_cast<std::size_t>(growth.binned.most_bins() + 1)) {}
 
   const SplitFinder<Targets>& finder() const { return finder_; }
+  DrawnColumns& drawn() { return drawn_; }
 
   // Looks at the splits of a column of a node. False where the rows do not differ in it.
   bool scan(const Node& node, const ListPart& part, const std::vector<Entry>& entries,
@@ -104,6 +105,7 @@ class ColumnScanner {
  private:
   const Growth<Targets, BinnedColumns>& growth_;
   SplitFinder<Targets> finder_;
+  DrawnColumns drawn_;
   std::vector<Sum> cells_, zeros_;
   UsedBins<uint16> used_;
   std::vector<uint16> order_;
@@ -250,7 +252,7 @@ class SparseTreeGrower {
 
   Split find_in_drawn(const Node& node, const SparseTask& task, const Sum* all, int worker) {
     Split best;
-    growth_.for_columns(node, [&](int64 column) {
+    growth_.for_columns(node, scanner(worker).drawn(), [&](int64 column) {
       const auto part = std::lower_bound(
           task.parts.begin(), task.parts.end(), column,
           [](const ListPart& p, int64 j) { return static_cast<int64>(p.column) < j; });
