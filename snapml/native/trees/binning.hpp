@@ -19,6 +19,7 @@
 #include "../clones.hpp"
 #include "../parallel.hpp"
 #include "bin_lookup.hpp"
+#include "number_sort.hpp"
 #include "snapml/random.hpp"
 #include "snapml/views.hpp"
 
@@ -82,26 +83,10 @@ struct RowsOfBins : BinTable {
 using BinnedRows = RowsOfBins<uint8>;
 using WideRows = RowsOfBins<uint16>;
 
-// Sorts by three passes over 11 bits each; the order of the bits is that of the numbers.
 inline void sort_floats(std::vector<float>& values) {
-  if (values.size() < 512) return std::sort(values.begin(), values.end());
-  std::vector<uint32> keys(values.size()), moved(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    uint32 bits;
-    std::memcpy(&bits, &values[i], sizeof bits);
-    keys[i] = bits ^ ((bits >> 31) != 0 ? 0xFFFFFFFFu : 0x80000000u);
-  }
-  for (int shift = 0; shift < 33; shift += 11) {
-    std::size_t begin[2049] = {};
-    for (const uint32 key : keys) ++begin[((key >> shift) & 2047u) + 1];
-    for (int digit = 0; digit < 2048; ++digit) begin[digit + 1] += begin[digit];
-    for (const uint32 key : keys) moved[begin[(key >> shift) & 2047u]++] = key;
-    keys.swap(moved);
-  }
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const uint32 bits = keys[i] ^ ((keys[i] >> 31) != 0 ? 0x80000000u : 0xFFFFFFFFu);
-    std::memcpy(&values[i], &bits, sizeof bits);
-  }
+  std::vector<float> spare(values.size());
+  sort_by_number(values.data(), spare.data(), static_cast<int64>(values.size()),
+                 [](float x) { return x; });
 }
 
 inline ColumnBins listed_bins(std::vector<float> values) { return {values, values, true}; }
@@ -189,13 +174,13 @@ inline std::vector<int64> sample_rows(int64 n_rows, int max_bins) {
   return rows;
 }
 
-template <class Real>
-std::vector<float> sorted_numbers(const KeptRows<Real>& rows, const std::vector<int64>& sample,
-                                  int64 column) {
+// The numbers at(0), at(1), ... that are not missing, sorted.
+template <class At>
+std::vector<float> sorted_numbers(int64 count, At at) {
   std::vector<float> numbers;
-  numbers.reserve(sample.size());
-  for (const int64 i : sample) {
-    const float x = rows.at(i, column);
+  numbers.reserve(static_cast<std::size_t>(count));
+  for (int64 k = 0; k < count; ++k) {
+    const float x = at(k);
     if (!std::isnan(x)) numbers.push_back(x);
   }
   sort_floats(numbers);
@@ -288,19 +273,53 @@ std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, R
   return reports[0];
 }
 
+// Sampled entries that are in memory at a time.
+constexpr int64 kGathered = 1 << 21;
+
+// Writes some of the sampled rows' entries of some columns, one column after the other: a line of
+// memory holds neighbours in a row or in a column.
+template <class Real>
+void gather(const KeptRows<Real>& rows, const std::vector<int64>& sample, Range some, Range columns,
+            float* out) {
+  const auto size = static_cast<int64>(sample.size());
+  const auto take = [&](int64 k, int64 j) {
+    out[(j - columns.begin) * size + k] = rows.at(sample[static_cast<std::size_t>(k)], j);
+  };
+  if (rows.view.col_stride == 1) {
+    for (int64 k = some.begin; k < some.end; ++k) {
+      for (int64 j = columns.begin; j < columns.end; ++j) take(k, j);
+    }
+  } else {
+    for (int64 j = columns.begin; j < columns.end; ++j) {
+      for (int64 k = some.begin; k < some.end; ++k) take(k, j);
+    }
+  }
+}
+
 template <class Real>
 std::vector<ColumnBins> find_columns(const KeptRows<Real>& rows, int max_bins, ThreadPool& pool,
                                      Interrupt& interrupt) {
   const std::vector<int64> sample = sample_rows(rows.n_rows, max_bins);
-  std::vector<ColumnBins> columns(static_cast<std::size_t>(rows.view.n_cols));
-  std::atomic<int64> next{0};
-  pool.run([&](int worker) {
-    for (int64 j = next++; j < rows.view.n_cols && !interrupt.requested(); j = next++) {
-      interrupt.poll(worker);
-      columns[static_cast<std::size_t>(j)] =
-          quantile_bins(count_values(sorted_numbers(rows, sample, j)), max_bins);
-    }
-  });
+  const auto size = static_cast<int64>(sample.size());
+  const int64 n_cols = rows.view.n_cols;
+  const int64 block = std::min(std::max<int64>(kGathered / size, pool.size()), n_cols);
+  const std::unique_ptr<float[]> gathered(new float[static_cast<std::size_t>(block * size)]);
+  std::vector<ColumnBins> columns(static_cast<std::size_t>(n_cols));
+  for (int64 first = 0; first < n_cols && !interrupt.requested(); first += block) {
+    const Range own = {first, std::min(first + block, n_cols)};
+    pool.run([&](int worker) {
+      gather(rows, sample, share(size, pool.size(), worker), own, gathered.get());
+    });
+    std::atomic<int64> next{own.begin};
+    pool.run([&](int worker) {
+      for (int64 j = next++; j < own.end && !interrupt.requested(); j = next++) {
+        interrupt.poll(worker);
+        const float* const numbers = gathered.get() + (j - first) * size;
+        columns[static_cast<std::size_t>(j)] = quantile_bins(
+            count_values(sorted_numbers(size, [&](int64 k) { return numbers[k]; })), max_bins);
+      }
+    });
+  }
   return columns;
 }
 
@@ -309,7 +328,10 @@ template <class Real>
 ColumnBins bins_beside_list(const KeptRows<Real>& rows, int64 column, int max_bins) {
   std::vector<float> distinct = distinct_numbers(rows, column, max_bins);
   if (static_cast<int>(distinct.size()) <= max_bins) return listed_bins(std::move(distinct));
-  auto numbers = sorted_numbers(rows, sample_rows(rows.n_rows, max_bins), column);
+  const std::vector<int64> sample = sample_rows(rows.n_rows, max_bins);
+  auto numbers = sorted_numbers(static_cast<int64>(sample.size()), [&](int64 k) {
+    return rows.at(sample[static_cast<std::size_t>(k)], column);
+  });
   numbers.insert(numbers.end(), distinct.begin(), distinct.end());
   sort_floats(numbers);
   return quantile_bins(count_values(numbers), max_bins);

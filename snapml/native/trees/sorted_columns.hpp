@@ -12,6 +12,7 @@
 
 #include "../parallel.hpp"
 #include "binning.hpp"
+#include "number_sort.hpp"
 
 namespace snapml::native::trees {
 
@@ -19,28 +20,6 @@ struct SortedEntry {
   float value;
   uint32 row;
 };
-
-// Sorts by three passes over 11 bits each; the order of the bits is that of the numbers, with NaN
-// after all of them. Equal numbers stay in the order of their rows.
-inline void sort_entries(SortedEntry* entries, SortedEntry* spare, int64 count) {
-  const auto key = [](float value) {
-    uint32 bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    if (std::isnan(value)) return ~uint32{0};
-    return bits ^ ((bits >> 31) != 0 ? ~uint32{0} : uint32{1} << 31);
-  };
-  for (int shift = 0; shift < 33; shift += 11) {
-    int64 begin[2049] = {};
-    for (int64 i = 0; i < count; ++i) ++begin[((key(entries[i].value) >> shift) & 2047u) + 1];
-    for (int digit = 0; digit < 2048; ++digit) begin[digit + 1] += begin[digit];
-    for (int64 i = 0; i < count; ++i) {
-      spare[begin[(key(entries[i].value) >> shift) & 2047u]++] = entries[i];
-    }
-    std::swap(entries, spare);
-  }
-  // Three passes end in the other array.
-  std::memcpy(spare, entries, static_cast<std::size_t>(count) * sizeof(SortedEntry));
-}
 
 class SortedColumns {
  public:
@@ -61,7 +40,8 @@ class SortedColumns {
           has_infinity |= std::isinf(column[i].value);
         }
         if (has_infinity) is_finite_ = false;
-        sort_entries(column, spare(worker), n_rows_);
+        sort_by_number(column, spare(worker), n_rows_,
+                       [](const SortedEntry& entry) { return entry.value; });
       }
     });
   }
