@@ -247,6 +247,13 @@ def test_rows_are_those_of_the_batches_in_memory_or_not(kinds, limit, is_scaled,
     np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
+def test_rows_without_columns_are_as_many():
+    (part,) = rows_of(batch([dense([]), dense([])]), REQUEST)
+    with removing_temporary_stores():
+        rows = local_rows([(part.X, part.y, part.weights)])
+        assert rows.matrix(SerialCommunicator(), 0, None).shape == (2, 0)
+
+
 def test_task_without_rows_has_an_empty_matrix():
     with removing_temporary_stores():
         rows = local_rows([])

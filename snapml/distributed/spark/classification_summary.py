@@ -100,6 +100,9 @@ class ClassificationSummary(TrainingFacts):
         """Labels in ascending order."""
         return [float(k) for k in self._found_labels]
 
+    def _labels(self) -> Any:
+        return F.col(quoted(self.labelCol)).cast("double")
+
     def _weights(self) -> Any:
         name = self._columns.weight
         return F.lit(1.0) if name is None else F.col(quoted(name)).cast("double")
@@ -107,7 +110,7 @@ class ClassificationSummary(TrainingFacts):
     @cached_property
     def _counts(self) -> np.ndarray:
         """Weights of rows by label and prediction: one row of numbers for each pair."""
-        label = F.col(quoted(self.labelCol)).cast("double").alias("label")
+        label = self._labels().alias("label")
         prediction = F.col(quoted(self._prediction)).alias("prediction")
         rows = self.predictions.select(label, prediction, self._weights().alias("weight"))
         sums = rows.groupBy("label", "prediction").agg(F.sum("weight").alias("weight")).collect()
@@ -245,15 +248,18 @@ class BinarySummary(ClassificationSummary):
     def areaUnderROC(self) -> float:
         """Area under `roc`, by Spark's evaluator."""
         evaluator = BinaryClassificationEvaluator(
-            rawPredictionCol=self._score, labelCol=self.labelCol, numBins=curves.N_BINS
+            rawPredictionCol="score", weightCol="weight", numBins=curves.N_BINS
         )
-        if self._columns.weight is not None:
-            evaluator.setWeightCol(self._columns.weight)
-        return float(evaluator.evaluate(self.predictions))
+        # Evaluators split names at dots.
+        score = F.col(quoted(self._score)).alias("score")
+        rows = self.predictions.select(
+            score, self._labels().alias("label"), self._weights().alias("weight")
+        )
+        return float(evaluator.evaluate(rows))
 
     @cached_property
     def _points(self) -> Any:
-        label = F.col(quoted(self.labelCol)).cast("double")
+        label = self._labels()
         return curves.points(self.predictions, quoted(self._score), label, self._weights())
 
     @property

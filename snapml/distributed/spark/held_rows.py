@@ -169,7 +169,8 @@ class HeldRows:
             for number in range(self._store.n_chunks):
                 yield self._store.matrix(number)
         elif "indices" not in self._arrays:
-            yield DenseMatrix(self._array("values").reshape(-1, self._width))
+            shape = len(self._array("labels")), self._width
+            yield DenseMatrix(self._array("values").reshape(shape))
         else:
             lengths, indices = self._array("lengths"), self._array("indices")
             is_long = len(indices) > np.iinfo(np.int32).max

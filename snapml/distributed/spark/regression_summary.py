@@ -65,18 +65,24 @@ class RegressionSummary(TrainingFacts):
         """Name of the features column, or of the columns."""
         return self._model.getFeaturesCol()
 
+    def _rows(self) -> Any:
+        """Return what evaluators read, by names without dots, at which they split names."""
+        names = {"label": self.labelCol, "prediction": self._prediction}
+        columns = [F.col(quoted(name)).cast("double").alias(own) for own, name in names.items()]
+        return self.predictions.select(*columns, self._weights().alias("weight"))
+
+    def _weights(self) -> Any:
+        return F.lit(1.0) if self._weight is None else F.col(quoted(self._weight)).cast("double")
+
     def _metric(self, name: str) -> float:
         """Return what Spark's evaluator says, asked once."""
         if name not in self._metrics:
             evaluator = RegressionEvaluator(
-                predictionCol=self._prediction,
-                labelCol=self.labelCol,
+                weightCol="weight",
                 metricName=name,
                 throughOrigin=not self._model.getFitIntercept(),
             )
-            if self._weight is not None:
-                evaluator.setWeightCol(self._weight)
-            self._metrics[name] = float(evaluator.evaluate(self.predictions))
+            self._metrics[name] = float(evaluator.evaluate(self._rows()))
         return self._metrics[name]
 
     @property
@@ -131,9 +137,7 @@ class RegressionSummary(TrainingFacts):
     @cached_property
     def devianceResiduals(self) -> list[float]:
         """The least and the largest residual, by the root of the weight."""
-        weighted = self._residual()
-        if self._weight is not None:
-            weighted = weighted * F.sqrt(F.col(quoted(self._weight)))
+        weighted = self._residual() * F.sqrt(self._weights())
         row = self.predictions.agg(F.min(weighted).alias("least"), F.max(weighted).alias("most"))
         found = row.collect()[0]
         return [float(found.least), float(found.most)]

@@ -107,6 +107,26 @@ def test_a_summary_names_its_own_columns_where_the_model_adds_none(binary_model,
     assert model.transform(frames(2)).columns == frames(2).columns
 
 
+def dotted(model, rows):
+    """Return a model and rows whose columns have names with dots."""
+    names = {name: f"the.{name}" for name in ("label", "weight", "prediction", "rawPrediction")}
+    for name, new in names.items():
+        if model.hasParam(f"{name}Col"):
+            model = model.copy({model.getParam(f"{name}Col"): new})
+        if name in rows.columns:
+            rows = rows.withColumnRenamed(name, new)
+    return model, rows
+
+
+def test_names_of_columns_may_have_dots(binary_model, frames):
+    model, rows = dotted(binary_model, frames(2))
+    expected = binary_model.evaluate(frames(2))
+    assert model.evaluate(rows).areaUnderROC == pytest.approx(expected.areaUnderROC, rel=1e-9)
+    linear = snapml_spark.LinearRegression(regParam=0.1, weightCol="weight").fit(frames(2))
+    model, rows = dotted(linear, frames(2))
+    assert model.evaluate(rows).r2 == pytest.approx(linear.summary.r2, rel=1e-9)
+
+
 def test_curves_of_many_scores_are_short_and_lie_on_the_whole_curve(spark):
     from pyspark.ml.functions import array_to_vector
 
