@@ -7,26 +7,52 @@ from types import SimpleNamespace
 import pytest
 
 from snapml.distributed.spark.batch_size import small_batches
-from snapml.distributed.spark.meeting import gathered
-from snapml.distributed.tcp import PeerError
+from snapml.distributed.spark.cards import Card, Contact
+from snapml.distributed.spark.meeting import Meeting
+from snapml.distributed.tcp import Listener, PeerError
+
+from .spark_tasks import KEY, Tasks
+
+
+def meeting(context, timeout_s, stack):
+    """Return a task's meeting, which ends with a stack."""
+    listener = Listener("127.0.0.1")
+    stack.callback(listener.close)
+    own = Contact(listener.address, ("host", 1), ("host", 2), {"snapml": "1"})
+    found = Meeting(context, own, listener, KEY, timeout_s)
+    stack.callback(found.close)
+    return found
 
 
 def test_tasks_that_do_not_come_are_not_waited_for_for_ever():
     may_end = threading.Event()
     context = SimpleNamespace(allGather=lambda own: may_end.wait(20.0))
-    with pytest.raises(PeerError, match=r"not all tasks had read their rows after 0\.1 s"):
-        gathered(context, "own", 0.1)
-    may_end.set()
+    with ExitStack() as stack:
+        found = meeting(context, 0.1, stack)
+        with pytest.raises(PeerError, match=r"not all tasks had begun after 0\.1 s"):
+            found.contacts()
+        may_end.set()
 
 
-def test_a_meeting_returns_what_was_said_and_raises_what_it_meets():
-    assert gathered(SimpleNamespace(allGather=lambda own: [own, "b"]), "a", 5.0) == ["a", "b"]
-
+def test_a_meeting_raises_what_it_meets():
     def broken(own):
         raise ConnectionResetError("by Spark")
 
-    with pytest.raises(ConnectionResetError, match="by Spark"):
-        gathered(SimpleNamespace(allGather=broken), "a", 5.0)
+    with ExitStack() as stack:
+        found = meeting(SimpleNamespace(allGather=broken), 5.0, stack)
+        for ask in (found.contacts, lambda: found.cards(Card(None, 1, None))):
+            with pytest.raises(ConnectionResetError, match="by Spark"):
+                ask()
+
+
+def test_a_task_that_does_not_read_its_rows_is_not_waited_for_for_ever():
+    tasks = Tasks([None] * 2)
+    with ExitStack() as stack:
+        own, other = (meeting(tasks.context(k), 1.0, stack) for k in range(2))
+        assert own.contacts() == other.contacts()
+        with pytest.raises(PeerError, match="nothing moved to or from rank 1 for 1 s"):
+            own.cards(Card(None, 3, "a"))
+    assert not [each for each in threading.enumerate() if each.name == "snapml meeting"]
 
 
 def test_the_folder_of_a_fit_has_the_permissions_of_its_parent_and_goes(tmp_path):

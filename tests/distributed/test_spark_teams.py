@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data.temporary_store import temporary_store_path
 from snapml.distributed.spark import worker
-from snapml.distributed.spark.cards import Card, errors_of
+from snapml.distributed.spark.cards import Card, Contact, errors_of, version_errors
 from snapml.distributed.spark.request import FitRequest
 from snapml.distributed.spark.team import teams_of
 from snapml.distributed.tcp import PeerError
@@ -30,8 +30,12 @@ REQUEST = FitRequest("logistic", "f", "l", reg_params=(0.1,), tol=1e-8, max_iter
 VERSIONS = {"snapml": "1", "Python": "3.11"}
 
 
-def card(team="a", n_features=3, error=None, versions=VERSIONS):
-    return Card(("host", 1), ("host", 2), error, versions, n_features, team)
+def card(team="a", n_features=3, error=None):
+    return Card(error, n_features, team)
+
+
+def contact(versions=VERSIONS):
+    return Contact(("host", 1), ("host", 2), ("host", 3), versions)
 
 
 @pytest.fixture(autouse=True)
@@ -124,11 +128,10 @@ def test_teams_are_those_of_executors_in_the_order_of_tasks():
     [
         (card(error="labelCol='l': expected numbers"), "labelCol='l': expected numbers"),
         (card(n_features=4), r"featuresCol='f': expected vectors of one size, got sizes \[3, 4\]"),
-        (card(versions={**VERSIONS, "snapml": "2"}), r"one version of snapml .* \['1', '2'\]"),
     ],
 )
 def test_cards_say_why_there_can_be_no_fit(wrong, says):
-    (error,) = errors_of([card(), Card.of_text(wrong.text())], REQUEST)
+    (error,) = errors_of([card(), wrong], REQUEST)
     with pytest.raises(ValueError, match=says):
         raise ValueError(error)
     assert errors_of([card(), card(n_features=None)], REQUEST) == []
@@ -138,11 +141,12 @@ def test_cards_say_why_there_can_be_no_fit(wrong, says):
 
 
 def test_tasks_of_another_version_are_named_whatever_they_write():
-    content = {"address": ["host", 1], "error": None, "versions": {**VERSIONS, "snapml": "0"}}
-    found = [card(), Card.of_text(json.dumps(content))]
-    assert errors_of(found, REQUEST) == [
+    content = {"error": None, "versions": {**VERSIONS, "snapml": "0"}}
+    found = [contact(), Contact.of_text(json.dumps(content))]
+    assert version_errors(found) == [
         "expected one version of snapml on all executors, got ['0', '1']"
     ]
+    assert version_errors([contact(), Contact.of_text(contact().text())]) == []
 
 
 class Blas:
@@ -200,6 +204,28 @@ def test_others_end_where_the_first_task_fails(monkeypatch, error, is_answered):
     else:
         assert isinstance(first, OSError)
         assert isinstance(other, PeerError)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_others_end_at_once_where_a_task_fails_as_it_reads(monkeypatch, which):
+    """Spark cannot be asked: it is told by the task itself, once that has ended."""
+    X, y = rows(90, "dense")
+    parts = in_parts(X, y, [0, 40, 90], "dense")
+    reads = worker.LocalRows
+
+    def fails(batches, *arguments):
+        found = reads(batches, *arguments)
+        if found.n_rows == len(parts[which][1]):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return found
+
+    monkeypatch.setattr(worker, "LocalRows", fails)
+    begin = time.monotonic()
+    found = answers(REQUEST, parts, timeout_s=60.0)
+    assert time.monotonic() - begin < 30.0
+    assert "No space left" in str(found[which])
+    assert isinstance(found[1 - which], PeerError)
+    assert f"rank {which} " in str(found[1 - which])
 
 
 def test_the_first_task_ends_where_another_fails(monkeypatch):

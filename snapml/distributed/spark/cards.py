@@ -1,4 +1,4 @@
-"""What tasks show each other before they are connected, and what is wrong with it."""
+"""What tasks show each other before they train, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import platform
 import resource
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,51 +18,69 @@ from snapml.data.temporary_store import TemporaryStore
 from snapml.distributed.spark.local_rows import LocalRows
 from snapml.distributed.spark.request import FitRequest
 
-__all__ = ["Card", "errors_of", "n_features_of", "own_versions", "team_name"]
+__all__ = [
+    "Card",
+    "Contact",
+    "errors_of",
+    "n_features_of",
+    "own_versions",
+    "team_name",
+    "version_errors",
+]
 
 Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Card:
-    """A task as the others see it.
+class Contact:
+    """A task as the others see it before it has read its rows.
 
     Attributes
     ----------
-    shard_address, team_address : (str, int)
-        Where it listens for those who train, and for those of its executor.
-    error : str or None
-        What its rows or parameters have caused.
+    address, shard_address, team_address : (str, int)
+        Where it listens for all tasks, for those who train, and for those of its executor.
     versions : dict of str to str
         Of packages.
+    """
+
+    address: Address
+    shard_address: Address
+    team_address: Address
+    versions: dict[str, str]
+
+    @classmethod
+    def of_text(cls, text: str) -> Contact:
+        """Return the contact that another task has written as `text`.
+
+        What tasks of another version do not write is empty: `version_errors` names the versions.
+        """
+        content = json.loads(text)
+        names = ("address", "shard_address", "team_address")
+        own, shard, team = (tuple(content.get(name, ())) for name in names)
+        return cls(own, shard, team, content["versions"])
+
+    def text(self) -> str:
+        """Return the contact as JSON."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class Card:
+    """A task as the others see it once it has read its rows.
+
+    Attributes
+    ----------
+    error : str or None
+        What its rows or parameters have caused.
     n_features : int or None
         Of its rows; None without any.
     team : str or None
         Name that all tasks have with which it may share rows; None for a task that must be alone.
     """
 
-    shard_address: Address
-    team_address: Address
     error: str | None
-    versions: dict[str, str]
     n_features: int | None
     team: str | None
-
-    @classmethod
-    def of_text(cls, text: str) -> Card:
-        """Return the card that another task has written as `text`.
-
-        What tasks of another version do not write is None: `errors_of` names the versions.
-        """
-        content = json.loads(text)
-        found: dict[str, Any] = {field.name: content.get(field.name) for field in fields(cls)}
-        for name in ("shard_address", "team_address"):
-            found[name] = tuple(found[name] or ())
-        return cls(**found)
-
-    def text(self) -> str:
-        """Return the card as JSON."""
-        return json.dumps(asdict(self))
 
 
 def own_versions() -> dict[str, str]:
@@ -108,6 +125,27 @@ def team_name(rows: LocalRows | None, n_beside: int) -> str | None:
     return " ".join(found)
 
 
+def version_errors(contacts: Sequence[Contact]) -> list[str]:
+    """Return why tasks do not understand each other, the same in all of them.
+
+    Parameters
+    ----------
+    contacts : sequence of Contact
+        Of all tasks.
+
+    Returns
+    -------
+    list of str
+        Empty if all is well.
+    """
+    errors = []
+    for name in contacts[0].versions:
+        found = sorted({contact.versions[name] for contact in contacts})
+        if len(found) > 1:
+            errors.append(f"expected one version of {name} on all executors, got {found}")
+    return errors
+
+
 def errors_of(cards: Sequence[Card], request: FitRequest) -> list[str]:
     """Return why there can be no fit, the same in all tasks.
 
@@ -126,10 +164,6 @@ def errors_of(cards: Sequence[Card], request: FitRequest) -> list[str]:
     errors = [card.error for card in cards if card.error is not None]
     if errors:
         return errors
-    for name in cards[0].versions:
-        found = sorted({card.versions[name] for card in cards})
-        if len(found) > 1:
-            errors.append(f"expected one version of {name} on all executors, got {found}")
     sizes = sorted({card.n_features for card in cards if card.n_features is not None})
     if not sizes:
         errors.append("expected at least one row, got an empty DataFrame")

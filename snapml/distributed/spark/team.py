@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from snapml.data.temporary_store import temporary_store_path
-from snapml.distributed.spark.cards import Card, n_features_of
+from snapml.distributed.spark.cards import Card, Contact, n_features_of
 from snapml.distributed.spark.local_rows import LocalRows
 from snapml.distributed.tcp import Listener, Mesh, PeerError
 from snapml.distributed.tcp.group import TcpGroup
@@ -51,6 +51,8 @@ class Team:
     ----------
     cards : sequence of Card
         Of all tasks of the job.
+    contacts : sequence of Contact
+        Of all tasks, too.
     rank : int
         Number of this one.
     listener : Listener
@@ -67,12 +69,18 @@ class Team:
     """
 
     def __init__(
-        self, cards: Sequence[Card], rank: int, listener: Listener, key: bytes, timeout_s: float
+        self,
+        cards: Sequence[Card],
+        contacts: Sequence[Contact],
+        rank: int,
+        listener: Listener,
+        key: bytes,
+        timeout_s: float,
     ) -> None:
         teams = teams_of(cards)
         members = next(team for team in teams if rank in team)
-        addresses = [cards[k].team_address for k in members]
-        self.shard_addresses = [cards[team[0]].shard_address for team in teams]
+        addresses = [contacts[k].team_address for k in members]
+        self.shard_addresses = [contacts[team[0]].shard_address for team in teams]
         """Of the first tasks of all teams."""
 
         self.shard = teams.index(members)

@@ -18,9 +18,16 @@ from snapml.distributed.checkpoints import Checkpoints
 from snapml.distributed.ranks import RankError, Ranks
 from snapml.distributed.spark import gpus
 from snapml.distributed.spark.batches import rows_of
-from snapml.distributed.spark.cards import Card, errors_of, own_versions, team_name
+from snapml.distributed.spark.cards import (
+    Card,
+    Contact,
+    errors_of,
+    own_versions,
+    team_name,
+    version_errors,
+)
 from snapml.distributed.spark.local_rows import LocalRows
-from snapml.distributed.spark.meeting import gathered
+from snapml.distributed.spark.meeting import Meeting
 from snapml.distributed.spark.objective import Columns, loss_of, outcome_of, problem_of
 from snapml.distributed.spark.request import FitOutcome, FitRequest
 from snapml.distributed.spark.team import Team
@@ -91,30 +98,24 @@ def _answer(
 ) -> dict[str, Any]:
     rank = context.partitionId()
     hosts = [info.address.rsplit(":", 1)[0] for info in context.getTaskInfos()]
-    rows, error = None, None
-    devices: tuple[int, ...] = ()
-    try:
-        devices = gpus.placed(request, context.resources(), hosts, rank)
-        dtype = np.dtype(np.float32 if request.float32 else np.float64)
-        own = (part for batch in batches if batch.num_rows for part in rows_of(batch, request))
-        limit = _memory_limit(request, hosts.count(hosts[rank]))
-        rows = LocalRows(own, dtype, limit, f"featuresCol={request.features_col!r}")
-    except _ANSWERED as failure:
-        error = _text(failure)
-    for _ in batches:  # Spark waits for those that read nothing
-        pass
     with ExitStack() as stack:
+        to_all, to_shards, to_team = (_listener(hosts[rank], stack) for _ in range(3))
+        addresses = to_all.address, to_shards.address, to_team.address
+        contact = Contact(*addresses, own_versions())
+        meeting = Meeting(context, contact, to_all, key, request.timeout)
+        stack.callback(meeting.close)
+        rows, devices, error = _read(batches, request, context, hosts)
         stack.callback(gpus.release, devices)
-        to_shards, to_team = (_listener(hosts[rank], stack) for _ in range(2))
+        contacts = meeting.contacts()
+        if errors := version_errors(contacts):
+            return {"error": errors[0]}
         name = None if devices else team_name(rows, hosts.count(hosts[rank]))
         n_features = None if rows is None else rows.n_features
-        addresses = to_shards.address, to_team.address
-        card = Card(*addresses, error, own_versions(), n_features, name)
-        cards = [Card.of_text(text) for text in gathered(context, card.text(), request.timeout)]
+        cards = meeting.cards(Card(error, n_features, name))
         errors = errors_of(cards, request)
         if rows is None or errors:
             return {"error": errors[0]}
-        team = Team(cards, rank, to_team, key, request.timeout)
+        team = Team(cards, contacts, rank, to_team, key, request.timeout)
         stack.callback(team.close)
         if not team.is_first:
             team.hand_over(rows)
@@ -125,6 +126,26 @@ def _answer(
         stack.callback(mesh.close)  # ranks that break off in a sum leave it open
         with team.waiting(), multiply_blas_threads(team.size):
             return _outcome_on_all(rows, request, TcpCommunicator(mesh), devices, team)
+
+
+def _read(
+    batches: Iterable[Any], request: FitRequest, context: Any, hosts: list[str]
+) -> tuple[LocalRows | None, tuple[int, ...], str | None]:
+    """Return the rows, the task's GPUs, and what rows or parameters have caused."""
+    rows, error = None, None
+    devices: tuple[int, ...] = ()
+    rank = context.partitionId()
+    try:
+        devices = gpus.placed(request, context.resources(), hosts, rank)
+        dtype = np.dtype(np.float32 if request.float32 else np.float64)
+        own = (part for batch in batches if batch.num_rows for part in rows_of(batch, request))
+        limit = _memory_limit(request, hosts.count(hosts[rank]))
+        rows = LocalRows(own, dtype, limit, f"featuresCol={request.features_col!r}")
+    except _ANSWERED as failure:
+        error = _text(failure)
+    for _ in batches:  # Spark waits for those that read nothing
+        pass
+    return rows, devices, error
 
 
 def _listener(host: str, stack: ExitStack) -> Listener:
