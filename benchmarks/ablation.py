@@ -1,8 +1,9 @@
 """Epochs to a certified gap, with one choice of the descent changed at a time.
 
-Choices: the relaxation of the steps, the rows of a block, the length of the intercept's column,
-and whether dense columns are centred. Counts of epochs do not depend on how busy the machine is.
-Run from the repository's root::
+Choices: the relaxation of the steps, the rows of a block, more visits to the rows that hold most of
+the gap, the length of the intercept's column, and whether dense columns are centred. Counts of
+epochs do not depend on how busy the machine is. Run from the
+repository's root::
 
     python -m benchmarks.ablation --scale 0.2
 """
@@ -40,19 +41,23 @@ class Variant:
         Factor on the length of a free intercept's column.
     is_centred : bool
         Whether dense columns are centred; only with an intercept.
+    has_focus : bool
+        Whether few rows that hold most of the gap are visited more often; only sparse ones.
     """
 
     relaxation: float | None = None
     block_rows: int | None = None
     column_scale: float = 1.0
     is_centred: bool = True
+    has_focus: bool = True
 
 
 VARIANTS = {
     "as it is": Variant(),
     "relaxation 1": Variant(relaxation=1.0),
     "relaxation 0.8": Variant(relaxation=0.8),
-    "relaxation 0.55": Variant(relaxation=0.55),
+    "relaxation 0.65": Variant(relaxation=0.65),
+    "no focus": Variant(has_focus=False),
     "single rows": Variant(block_rows=1),
     "blocks of 4": Variant(block_rows=4),
     "blocks of 16": Variant(block_rows=16),
@@ -80,7 +85,7 @@ def main() -> int:
         nargs="+",
         choices=RECIPES,
         metavar="NAME",
-        default=["click_log", "click_log_unit", "text", "dense_tall", "dense_wide"],
+        default=["click_log", "click_log_unit", "text", "dense_tall", "dense_wide", "w8a"],
     )
     parser.add_argument("--scale", type=float, default=0.2)
     parser.add_argument("--tol", type=float, default=1e-5, help="relative duality gap")
@@ -150,6 +155,7 @@ def _configured_engine(problem: Problem, variant: Variant) -> CpuEngine:
     )
     if variant.relaxation is not None:
         engine.relaxation = variant.relaxation
+    engine.has_focus &= variant.has_focus
     if variant.block_rows is not None:
         engine.block_rows = variant.block_rows
     return engine

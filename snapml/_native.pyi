@@ -145,6 +145,8 @@ def dual_epoch(
     block_rows: int,
     seed: int,
     epoch: int,
+    picked: np.ndarray[Any, Any] | None = None,
+    row_gaps: np.ndarray[Any, Any] | None = None,
 ) -> tuple[float, float, float]: ...
 def dual_mass(pool: ThreadPool, rows: Rows, loss: str, shard: Shard) -> tuple[float, float]: ...
 def exact_sweep(

@@ -173,11 +173,41 @@ DualState<typename View::Real> dual_state(const View& view, const ShardArrays& s
           shard.intercept};
 }
 
+// Single rows are read where they are.
+template <class Real>
+void check_contiguous_rows(const DenseView<Real>& view) {
+  if (view.col_stride != 1 && view.n_cols > 1) {
+    throw std::invalid_argument("picked: expected contiguous rows, got columns " +
+                                std::to_string(view.col_stride) + " elements apart");
+  }
+}
+
+template <class Real, class Index>
+void check_contiguous_rows(const CompressedView<Real, Index>&) {}
+
+// No row twice: workers write the states of their rows.
+const int64* picked_rows(const ReadOnlyArray& picked, int64 n_rows) {
+  const auto size = static_cast<int64>(picked.size());
+  const int64* rows = vector_argument<int64>(picked, "picked", size);
+  int64 next = 0;
+  for (int64 k = 0; k < size; ++k) {
+    if (rows[k] < next || rows[k] >= n_rows) {
+      throw std::invalid_argument("picked: expected ascending rows in [0, " +
+                                  std::to_string(n_rows) + "), got " + std::to_string(rows[k]) +
+                                  " at " + std::to_string(k));
+    }
+    next = rows[k] + 1;
+  }
+  return rows;
+}
+
 std::tuple<double, double, double> dual_epoch(ThreadPool& pool, const Rows& rows,
                                               const std::string& loss, const ShardArrays& shard,
                                               std::optional<AnyArray> replicas, double sigma,
                                               double outer, double relaxation, int64 rounds,
-                                              int block_rows, uint64 seed, uint64 epoch) {
+                                              int block_rows, uint64 seed, uint64 epoch,
+                                              std::optional<ReadOnlyArray> picked,
+                                              std::optional<AnyArray> row_gaps) {
   if (rounds < 1 || rounds > std::numeric_limits<int>::max() || !(sigma >= 1) || !(outer >= 1)) {
     throw std::invalid_argument("expected rounds, sigma and outer >= 1, got " +
                                 std::to_string(rounds) + ", " + std::to_string(sigma) + ", " +
@@ -196,9 +226,16 @@ std::tuple<double, double, double> dual_epoch(ThreadPool& pool, const Rows& rows
             replicas ? vector_argument<Real>(*replicas, "replicas", pool.size() * (view.n_cols + 1))
                      : nullptr;
         const EpochOptions options{seed, epoch, rounds, sigma, outer, relaxation, block_rows};
+        Visits<Real> visits{nullptr, view.n_rows, nullptr};
+        if (row_gaps) visits.row_gaps = vector_argument<Real>(*row_gaps, "row_gaps", view.n_rows);
+        if (picked) {
+          check_contiguous_rows(view);
+          visits.n_rows = static_cast<int64>(picked->size());
+          visits.rows = picked_rows(*picked, view.n_rows);
+        }
         const EpochReport report = with_loss<Real>(loss, [&](auto loss_type) {
           return without_gil([&](Interrupt& interrupt) {
-            return run_epoch(loss_type, view, state, copies, options, pool, interrupt);
+            return run_epoch(loss_type, view, state, copies, options, visits, pool, interrupt);
           });
         });
         return std::make_tuple(report.gap, report.sigma, report.sigma_measured);
@@ -386,7 +423,8 @@ NB_MODULE(_native, m) {
   m.def("dual_epoch", &dual_epoch, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("shard"), nb::arg("replicas").none(), nb::arg("sigma"), nb::arg("outer"),
         nb::arg("relaxation"), nb::arg("rounds"), nb::arg("block_rows"), nb::arg("seed"),
-        nb::arg("epoch"));
+        nb::arg("epoch"), nb::arg("picked").none() = nb::none(),
+        nb::arg("row_gaps").none() = nb::none());
   m.def("dual_mass", &dual_mass_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("shard"));
   m.def("exact_sweep", &exact_sweep_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),

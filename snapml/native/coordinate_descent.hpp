@@ -30,6 +30,16 @@ struct EpochOptions {
   int64 n_blocks(int64 n_rows) const { return (n_rows + block_rows - 1) / block_rows; }
 };
 
+// The rows that an epoch visits, and what it notes of them.
+template <class Real>
+struct Visits {
+  const int64* rows;  // each once; null: all of the shard
+  int64 n_rows;       // of `rows`, or of the shard
+  Real* row_gaps;     // null, or one number a row of the shard: its gap as it was visited
+
+  int64 row(int64 position) const { return rows == nullptr ? position : rows[position]; }
+};
+
 struct EpochReport {
   double gap = 0;             // sum of the rows' gaps as each was visited
   double sigma = 1;           // factor to begin the next epoch with
@@ -45,19 +55,39 @@ struct Epoch {
   const View& view;
   const DualState<Real>& state;
   const EpochOptions& options;
+  const Visits<Real>& visits;
   Interrupt& interrupt;
   Permutation order;  // of the blocks
 
-  int64 n_blocks() const { return options.n_blocks(view.n_rows); }
+  int64 n_blocks() const { return options.n_blocks(visits.n_rows); }
+  // Place of the first row of the block at a position, and how many rows it has.
+  int64 first_of(int64 position) const { return order(position) * options.block_rows; }
+  int count_of(int64 first) const {
+    return static_cast<int>(minimum<int64>(options.block_rows, visits.n_rows - first));
+  }
 };
+
+// The same as below for rows that are no neighbours: of blocks that begin at these places.
+template <class Loss, class View>
+void prefetch_picked(const Epoch<Loss, View>& epoch, int64 next, int64 later) {
+  const int64* const rows = epoch.visits.rows;
+  const int64 last = epoch.visits.n_rows - 1;
+  for (int j = 0; j < epoch.count_of(next); ++j) {
+    const int64 i = rows[minimum(later + j, last)];
+    prefetch_block(epoch.view, rows[next + j], i, 1);
+    __builtin_prefetch(epoch.state.duals + i, 1);
+    __builtin_prefetch(epoch.state.labels + i);
+    if (epoch.state.row_norms_sq != nullptr) __builtin_prefetch(epoch.state.row_norms_sq + i);
+  }
+}
 
 // Asks for what the blocks after this position will read first.
 template <class Loss, class View>
 void prefetch_ahead(const Epoch<Loss, View>& epoch, int64 position, int64 end) {
   if (position + 2 >= end) return;
-  const int64 rows = epoch.options.block_rows;
-  const int64 next = epoch.order(position + 1) * rows, later = epoch.order(position + 2) * rows;
-  prefetch_block(epoch.view, next, later, rows);
+  const int64 next = epoch.first_of(position + 1), later = epoch.first_of(position + 2);
+  if (epoch.visits.rows != nullptr) return prefetch_picked(epoch, next, later);
+  prefetch_block(epoch.view, next, later, epoch.options.block_rows);
   __builtin_prefetch(epoch.state.duals + later, 1);
   __builtin_prefetch(epoch.state.labels + later);
   if (epoch.state.row_norms_sq != nullptr) __builtin_prefetch(epoch.state.row_norms_sq + later);
@@ -68,7 +98,7 @@ template <class Access, class Loss, class View>
 double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Range range,
                     typename Loss::Real* vector, double sigma, int worker) {
   using Real = typename Loss::Real;
-  const auto& [loss, view, state, options, interrupt, order] = epoch;
+  const auto& [loss, view, state, options, visits, interrupt, order] = epoch;
   const Real tau = static_cast<Real>(state.intercept.tau);
   const Real offset = static_cast<Real>(state.intercept.offset);
   const Real factor = static_cast<Real>(sigma * options.outer);
@@ -80,24 +110,28 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
     if (position % 8 == 0) interrupt.poll(worker);
     if (interrupt.requested()) break;
     const int64 block = order(position), first = block * options.block_rows;
-    const int count = static_cast<int>(minimum<int64>(options.block_rows, view.n_rows - first));
+    const int count = epoch.count_of(first);
     prefetch_ahead(epoch, position, range.end);
     shuffle_block(options.seed, ~options.epoch, block, count, rows);
-    reader.load(first, count);
+    if (visits.rows == nullptr) reader.load(first, count);
+    const auto row_of = [&](int j) {
+      return visits.rows == nullptr ? reader.row(rows[j]) : reader.at(visits.rows[first + rows[j]]);
+    };
     Real block_gap = 0;
     for (int j = 0; j < count; ++j) {
-      const int64 i = first + rows[j];
+      const int64 i = visits.row(first + rows[j]);
       const Real c = state.weight_of(i);
       if (c == Real(0)) continue;
-      const auto row = reader.row(rows[j]);
+      const auto row = row_of(j);
       const Real norm_sq = state.row_norms_sq == nullptr ? static_cast<Real>(row_norm_sq(row))
                                                          : state.row_norms_sq[i];
       const Real z = row_dot<Access>(row, vector) + offset + tau * Access::load(bias);
-      if (j + 1 < count) prefetch_row(reader.row(rows[j + 1]), vector);
+      if (j + 1 < count) prefetch_row(row_of(j + 1), vector);
       const Real stiffness = relaxed * c * (norm_sq + tau * tau);
       const auto step = coordinate_step(loss, state.duals[i], z, state.labels[i], stiffness);
       state.duals[i] = step.state;
       block_gap += c * step.gap;
+      if (visits.row_gaps != nullptr) visits.row_gaps[i] = c * step.gap;
       if (step.change == Real(0)) continue;
       const Real scale = factor * c * step.change;
       row_add<Access>(row, scale, vector);
@@ -215,11 +249,11 @@ EpochReport epoch_on_one_vector(const Epoch<Loss, View>& epoch, ThreadPool& pool
 // `replicas` null: one thread, or all threads on the shared vector itself.
 template <class Loss, class View>
 EpochReport run_epoch(Loss loss, const View& view, const DualState<typename Loss::Real>& state,
-                      typename Loss::Real* replicas, const EpochOptions& options, ThreadPool& pool,
+                      typename Loss::Real* replicas, const EpochOptions& options,
+                      const Visits<typename Loss::Real>& visits, ThreadPool& pool,
                       Interrupt& interrupt) {
-  const Epoch<Loss, View> epoch{
-      loss,    view,      state,
-      options, interrupt, Permutation(options.seed, options.epoch, options.n_blocks(view.n_rows))};
+  const Permutation order(options.seed, options.epoch, options.n_blocks(visits.n_rows));
+  const Epoch<Loss, View> epoch{loss, view, state, options, visits, interrupt, order};
   if (pool.size() == 1) return epoch_on_one_vector<PlainAccess>(epoch, pool);
   if (replicas == nullptr) return epoch_on_one_vector<RelaxedAccess>(epoch, pool);
   return epoch_with_replicas(epoch, replicas, pool);

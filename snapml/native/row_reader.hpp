@@ -16,6 +16,7 @@ class RowReader<CompressedView<Real, Index>> {
   explicit RowReader(const CompressedView<Real, Index>& view) : view_(view) {}
   void load(int64 first, int /*count*/) { first_ = first; }
   CompressedRow<Real, Index> row(int j) const { return view_.row(first_ + j); }
+  CompressedRow<Real, Index> at(int64 i) const { return view_.row(i); }
 
  private:
   const CompressedView<Real, Index>& view_;
@@ -51,6 +52,11 @@ class RowReader<DenseView<Real>> {
     const Real* values =
         packed_.empty() ? first_ + j * view_.row_stride : packed_.data() + j * view_.n_cols;
     return {values, view_.mean, view_.n_cols};
+  }
+
+  // Any row, of contiguous ones.
+  DenseRow<Real> at(int64 i) const {
+    return {view_.values + i * view_.row_stride, view_.mean, view_.n_cols};
   }
 
  private:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from snapml import _native
@@ -9,6 +11,7 @@ from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_rows import inspect, native_rows, without_duplicates
+from snapml.solvers.focused_rows import FOCUSED_PASSES, find_focus
 from snapml.solvers.host_duals import MOST_BLOCK_ROWS, HostDuals, block_rows, start_states
 from snapml.solvers.intercept_column import intercept_column
 from snapml.solvers.range_checks import check_range
@@ -16,6 +19,7 @@ from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuEngine", "check_rows"]
 
+_FIRST_FOCUSED = 2  # the gaps of the first epochs tell little about the later ones
 _TINY = float(np.finfo(np.float64).tiny)  # stands for a sum of weights that is zero
 
 
@@ -83,7 +87,11 @@ class CpuEngine(HostDuals):
         self.has_warm_start = duals is not None
         self.duals = start_states(problem, dataset.labels) if duals is None else duals
         self.shared = np.zeros(dataset.matrix.shape[1] + 1, dtype=dataset.matrix.dtype)
-        self._sigma = float(self.n_threads)
+        self._sigma = self._focus_sigma = float(self.n_threads)
+        # Rows of columns that lie side by side are slow to read one by one.
+        self.has_focus = is_sparse
+        self._single = _native.ThreadPool(1)
+        self._row_gaps: np.ndarray | None = None
         self._replicas: np.ndarray | None = None
         self._margins: np.ndarray | None = None
         self.agree(SerialCommunicator())
@@ -124,7 +132,7 @@ class CpuEngine(HostDuals):
         )
 
     def dual_epoch(self, epoch: int, outer_sigma: float = 1.0) -> float:
-        """Visit every row once, in an order fixed by the seed and `epoch`.
+        """Visit every row once, in an order fixed by the seed and `epoch`, and some again.
 
         Parameters
         ----------
@@ -141,18 +149,53 @@ class CpuEngine(HostDuals):
         """
         if self._replicas is None and self.is_deterministic and self.n_threads > 1:
             self._replicas = np.empty((self.n_threads, len(self.shared)), dtype=self.shared.dtype)
-        gap, self._sigma, _ = _native.dual_epoch(
-            *self._shard_arguments(),
-            self._replicas,
-            self._sigma,
+        if self._row_gaps is None and self.has_focus and epoch >= _FIRST_FOCUSED:
+            self._row_gaps = np.zeros_like(self.duals)
+        gap, self._sigma = self._sweep(epoch, outer_sigma, self._sigma)
+        if self._row_gaps is not None and math.isfinite(gap):
+            self._focus(epoch, outer_sigma, find_focus(self._row_gaps))
+        return gap
+
+    def _focus(self, epoch: int, outer_sigma: float, picked: np.ndarray | None) -> None:
+        """Visit the rows that hold most of the gap again, where there are such rows."""
+        if picked is None:
+            return
+        n_stored = self.n_stored * len(picked) // len(self.duals)
+        # A merge goes through every column: few rows are not worth one.
+        is_merged = n_stored >= (self.n_threads + 1) * len(self.shared)
+        for k in range(1, FOCUSED_PASSES + 1):
+            number = epoch + (k << 32)
+            if is_merged:
+                sigma = self._focus_sigma
+                _, self._focus_sigma = self._sweep(number, outer_sigma, sigma, picked)
+            else:
+                self._sweep(number, outer_sigma, 1.0, picked, self._single)
+
+    def _sweep(
+        self,
+        number: int,
+        outer_sigma: float,
+        sigma: float,
+        picked: np.ndarray | None = None,
+        pool: _native.ThreadPool | None = None,
+    ) -> tuple[float, float]:
+        """Visit all rows, or picked ones; return the sum of their gaps and the next factor."""
+        share = 1.0 if picked is None else len(picked) / len(self.duals)
+        gap, sigma, _ = _native.dual_epoch(
+            self._pool if pool is None else pool,
+            *self._shard_arguments()[1:],
+            self._replicas if pool is None else None,
+            sigma,
             outer_sigma,
             self.relaxation,
-            self._merges_of(self.n_stored),
+            self._merges_of(int(share * self.n_stored)),
             self.block_rows,
             self._seed,
-            epoch,
+            number,
+            picked,
+            self._row_gaps,
         )
-        return float(gap)
+        return float(gap), float(sigma)
 
     def exact_sweep(self, positive_scale: float, negative_scale: float) -> tuple[float, np.ndarray]:
         """Read the matrix once in float64.

@@ -27,7 +27,7 @@ class HostDuals:
     shared: np.ndarray
     tau: float
 
-    relaxation = 0.65
+    relaxation = 0.55
     """Factor on the curvature of a step: the longer steps save epochs where rows overlap much and
     cost none elsewhere (benchmarks/results/ablation.csv). Above 1/2 the dual cannot fall."""
 
@@ -167,11 +167,12 @@ class HostDuals:
     def _merges_of(self, n_stored: int) -> int:
         """Return how often replicas are merged while so many entries are read.
 
-        As often as costs little: a merge reads and writes every replica; four numbers per merged
-        one in between make it cheap, and a team needs some work between two meetings.
+        As often as costs little: a merge goes through every replica in order, which is cheap beside
+        as many entries that are read here and there, and a team needs some work between two
+        meetings.
         """
         merged = (self.n_threads + 1) * len(self.shared)
-        per_round = max(4 * merged, 100_000 * self.n_threads)
+        per_round = max(merged, 100_000 * self.n_threads)
         return max(1, min(64, n_stored // per_round))
 
 

@@ -155,6 +155,8 @@ class Shard:
         block_rows: int = 16,
         seed: int = 0,
         has_replicas: bool = True,
+        picked: np.ndarray | None = None,
+        row_gaps: np.ndarray | None = None,
     ) -> tuple[float, float, float]:
         """Run one epoch; return the running gap, the next sigma and the largest one needed.
 
@@ -173,6 +175,8 @@ class Shard:
             block_rows=block_rows,
             seed=seed,
             epoch=epoch,
+            picked=picked,
+            row_gaps=row_gaps,
         )
 
     def scatter(self, seed: int = 0) -> None:

@@ -1,5 +1,7 @@
 """Epochs of dual coordinate ascent, in every layout, on one thread and on two."""
 
+import re
+
 import numpy as np
 import pytest
 from reference.data import rounding
@@ -217,3 +219,34 @@ def test_empty_shard_is_left_alone(n_threads):
     shard = Shard(Hinge(), FLOAT64, n_threads=n_threads, n_rows=0)
     assert shard.run_epoch(0)[0] == 0.0
     assert not shard.shared.any()
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("layout", ["row-major", "compressed-int32"])
+def test_picked_rows_alone_are_visited(layout, n_threads):
+    shard = Shard(Logistic(), np.dtype(np.float64), layout, n_threads, is_weighted=False)
+    picked = np.array([0, 3, 5, 6, 40, 41, 42, *range(50, 70), 76])
+    states, dual = shard.duals.copy(), shard.dual_objective
+    gaps = np.full(shard.n_rows, np.nan)
+    gap, _, _ = shard.run_epoch(picked=picked, row_gaps=gaps)
+    is_picked = np.isin(np.arange(shard.n_rows), picked)
+    assert np.array_equal(shard.duals != states, is_picked)
+    assert np.array_equal(np.isfinite(gaps), is_picked)
+    assert gaps[picked].sum() == pytest.approx(gap)
+    assert shard.shared == pytest.approx(shard.descent_X.T @ shard.beta, abs=1e-9)
+    assert shard.dual_objective > dual
+
+
+@pytest.mark.parametrize(
+    ("picked", "message"),
+    [([3, 3], "ascending rows"), ([2, 1], "ascending"), ([-1], "ascending"), ([77], "[0, 77)")],
+)
+def test_rows_picked_twice_or_outside_are_refused(picked, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Shard(Logistic(), np.dtype(np.float64)).run_epoch(picked=np.array(picked))
+
+
+def test_picked_rows_of_a_column_major_matrix_are_refused():
+    shard = Shard(Logistic(), np.dtype(np.float64), "column-major")
+    with pytest.raises(ValueError, match="contiguous rows"):
+        shard.run_epoch(picked=np.array([1]))
