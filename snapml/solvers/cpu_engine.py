@@ -12,14 +12,22 @@ from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_rows import inspect, native_rows, without_duplicates
 from snapml.solvers.focused_rows import FOCUSED_PASSES, find_focus
-from snapml.solvers.host_duals import MOST_BLOCK_ROWS, HostDuals, block_rows, start_states
+from snapml.solvers.host_duals import (
+    MOST_BLOCK_ROWS,
+    HostDuals,
+    block_rows,
+    relaxation_of,
+    start_states,
+)
 from snapml.solvers.intercept_column import intercept_column
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuEngine", "check_rows"]
 
-_FIRST_FOCUSED = 2  # the gaps of the first epochs tell little about the later ones
+# The gaps of the first epochs tell little about the later ones; what has not helped by the last
+# will not.
+_FIRST_FOCUSED, _LAST_FOCUSED = 2, 200
 _TINY = float(np.finfo(np.float64).tiny)  # stands for a sum of weights that is zero
 
 
@@ -72,6 +80,7 @@ class CpuEngine(HostDuals):
         is_centred: bool = True,
     ) -> None:
         self.problem = problem
+        self.relaxation = relaxation_of(problem)
         self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
         self._seed = seed
         self._pool = _native.ThreadPool(self.n_threads)
@@ -88,8 +97,10 @@ class CpuEngine(HostDuals):
         self.duals = start_states(problem, dataset.labels) if duals is None else duals
         self.shared = np.zeros(dataset.matrix.shape[1] + 1, dtype=dataset.matrix.dtype)
         self._sigma = self._focus_sigma = float(self.n_threads)
-        # Rows of columns that lie side by side are slow to read one by one.
-        self.has_focus = is_sparse
+        # Rows of columns that lie side by side are slow to read one by one. At the hinge's corners
+        # few rows and the multiplier of a free intercept may push each other in turn for ever.
+        is_settled = problem.loss.is_smooth or problem.intercept is not Intercept.FREE
+        self.has_focus = is_sparse and is_settled
         self._single = _native.ThreadPool(1)
         self._row_gaps: np.ndarray | None = None
         self._replicas: np.ndarray | None = None
@@ -152,7 +163,7 @@ class CpuEngine(HostDuals):
         if self._row_gaps is None and self.has_focus and epoch >= _FIRST_FOCUSED:
             self._row_gaps = np.zeros_like(self.duals)
         gap, self._sigma = self._sweep(epoch, outer_sigma, self._sigma)
-        if self._row_gaps is not None and math.isfinite(gap):
+        if self._row_gaps is not None and epoch < _LAST_FOCUSED and math.isfinite(gap):
             self._focus(epoch, outer_sigma, find_focus(self._row_gaps))
         return gap
 

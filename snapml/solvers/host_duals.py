@@ -10,7 +10,7 @@ from snapml import _native
 from snapml.data import Matrix
 from snapml.problems import Problem
 
-__all__ = ["MOST_BLOCK_ROWS", "HostDuals", "block_rows", "start_states"]
+__all__ = ["MOST_BLOCK_ROWS", "HostDuals", "block_rows", "relaxation_of", "start_states"]
 
 MOST_BLOCK_ROWS = 16
 _DENSE_BLOCK_BYTES = 256
@@ -27,9 +27,7 @@ class HostDuals:
     shared: np.ndarray
     tau: float
 
-    relaxation = 0.55
-    """Factor on the curvature of a step: the longer steps save epochs where rows overlap much and
-    cost none elsewhere (benchmarks/results/ablation.csv). Above 1/2 the dual cannot fall."""
+    relaxation: float
 
     _pool: _native.ThreadPool
     _rows: _native.Rows
@@ -174,6 +172,26 @@ class HostDuals:
         merged = (self.n_threads + 1) * len(self.shared)
         per_round = max(merged, 100_000 * self.n_threads)
         return max(1, min(64, n_stored // per_round))
+
+
+def relaxation_of(problem: Problem) -> float:
+    """Return the factor on the curvature of a step: above 1/2 the dual cannot fall.
+
+    Longer steps save epochs where rows overlap much and cost none elsewhere
+    (benchmarks/results/ablation.csv). At the hinge's corners the longest overshoot for ever where
+    a free intercept's multiplier moves too.
+
+    Parameters
+    ----------
+    problem : Problem
+        With the loss.
+
+    Returns
+    -------
+    float
+        rho of docs/algorithms.md, section 1.5.
+    """
+    return 0.55 if problem.loss.is_smooth else 0.65
 
 
 def start_states(problem: Problem, labels: np.ndarray) -> np.ndarray:

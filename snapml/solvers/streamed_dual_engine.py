@@ -9,7 +9,7 @@ from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset, RowGroups
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_rows import inspect, native_rows
-from snapml.solvers.host_duals import HostDuals, block_rows, start_states
+from snapml.solvers.host_duals import HostDuals, block_rows, relaxation_of, start_states
 from snapml.solvers.intercept_column import intercept_column
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.threads import resolve_n_threads
@@ -68,6 +68,7 @@ class StreamedDualEngine(HostDuals):
         if not isinstance(dataset.matrix, ChunkedMatrix):
             raise TypeError(f"expected a ChunkedMatrix, got {type(dataset.matrix).__name__}")
         self.problem = problem
+        self.relaxation = relaxation_of(problem)
         self._dataset = dataset
         self._matrix = dataset.matrix
         self.n_stored = self._matrix.n_stored

@@ -149,9 +149,10 @@ def test_fit_goes_on_where_another_ended():
     case = Case(Logistic(), Intercept.FREE, n_rows=200, offset=3.0)
     first = fit(in_memory(case.problem, case.dataset()), 1e-8)
     options = {"duals": first.duals.copy(), "offset": first.offset}
-    again = fit(StreamedDualEngine(case.problem, streamed(case.dataset()), **options), 1e-8)
+    # The first ends with its best model and lower bound, which need not be those of its states.
+    again = fit(StreamedDualEngine(case.problem, streamed(case.dataset()), **options), 2e-8)
     assert again.n_iter == 0
-    assert again.objective == pytest.approx(first.objective, rel=1e-12)
+    assert again.objective == pytest.approx(first.objective, rel=2e-8)
 
 
 def test_entries_stored_twice_are_one_long_entry():
