@@ -155,7 +155,8 @@ def main() -> int:
         for depth, n_threads in product(arguments.depths, arguments.threads):
             rows = run(train, test, depth, n_threads, arguments)
             write_rows(arguments.output, rows)
-            print(report(rows), flush=True)
+            if rows:
+                print(report(rows), flush=True)
     return 0
 
 
@@ -186,7 +187,9 @@ def run(
     """
     rows: list[dict[str, Any]] = []
     names = _those_that_run(len(train[0]), n_threads, arguments)
-    limit = _leaf_limit(train, depth)
+    if not names:
+        return []
+    limit = _leaf_limit(train, depth) if "lightgbm" in names else None
     for name in names:
         small = train[0][:_WARM_UP_ROWS], train[1][:_WARM_UP_ROWS]
         measure(name, small, test, depth, n_threads, limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import numbers
 import os
@@ -32,6 +33,7 @@ __all__ = [
     "alone",
     "as_matrix",
     "check_classes",
+    "check_compressed",
     "check_device_ids",
     "check_exists",
     "check_finite_in",
@@ -285,7 +287,7 @@ def check_sparse(X: Any) -> None:
     if X.format == "csr" and len(X.indptr) != X.shape[0] + 1:
         raise ValueError(f"indptr: expected {X.shape[0] + 1} elements, got {len(X.indptr)}")
     if X.format in ("csc", "bsr"):
-        X.check_format(full_check=True)
+        check_compressed(X)
     elif X.format == "coo":
         for axis, index in enumerate(X.coords):
             _check_index_range(f"axis {axis}", index, X.shape[axis])
@@ -297,6 +299,25 @@ def check_sparse(X: Any) -> None:
                     f"got {len(values)}"
                 )
             _check_index_range(f"row {row}", np.asarray(indices, dtype=np.int64), X.shape[1])
+
+
+def check_compressed(X: Any) -> None:
+    """Refuse compressed rows or columns whose offsets or indices lead outside their arrays.
+
+    Parameters
+    ----------
+    X : sparse matrix
+        CSR, CSC or BSR; it stays as it is.
+
+    Raises
+    ------
+    ValueError
+        If its arrays do not fit each other.
+    """
+    # SciPy looks at no offsets where the last is 0, and exchanges the arrays of what it looks at.
+    if np.any(X.indptr[1:] < X.indptr[:-1]):
+        raise ValueError("indptr: expected ascending offsets, got some that descend")
+    copy.copy(X).check_format(full_check=True)
 
 
 def check_exists(X: str | os.PathLike[str]) -> None:

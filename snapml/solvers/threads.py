@@ -207,7 +207,8 @@ _blas_limits = _BlasLimits()
 
 def _is_of_threads(library: Any) -> bool:
     """Return whether each thread has a number of its own."""
-    return getattr(library, "threading_layer", None) == "openmp"
+    name = getattr(library, "internal_api", None)
+    return name == "mkl" or (name == "openblas" and library.threading_layer == "openmp")
 
 
 def _set_num_threads(library: Any, n_threads: int) -> None:

@@ -162,6 +162,8 @@ def _as_given(X: Any) -> Any:
     if _is_frame(X):
         return X
     X = X if hasattr(X, "dtype") else np.asarray(X)
+    if isinstance(X, np.memmap):
+        X = np.asarray(X)
     if type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu":
         return X
     return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)

@@ -147,6 +147,7 @@ def grow_tree(
         monotonic,
         rules.n_codes,
     )
+    del binned  # deep trees have many nodes: their arrays come twice now
     if used is not None:
         columns_of_nodes = arrays["feature"]
         is_inner = columns_of_nodes >= 0
@@ -196,7 +197,7 @@ def as_tree(arrays: dict[str, Any], n_features: int, n_classes: int) -> Tree:
     Parameters
     ----------
     arrays : dict
-        Of a compiled builder.
+        Of a compiled builder; those of nodes are taken out.
     n_features, n_classes : int
         Of the data; one class for numbers.
 
@@ -207,7 +208,7 @@ def as_tree(arrays: dict[str, Any], n_features: int, n_classes: int) -> Tree:
     """
     nodes = np.zeros(len(arrays["left_child"]), NODE_DTYPE)
     for name in NODE_DTYPE.names:
-        nodes[name] = arrays[name]
+        nodes[name] = arrays.pop(name)
     tree = Tree(n_features, np.array([n_classes], np.intp), 1)
     tree.__setstate__(
         {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from snapml._validation import check_sparse
+from snapml._validation import check_compressed, check_sparse
 
 __all__ = ["check_stored", "infinity_in", "is_large", "is_sparse", "shape_of"]
 
@@ -33,7 +33,7 @@ def check_stored(X: Any) -> None:
         return
     check_sparse(X)
     if X.format == "csr":  # which SciPy turns into columns
-        X.check_format(full_check=True)
+        check_compressed(X)
 
 
 def is_sparse(X: Any) -> bool:

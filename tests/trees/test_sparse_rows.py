@@ -204,7 +204,9 @@ def test_auto_takes_many_rows_of_all_columns(n_rows, rules, builder):
 
 @pytest.mark.parametrize("splitter", ["hist", "best"])
 @pytest.mark.parametrize("layout", [csr_matrix, csc_matrix])
-@pytest.mark.parametrize(("name", "at", "bad"), [("indptr", 1, 10**6), ("indices", 0, -5)])
+@pytest.mark.parametrize(
+    ("name", "at", "bad"), [("indptr", 1, 10**6), ("indptr", -1, 0), ("indices", 0, -5)]
+)
 def test_arrays_that_do_not_fit_each_other_are_refused(splitter, layout, name, at, bad):
     rows, y = layout(np.eye(6)), np.arange(6) % 2
     model = snapml.DecisionTreeClassifier(splitter=splitter).fit(rows, y)

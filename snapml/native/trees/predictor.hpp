@@ -141,8 +141,14 @@ bool are_finite(const DenseView<Real>& rows, Range range) {
     is_finite &= are_finite(from + j * rows.col_stride, n_rows);
   }
   for (int64 i = 0; i < n_rows && rows.row_stride != 1; ++i) {
+    const Real* const row = from + i * rows.row_stride;
+    if (rows.col_stride == 1) {
+      is_finite &= are_finite(row, rows.n_cols);
+      continue;
+    }
     for (int64 j = 0; j < rows.n_cols; ++j) {
-      is_finite &= are_finite(from + i * rows.row_stride + j * rows.col_stride, 1);
+      is_finite &= std::abs(static_cast<float>(row[j * rows.col_stride])) <=
+                   std::numeric_limits<float>::max();
     }
   }
   return is_finite;
