@@ -226,7 +226,7 @@ std::tuple<double, double, double> dual_epoch(ThreadPool& pool, const Rows& rows
             replicas ? vector_argument<Real>(*replicas, "replicas", pool.size() * (view.n_cols + 1))
                      : nullptr;
         const EpochOptions options{seed, epoch, rounds, sigma, outer, relaxation, block_rows};
-        Visits<Real> visits{nullptr, view.n_rows, nullptr};
+        RowVisits<Real> visits{nullptr, view.n_rows, nullptr};
         if (row_gaps) visits.row_gaps = vector_argument<Real>(*row_gaps, "row_gaps", view.n_rows);
         if (picked) {
           check_contiguous_rows(view);

@@ -32,7 +32,7 @@ struct EpochOptions {
 
 // The rows that an epoch visits, and what it notes of them.
 template <class Real>
-struct Visits {
+struct RowVisits {
   const int64* rows;  // each once; null: all of the shard
   int64 n_rows;       // of `rows`, or of the shard
   Real* row_gaps;     // null, or one number a row of the shard: its gap as it was visited
@@ -55,7 +55,7 @@ struct Epoch {
   const View& view;
   const DualState<Real>& state;
   const EpochOptions& options;
-  const Visits<Real>& visits;
+  const RowVisits<Real>& visits;
   Interrupt& interrupt;
   Permutation order;  // of the blocks
 
@@ -104,6 +104,7 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
   const Real factor = static_cast<Real>(sigma * options.outer);
   const Real relaxed = static_cast<Real>(options.relaxation) * factor;
   Real* const bias = vector + view.n_cols;
+  const int64* const picked = visits.rows;  // lambdas of C++17 capture no structured bindings
   uint8 rows[kBlockRows];
   double gap = 0;
   for (int64 position = range.begin; position < range.end; ++position) {
@@ -113,9 +114,9 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
     const int count = epoch.count_of(first);
     prefetch_ahead(epoch, position, range.end);
     shuffle_block(options.seed, ~options.epoch, block, count, rows);
-    if (visits.rows == nullptr) reader.load(first, count);
+    if (picked == nullptr) reader.load(first, count);
     const auto row_of = [&](int j) {
-      return visits.rows == nullptr ? reader.row(rows[j]) : reader.at(visits.rows[first + rows[j]]);
+      return picked == nullptr ? reader.row(rows[j]) : reader.at(picked[first + rows[j]]);
     };
     Real block_gap = 0;
     for (int j = 0; j < count; ++j) {
@@ -250,7 +251,7 @@ EpochReport epoch_on_one_vector(const Epoch<Loss, View>& epoch, ThreadPool& pool
 template <class Loss, class View>
 EpochReport run_epoch(Loss loss, const View& view, const DualState<typename Loss::Real>& state,
                       typename Loss::Real* replicas, const EpochOptions& options,
-                      const Visits<typename Loss::Real>& visits, ThreadPool& pool,
+                      const RowVisits<typename Loss::Real>& visits, ThreadPool& pool,
                       Interrupt& interrupt) {
   const Permutation order(options.seed, options.epoch, options.n_blocks(visits.n_rows));
   const Epoch<Loss, View> epoch{loss, view, state, options, visits, interrupt, order};

@@ -172,11 +172,10 @@ class CpuEngine(HostDuals):
         if picked is None:
             return
         n_stored = self.n_stored * len(picked) // len(self.duals)
-        # A merge goes through every column: few rows are not worth one.
-        is_merged = n_stored >= (self.n_threads + 1) * len(self.shared)
+        is_shared = n_stored >= self._least_of_a_round()  # else one thread is as quick
         for k in range(1, FOCUSED_PASSES + 1):
             number = epoch + (k << 32)
-            if is_merged:
+            if is_shared:
                 sigma = self._focus_sigma
                 _, self._focus_sigma = self._sweep(number, outer_sigma, sigma, picked)
             else:

@@ -54,7 +54,7 @@ class Engine(Protocol):
         """Choose with the other shards what all of them must have in common."""
 
     def dual_epoch(self, epoch: int, outer_sigma: float) -> float:
-        """Visit every row once; return the sum of the rows' gaps as each was visited."""
+        """Visit every row; return the sum of the rows' gaps as each was visited first."""
 
     def keep_states(self) -> None:
         """Remember the states: the line to what they become begins there."""

@@ -38,7 +38,10 @@ def find_focus(row_gaps: np.ndarray) -> np.ndarray | None:
     ndarray of shape (n_focused,), int64, or None
         Ascending; None where the gap is spread over many rows.
     """
-    if _threshold(row_gaps[::_SAMPLED]) is None:
+    sample = row_gaps[::_SAMPLED]
+    # A sample that has missed the largest gaps says nothing.
+    held, in_sample = (float(part.sum(dtype=np.float64)) for part in (row_gaps, sample))
+    if 2 * _SAMPLED * in_sample >= held and _threshold(sample) is None:
         return None
     least = _threshold(row_gaps)
     return None if least is None else np.flatnonzero(row_gaps >= least)

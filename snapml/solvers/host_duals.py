@@ -15,6 +15,8 @@ __all__ = ["MOST_BLOCK_ROWS", "HostDuals", "block_rows", "relaxation_of", "start
 MOST_BLOCK_ROWS = 16
 _DENSE_BLOCK_BYTES = 256
 _SPARSE_BLOCK_BYTES = 4096
+# Entries that are worth a meeting of threads, for each of them.
+_LEAST_OF_A_THREAD = 100_000
 
 
 class HostDuals:
@@ -169,15 +171,17 @@ class HostDuals:
         as many entries that are read here and there, and a team needs some work between two
         meetings.
         """
+        return max(1, min(64, n_stored // self._least_of_a_round()))
+
+    def _least_of_a_round(self) -> int:
         merged = (self.n_threads + 1) * len(self.shared)
-        per_round = max(merged, 100_000 * self.n_threads)
-        return max(1, min(64, n_stored // per_round))
+        return max(merged, _LEAST_OF_A_THREAD * self.n_threads)
 
 
 def relaxation_of(problem: Problem) -> float:
     """Return the factor on the curvature of a step: above 1/2 the dual cannot fall.
 
-    Longer steps save epochs where rows overlap much and cost none elsewhere
+    Longer steps save epochs where rows overlap much and cost next to none elsewhere
     (benchmarks/results/ablation.csv). At the hinge's corners the longest overshoot for ever where
     a free intercept's multiplier moves too.
 

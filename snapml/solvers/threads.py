@@ -207,8 +207,11 @@ _blas_limits = _BlasLimits()
 
 def _is_of_threads(library: Any) -> bool:
     """Return whether each thread has a number of its own."""
-    name = getattr(library, "internal_api", None)
-    return name == "mkl" or (name == "openblas" and library.threading_layer == "openmp")
+    is_openmp = getattr(library, "threading_layer", None) == "openmp"
+    # Since threadpoolctl 3.8, of OpenBLAS on OpenMP and of MKL.
+    symbols = getattr(library, "check_symbols", ())
+    is_openblas = hasattr(library, "_real_set_num_threads")
+    return (is_openmp and is_openblas) or "MKL_Set_Num_Threads_Local" in symbols
 
 
 def _set_num_threads(library: Any, n_threads: int) -> None:

@@ -191,7 +191,9 @@ def test_blas_on_openmp_keeps_a_number_for_each_thread(monkeypatch):
         def set_num_threads(self, n_threads):
             own.n_threads = n_threads
 
-    library = Library(internal_api="openblas", threading_layer="openmp")
+        _real_set_num_threads = set_num_threads
+
+    library = Library(threading_layer="openmp")
     monkeypatch.setattr(threads, "_blas_libraries", lambda: [library])
 
     def inside_and_after():
