@@ -2,8 +2,7 @@
 
 Choices: the relaxation of the steps, the rows of a block, more visits to the rows that hold most of
 the gap, the length of the intercept's column, and whether dense columns are centred. Counts of
-epochs do not depend on how busy the machine is. Run from the
-repository's root::
+epochs do not depend on how busy the machine is. Run from the repository's root::
 
     python -m benchmarks.ablation --scale 0.2
 """
