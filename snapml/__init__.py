@@ -25,12 +25,13 @@ from snapml.estimators import (  # after the check
     RidgeCV,
     enet_path,
     estimate,
+    from_json,
     lasso_path,
     load,
     predict_batches,
     write_predictions,
 )
-from snapml.estimators.model_file import loadable_by
+from snapml.estimators.model_content import loadable_by
 
 _TREES = ("DecisionTreeClassifier", "DecisionTreeRegressor")
 
@@ -52,6 +53,7 @@ __all__ = [
     "__version__",
     "enet_path",
     "estimate",
+    "from_json",
     "lasso_path",
     "load",
     "predict_batches",

@@ -6,7 +6,9 @@ from snapml.estimators.linear_regression import LinearRegression
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.logistic_regression_cv import LogisticRegressionCV
 from snapml.estimators.memory_estimate import estimate
-from snapml.estimators.model_file import load, loadable
+from snapml.estimators.model_content import loadable
+from snapml.estimators.model_file import load
+from snapml.estimators.model_json import from_json
 from snapml.estimators.regularization_path import ElasticNetCV, LassoCV, enet_path, lasso_path
 from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.estimators.ridge_cv import RidgeClassifierCV, RidgeCV
@@ -27,6 +29,7 @@ __all__ = [
     "RidgeClassifierCV",
     "enet_path",
     "estimate",
+    "from_json",
     "lasso_path",
     "load",
     "predict_batches",

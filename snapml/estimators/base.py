@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar, compute_class_weight
 from sklearn.utils.validation import check_is_fitted
@@ -26,7 +26,7 @@ from snapml._validation import (
 )
 from snapml.data import Dataset, Matrix
 from snapml.data.temporary_store import removing_temporary_stores
-from snapml.estimators.model_file import save_model
+from snapml.estimators.linear_exports import ExportedLinearModel
 from snapml.estimators.placement import (
     Place,
     byte_limit,
@@ -55,7 +55,7 @@ __all__ = [
 _logger = logging.getLogger("snapml")
 
 
-class LinearEstimator(BaseEstimator):
+class LinearEstimator(ExportedLinearModel):
     """Base of all estimators with ``coef_`` and ``intercept_``."""
 
     tol: float
@@ -72,29 +72,6 @@ class LinearEstimator(BaseEstimator):
     """Rows that X must have; a shard of a larger whole may have none."""
     # What predictions need beside parameters and public attributes: model files hold it too.
     _stored_attributes: tuple[str, ...] = ()
-
-    def save(self, path: Any) -> None:
-        """Write the fitted model to a file that `snapml.load` reads: numbers and text, no code.
-
-        Equal models make equal files. ``history_`` is left out, and with it times; what
-        ``warm_start`` goes on from is then ``coef_`` and ``intercept_``.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file; one that exists is replaced, in one step.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before fit.
-        TypeError
-            If a parameter is something that text and arrays do not describe: a function, a
-            generator of random numbers, a splitter; the message names it.
-        OSError
-            If the file cannot be written.
-        """
-        save_model(self, path)
 
     def _communicator(self) -> Communicator:
         """Return who adds up; distributed estimators have another."""

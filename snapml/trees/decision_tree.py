@@ -8,7 +8,7 @@ import numpy as np
 import sklearn.tree
 from sklearn.utils.multiclass import check_classification_targets
 
-from snapml.estimators.model_file import loadable
+from snapml.estimators.model_content import loadable
 from snapml.trees.base_tree import CONSTRAINTS, BaseTree
 from snapml.trees.labels import encode_labels
 

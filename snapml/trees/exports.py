@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 import sklearn.tree
-from sklearn.base import BaseEstimator
 from sklearn.tree._tree import NODE_DTYPE, Tree
 from sklearn.utils.validation import check_is_fitted
 
-from snapml.estimators.model_file import save_model
+from snapml.estimators.linear_exports import parameters_from_sklearn
+from snapml.estimators.portable import PortableModel
 from snapml.trees.categorical_tree import CategoricalTree
 
 __all__ = ["ExportedTree"]
 
 
-class ExportedTree(BaseEstimator):
+class ExportedTree(PortableModel):
     """What a tree can be turned into."""
-
-    def save(self, path: Any) -> None:
-        """Write the fitted tree to a file that `snapml.load` reads: numbers and text, no code.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file; one that exists is replaced, in one step.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before fit.
-        TypeError
-            If a parameter is something that text and arrays do not describe.
-        OSError
-            If the file cannot be written.
-        """
-        save_model(self, path)
 
     def to_sklearn(self) -> Any:
         """Return the same tree as scikit-learn's own estimator, for skl2onnx, treelite and others.
@@ -69,6 +51,43 @@ class ExportedTree(BaseEstimator):
         own = {*self.get_params(deep=False), "builder_", "is_categorical_", "categories_"}
         vars(model).update({k: v for k, v in vars(self).items() if k not in own})
         return model
+
+    @classmethod
+    def from_sklearn(cls, model: Any) -> Any:
+        """Return a tree of this class with the nodes of scikit-learn's.
+
+        Parameters
+        ----------
+        model : sklearn.tree.DecisionTreeClassifier or sklearn.tree.DecisionTreeRegressor
+            Fitted, of the class of the same name.
+
+        Returns
+        -------
+        estimator
+            Fitted, with the parameters of `model`; it predicts the same, on all threads, and
+            ``save`` writes it. It shares no memory with `model`.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If `model` is not fitted.
+        TypeError
+            If it is of another class, a subclass among these.
+        ValueError
+            If a parameter has a value that this class has no parameter for.
+        """
+        if type(model) is not getattr(sklearn.tree, cls.__name__):
+            raise TypeError(
+                f"model: expected a sklearn.tree.{cls.__name__}, got a "
+                f"{type(model).__module__}.{type(model).__name__}"
+            )
+        check_is_fitted(model)
+        parameters = parameters_from_sklearn(cls, model)
+        made: Any = cls(**parameters)
+        learned = {k: copy.deepcopy(v) for k, v in vars(model).items() if k not in parameters}
+        own = {"builder_": "scikit-learn", "is_categorical_": None, "categories_": None}
+        vars(made).update(learned | own)
+        return made
 
     def _to_file(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Return attributes with plain arrays in the place of the nodes."""

@@ -123,6 +123,29 @@ def test_scikit_learns_estimator_predicts_the_same(kind, splitter):
         kind().to_sklearn()
 
 
+@KINDS
+def test_trees_of_scikit_learn_are_taken_over(tmp_path, kind):
+    X, y = grown(kind)[1:]
+    theirs = getattr(sklearn.tree, kind.__name__)(max_depth=4, random_state=0).fit(X, y)
+    model = kind.from_sklearn(theirs)
+    assert type(model) is kind
+    assert model.max_depth == 4
+    model.save(tmp_path / "tree")
+    for each in (model, snapml.load(tmp_path / "tree"), snapml.from_json(model.to_json())):
+        np.testing.assert_array_equal(each.predict(X), theirs.predict(X))
+        assert each.get_params() == model.get_params()
+    theirs.tree_.value[:] = 0.0
+    assert model.tree_.value.any()
+    with pytest.raises(NotFittedError):
+        kind.from_sklearn(getattr(sklearn.tree, kind.__name__)())
+    for other in (
+        model,
+        sklearn.tree.ExtraTreeRegressor().fit(np.nan_to_num(X), np.arange(len(X))),
+    ):
+        with pytest.raises(TypeError, match=rf"expected a sklearn\.tree\.{kind.__name__}"):
+            kind.from_sklearn(other)
+
+
 def test_onnx_predicts_the_same():
     convert = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

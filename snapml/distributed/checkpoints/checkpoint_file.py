@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from snapml.estimators.model_values import decoded, encoded, is_plain
+from snapml.estimators.model_values import appended_to, decoded, encoded, is_plain
 
 __all__ = ["CheckpointFile", "write_checkpoint"]
 
@@ -59,7 +59,7 @@ def write_checkpoint(
     for block in row_blocks:
         n_bytes += checked.write(_little_endian(block))
     arrays: list[np.ndarray] = []
-    value = encoded(content, arrays)
+    value = encoded(content, appended_to(arrays))
     arrays = [_little_endian(array) for array in arrays]
     for array in arrays:
         checked.write(array)
@@ -113,7 +113,7 @@ class CheckpointFile:
             self.row_types = [np.dtype(name) for name in header["row_types"]]
             stream.seek(len(_MAGIC) + header["row_bytes"])
             arrays = [_read_array(stream, *layout) for layout in header["arrays"]]
-            self.content: dict[str, Any] = decoded(header["content"], arrays)
+            self.content: dict[str, Any] = decoded(header["content"], arrays.__getitem__)
 
     def row_block(self, number: int, n_rows: int, begin: int, end: int) -> np.ndarray:
         """Return a part of a vector over the rows.

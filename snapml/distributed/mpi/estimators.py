@@ -81,28 +81,15 @@ class MpiEstimator:
         copies = {name: clone(value, safe=False) for name, value in parameters.items()}
         return type(self)(comm=comm, **copies)
 
-    def save(self, path: Any) -> None:
-        """Write the fitted model to a file, from which `snapml.load` makes one without ranks.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file; one rank writes it.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before fit.
-        OSError
-            If the file cannot be written.
-        """
+    def _local(self) -> Any:
+        """Return the same model of the class that needs no ranks, which files are made of."""
         parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
         local: Any = type(self).__mro__[2]
         model = local(**{k: v for k, v in parameters.items() if k not in _OF_JOBS})
         learned = {k: v for k, v in vars(self).items() if k not in parameters}
         learned.pop("run_report_", None)
         vars(model).update(learned)
-        model.save(path)
+        return model
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:

@@ -1,0 +1,287 @@
+"""What is kept of a fitted model, in whatever form: its class, parameters and attributes.
+
+Only classes that say so are made again, and only parameters and public attributes are set: what a
+file holds is compared with what its class expects, and never looked up or called by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from snapml._distribution import installed_version
+from snapml.estimators.model_values import decoded, encoded
+
+__all__ = [
+    "content_of",
+    "known_class",
+    "known_names",
+    "loadable",
+    "loadable_by",
+    "model_of",
+    "naming",
+    "parsed",
+]
+
+_FORMAT = "snapml model"
+_VERSION = 1
+# How the fit went, with times: the same model would make another file each time it is fitted.
+_NOT_STORED = {"history_"}
+_MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+_loadable: dict[str, type[Any]] = {}
+# Classes that are imported when a file of theirs is read.
+_importers: dict[str, Callable[[], type[Any]]] = {}
+_Class = TypeVar("_Class", bound=type[Any])
+
+
+def loadable(cls: _Class) -> _Class:
+    """Let `load` make models of a class.
+
+    Its parameters and the attributes that end in one underscore are what files hold;
+    ``_stored_attributes`` names others that predictions need. Where attributes are neither text nor
+    arrays, ``_to_file`` and ``_from_file`` turn them into such, and back; the latter refuses by
+    ValueError what no fit has made.
+
+    Parameters
+    ----------
+    cls : type
+        An estimator, with a name of its own.
+
+    Returns
+    -------
+    type
+        The class.
+    """
+    _loadable[cls.__name__] = cls
+    return cls
+
+
+def loadable_by(name: str, importer: Callable[[], type[Any]]) -> None:
+    """Let `load` import a class when it reads a model of it.
+
+    Parameters
+    ----------
+    name : str
+        Of the class, which is `loadable`.
+    importer : callable
+        Returns it.
+    """
+    _importers[name] = importer
+
+
+def known_names() -> list[str]:
+    """Return the names of the classes that `load` makes models of.
+
+    Returns
+    -------
+    list of str
+        Sorted.
+    """
+    return sorted({*_loadable, *_importers})
+
+
+def known_class(name: str) -> type[Any] | None:
+    """Return the class that `load` makes for a name.
+
+    Parameters
+    ----------
+    name : str
+        Any text.
+
+    Returns
+    -------
+    type or None
+        None where no such class has been made known.
+    """
+    return _importers[name]() if name in _importers else _loadable.get(name)
+
+
+def content_of(model: Any, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
+    """Return what JSON can hold of a fitted model.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Of a class that is `loadable`.
+    put : callable
+        Takes an array, and returns what refers to it in JSON.
+
+    Returns
+    -------
+    dict
+        ``format``, ``version``, ``written_by``, ``class``, ``parameters``, ``attributes``.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        Before fit.
+    TypeError
+        If the class is not known, or a parameter is nothing that text and arrays describe.
+    """
+    name = type(model).__name__
+    if _loadable.get(name) is not type(model):
+        raise TypeError(f"expected a model of {', '.join(known_names())}, got one of {name}")
+    check_is_fitted(model)
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "written_by": f"snapml {installed_version()}",
+        "class": name,
+        "parameters": _all_encoded(name, model.get_params(deep=False), put),
+        "attributes": _all_encoded(name, _plain_attributes(model), put),
+    }
+
+
+def parsed(text: bytes | str, path: Any) -> dict[str, Any]:
+    """Return the content that JSON holds, refusing what is no model or of another version.
+
+    Parameters
+    ----------
+    text : bytes or str
+        The JSON.
+    path : str or path-like
+        For messages.
+
+    Returns
+    -------
+    dict
+        What begins as `content_of` makes it.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+    """
+    try:
+        content = json.loads(text)
+        found, version = content["format"], content["version"]
+    except (LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: expected the header of a model: {error!r}") from error
+    if found != _FORMAT:
+        raise ValueError(f"{path}: expected format {_FORMAT!r}, got {found!r}")
+    if type(version) is not int or not 1 <= version <= _VERSION:
+        raise ValueError(
+            f"{path}: expected at most version {_VERSION} of the format, got {version!r}: "
+            f"{content.get('written_by')} wrote it, a newer version"
+        )
+    return dict(content)
+
+
+def model_of(
+    content: dict[str, Any], path: Any, read: Callable[[], Callable[[Any], np.ndarray]]
+) -> Any:
+    """Return the model that a content describes.
+
+    Parameters
+    ----------
+    content : dict
+        From `parsed`.
+    path : str or path-like
+        For messages.
+    read : callable
+        Reads the arrays, once it is clear that they are needed; returns the `get` of `decoded`.
+
+    Returns
+    -------
+    estimator
+        Fitted.
+
+    Raises
+    ------
+    ValueError
+        If the class is not known, or the content is not what `content_of` makes.
+    """
+    name = content.get("class")
+    cls = known_class(name) if isinstance(name, str) else None
+    if cls is None:
+        raise ValueError(
+            f"{path}: a model of class {name!r}, written by {content.get('written_by')}; this "
+            f"version knows {', '.join(known_names())}"
+        )
+    get = read()
+    with naming(path):
+        return _made(cls, content, get)
+
+
+@contextmanager
+def naming(path: Any) -> Iterator[None]:
+    """Turn what a header that nobody wrote so leads to into an error that names the file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Raises
+    ------
+    ValueError
+        In the place of what a wrong header leads to.
+    """
+    try:
+        yield
+    except _MALFORMED as error:
+        raise ValueError(f"{path}: the header of this model is malformed: {error!r}") from error
+
+
+def _attributes(model: Any) -> dict[str, Any]:
+    """Return what fit has learned, in the order of the names."""
+    also = getattr(model, "_stored_attributes", ())
+    return {
+        name: value
+        for name, value in sorted(vars(model).items())
+        if name in also or (_is_public(name) and name not in _NOT_STORED)
+    }
+
+
+def _plain_attributes(model: Any) -> dict[str, Any]:
+    found = _attributes(model)
+    return model._to_file(found) if hasattr(model, "_to_file") else found
+
+
+def _is_public(name: str) -> bool:
+    return re.fullmatch(r"[A-Za-z]\w*(?<!_)_", name) is not None
+
+
+def _all_encoded(
+    owner: str, values: dict[str, Any], put: Callable[[np.ndarray], Any]
+) -> dict[str, Any]:
+    found = {}
+    for name, value in values.items():
+        try:
+            found[name] = encoded(value, put)
+        except TypeError as error:
+            raise TypeError(
+                f"{owner}.{name}: a model file holds None, numbers, text and arrays, and lists, "
+                f"tuples and dicts of these, got {error}; set_params replaces a parameter that "
+                "predictions do not need"
+            ) from None
+    return found
+
+
+def _made(cls: type[Any], content: dict[str, Any], get: Callable[[Any], np.ndarray]) -> Any:
+    model = cls(**{name: decoded(value, get) for name, value in content["parameters"].items()})
+    also = getattr(cls, "_stored_attributes", ())
+    found = {}
+    for name, value in content["attributes"].items():
+        if not (_is_public(name) or name in also):
+            raise ValueError(f"{name!r} is no attribute of a fitted model")
+        found[name] = decoded(value, get)
+    if hasattr(model, "_from_file"):
+        found = model._from_file(found)
+    for name, value in found.items():
+        setattr(model, name, value)
+    return model
