@@ -336,7 +336,7 @@ class ElasticNet(LinearRegressor):
         What was run.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where X has string names.
 
     Examples
@@ -569,7 +569,7 @@ class Lasso(ElasticNet):
         What was run.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where X has string names.
 
     Examples

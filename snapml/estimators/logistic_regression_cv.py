@@ -126,7 +126,7 @@ class LogisticRegressionCV(LogisticRegression):
         As in `LogisticRegression`; only with `refit`.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where X has string names.
 
     Examples

@@ -345,8 +345,17 @@ class ElasticNetCV(ElasticNet):
         What was run.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where X has string names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from snapml import ElasticNetCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = ElasticNetCV(l1_ratio=0.9, cv=5).fit(X, y)
+    >>> int((model.coef_ == 0).sum())  # columns left out
+    0
     """
 
     def __init__(
@@ -559,6 +568,15 @@ random_state, selection, n_threads, deterministic, device_ids : object
         w, fitted to all rows.
     intercept_ : float
         b.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from snapml import LassoCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LassoCV(cv=5).fit(X, y)
+    >>> int((model.coef_ == 0).sum())  # columns left out
+    1
     """
 
     def __init__(

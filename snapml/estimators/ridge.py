@@ -253,7 +253,7 @@ class Ridge(RidgeModel, LinearRegressor):
         What was run.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where X has string names.
 
     References
@@ -441,7 +441,7 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         As in `Ridge`.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where X has string names.
 
     Examples

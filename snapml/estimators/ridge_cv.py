@@ -261,7 +261,7 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
         As in `Ridge`.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where X has string names.
 
     References
@@ -374,7 +374,7 @@ class RidgeClassifierCV(_CrossValidatedRidge, RidgeLabels):
         As in `Ridge`.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where X has string names.
 
     Examples

@@ -97,7 +97,7 @@ class LinearSVC(LinearClassifier):
         What was run, and why.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where X has string names.
 
     References

@@ -29,7 +29,7 @@ def load_svmlight(
     offset: int = 0,
     length: int = -1,
 ) -> tuple[csr_matrix, np.ndarray]:
-    r"""Load rows of svmlight text, ``label index:value index:value ... # comment``.
+    r"""Load rows of svmlight text: lines of ``label index:value index:value # comment``.
 
     Comments, empty lines and ``qid:N`` are skipped. Numbers are rounded as Python does.
 

@@ -1,0 +1,107 @@
+"""The page of measurements, from the files in ``benchmarks/results``: no figure is typed."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import median
+
+__all__ = ["write_performance_page"]
+
+RESULTS = "../benchmarks/results"
+
+
+def write_performance_page(folder: Path) -> None:
+    """Write ``performance.md`` into the folder of the documentation.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of this file.
+    """
+    results = (folder / RESULTS).resolve()
+    parts = [
+        "# Performance\n",
+        "Made from the files in `benchmarks/results` when this site was built; every row of them says "
+        "when, and on which processor, it was measured. Losing results are in them. Ratios are of "
+        "runs that took turns on the same data.\n",
+        *_linear_models(results),
+        *_trees(results),
+        *_spark(results),
+    ]
+    (folder / "performance.md").write_text("\n".join(parts))
+
+
+def _linear_models(results: Path) -> list[str]:
+    """Return how much longer the best peer takes, for every problem of the grid."""
+    seconds: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
+    for row in _read(results / "grid_summary.csv"):
+        strength = f"C={row['C']}" if row["C"] else f"strength {row['strength']}"
+        level = f"{float(row['relative_suboptimality']):.0e}"
+        if row["seconds"]:  # none where the search for a setting ended before it got there
+            key = row["problem"], row["loss"], strength, level
+            seconds[key][row["library"]] = float(row["seconds"])
+    lines = []
+    for (problem, loss, strength, level), times in sorted(seconds.items()):
+        peers = {name: time for name, time in times.items() if name != "snapml"}
+        if "snapml" in times and peers:
+            best = min(peers, key=peers.__getitem__)
+            ours = times["snapml"]
+            lines.append(
+                (problem, loss, strength, level, f"{ours:.3g}", best, f"{peers[best] / ours:.2f}")
+            )
+    heads = ("problem", "loss", "", "to", "snapml, s", "best peer", "times ours")
+    return ["## Linear models, one thread\n", _source("grid_summary.csv"), _table(heads, lines)]
+
+
+def _trees(results: Path) -> list[str]:
+    """Return the seconds of one tree, by depth and library."""
+    times: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in _read(results / "trees.csv"):
+        key = f"{row['library']}, {row['threads']} thread{'s' * (row['threads'] != '1')}"
+        times[key, row["n_rows"]][int(row["depth"])].append(float(row["seconds"]))
+    depths = sorted({depth for by_depth in times.values() for depth in by_depth})
+    lines = [
+        (library, n_rows, *(f"{median(by[d]):.3g}" if d in by else "" for d in depths))
+        for (library, n_rows), by in sorted(times.items())
+    ]
+    heads = ("seconds", "rows", *(f"depth {depth}" for depth in depths))
+    return ["## One decision tree\n", _source("trees.csv"), _table(heads, lines)]
+
+
+def _spark(results: Path) -> list[str]:
+    """Return the seconds of fits on Spark, the newest rows of each case."""
+    times: dict[str, dict[str, list[tuple[str, float]]]] = defaultdict(lambda: defaultdict(list))
+    for row in _read(results / "spark.csv"):
+        times[row["case"]][row["library"]].append((row["date"][:10], float(row["seconds"])))
+    lines = []
+    for case, by_library in times.items():
+        newest = {name: _of_last_day(runs) for name, runs in by_library.items()}
+        if {"snapml", "pyspark.ml"} <= newest.keys():
+            theirs, ours = newest["pyspark.ml"], newest["snapml"]
+            lines.append((case, f"{theirs:.3g}", f"{ours:.3g}", f"{theirs / ours:.2f}"))
+    heads = ("case", "pyspark.ml, s", "snapml, s", "times ours")
+    return ["## Spark, two cores\n", _source("spark.csv"), _table(heads, lines)]
+
+
+def _of_last_day(runs: list[tuple[str, float]]) -> float:
+    """Return the median of the runs of the last day."""
+    last = max(day for day, _ in runs)
+    return median(seconds for day, seconds in runs if day == last)
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _source(name: str) -> str:
+    return f"From `benchmarks/results/{name}`.\n"
+
+
+def _table(heads: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
+    """Return a Markdown table."""
+    rows = [heads, ("---",) * len(heads), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
