@@ -24,9 +24,9 @@ def write_performance_page(folder: Path) -> None:
     results = (folder / RESULTS).resolve()
     parts = [
         "# Performance\n",
-        "Made from the files in `benchmarks/results` when this site was built; every row of them says "
-        "when, and on which processor, it was measured. Losing results are in them. Ratios are of "
-        "runs that took turns on the same data.\n",
+        "Made from the files in `benchmarks/results` when this site was built; every row of them "
+        "says when, and on which processor, it was measured. Losing results are in them. Ratios "
+        "are of runs that took turns on the same data.\n",
         *_linear_models(results),
         *_trees(results),
         *_spark(results),

@@ -2,8 +2,8 @@
 A fit that proves how good it is
 ================================
 
-``gap_`` bounds how far the objective is above its minimum. It is computed from the data in float64, whatever the solver
-did, so it can be trusted where a "converged" flag cannot.
+``gap_`` bounds how far the objective is above its minimum. It is computed from the data in float64,
+whatever the solver did, so it can be trusted where a "converged" flag cannot.
 """
 
 # %%

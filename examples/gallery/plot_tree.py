@@ -2,8 +2,8 @@
 A decision tree in a fraction of the time
 =========================================
 
-The histogram builder puts entries into at most 255 bins per column and grows on all threads. What it gives is a tree of
-scikit-learn's.
+The histogram builder puts entries into at most 255 bins per column and grows on all threads. What
+it gives is a tree of scikit-learn's.
 """
 
 # %%
