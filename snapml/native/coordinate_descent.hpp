@@ -11,6 +11,7 @@
 
 #include "dual_state.hpp"
 #include "parallel.hpp"
+#include "prefetching.hpp"
 #include "row_operations.hpp"
 #include "row_reader.hpp"
 #include "snapml/coordinate_step.hpp"
@@ -67,31 +68,71 @@ struct Epoch {
   }
 };
 
-// The same as below for rows that are no neighbours: of blocks that begin at these places.
+// The blocks at positions [range.begin, range.end) of the random order one after the other, and
+// what is asked for of the two that follow.
 template <class Loss, class View>
-void prefetch_picked(const Epoch<Loss, View>& epoch, int64 next, int64 later) {
-  const int64* const rows = epoch.visits.rows;
-  const int64 last = epoch.visits.n_rows - 1;
-  for (int j = 0; j < epoch.count_of(next); ++j) {
-    const int64 i = rows[minimum(later + j, last)];
-    prefetch_block(epoch.view, rows[next + j], i, 1);
-    __builtin_prefetch(epoch.state.duals + i, 1);
-    __builtin_prefetch(epoch.state.labels + i);
-    if (epoch.state.row_norms_sq != nullptr) __builtin_prefetch(epoch.state.row_norms_sq + i);
+class BlockQueue {
+ public:
+  BlockQueue(const Epoch<Loss, View>& epoch, Range range)
+      : epoch_(epoch),
+        position_(range.begin),
+        end_(range.end),
+        first_(first_at(position_)),
+        next_(first_at(position_ + 1)),
+        later_(first_at(position_ + 2)) {
+    look_ahead();
   }
-}
 
-// Asks for what the blocks after this position will read first.
-template <class Loss, class View>
-void prefetch_ahead(const Epoch<Loss, View>& epoch, int64 position, int64 end) {
-  if (position + 2 >= end) return;
-  const int64 next = epoch.first_of(position + 1), later = epoch.first_of(position + 2);
-  if (epoch.visits.rows != nullptr) return prefetch_picked(epoch, next, later);
-  prefetch_block(epoch.view, next, later, epoch.options.block_rows);
-  __builtin_prefetch(epoch.state.duals + later, 1);
-  __builtin_prefetch(epoch.state.labels + later);
-  if (epoch.state.row_norms_sq != nullptr) __builtin_prefetch(epoch.state.row_norms_sq + later);
-}
+  // Place of the first row of the block.
+  int64 first() const { return first_; }
+
+  void move_on() {
+    ++position_;
+    first_ = next_;
+    next_ = later_;
+    later_ = first_at(position_ + 2);
+    look_ahead();
+  }
+
+  // To be called once a row of the block.
+  void ask() {
+    if (epoch_.visits.rows == nullptr) return ahead_.ask();
+    if (n_asked_ < n_next_) ask_for_row(epoch_.visits.rows[next_ + n_asked_]);
+    if (n_asked_ < n_later_) ask_for_state(epoch_.visits.rows[later_ + n_asked_]);
+    ++n_asked_;
+  }
+
+ private:
+  static constexpr int64 kNone = -1;
+
+  int64 first_at(int64 position) const {
+    return position < end_ ? epoch_.first_of(position) : kNone;
+  }
+  int count_of(int64 first) const { return first == kNone ? 0 : epoch_.count_of(first); }
+
+  void look_ahead() {
+    n_next_ = count_of(next_), n_later_ = count_of(later_), n_asked_ = 0;
+    if (epoch_.visits.rows != nullptr) return;
+    ahead_ = {};
+    if (n_next_ > 0) ahead_ = {epoch_.view, next_, n_next_, epoch_.options.block_rows};
+    if (n_later_ == 0) return;
+    prefetch_offset(epoch_.view, later_);
+    prefetch_states(epoch_.state, later_, n_later_);
+  }
+
+  void ask_for_row(int64 row) const { RowsAhead<View>(epoch_.view, row, 1, 1).ask(); }
+  void ask_for_state(int64 row) const {
+    prefetch_offset(epoch_.view, row);
+    prefetch_states(epoch_.state, row, 1);
+  }
+
+  const Epoch<Loss, View>& epoch_;
+  int64 position_;
+  const int64 end_;
+  int64 first_, next_, later_;
+  int n_next_ = 0, n_later_ = 0, n_asked_ = 0;
+  RowsAhead<View> ahead_;
+};
 
 // Visits the blocks at positions [range.begin, range.end) of the random order, on `vector`.
 template <class Access, class Loss, class View>
@@ -107,19 +148,20 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
   const int64* const picked = visits.rows;  // lambdas of C++17 capture no structured bindings
   uint8 rows[kBlockRows];
   double gap = 0;
-  for (int64 position = range.begin; position < range.end; ++position) {
+  BlockQueue<Loss, View> blocks(epoch, range);
+  for (int64 position = range.begin; position < range.end; ++position, blocks.move_on()) {
     if (position % 8 == 0) interrupt.poll(worker);
     if (interrupt.requested()) break;
-    const int64 block = order(position), first = block * options.block_rows;
+    const int64 first = blocks.first();
     const int count = epoch.count_of(first);
-    prefetch_ahead(epoch, position, range.end);
-    shuffle_block(options.seed, ~options.epoch, block, count, rows);
+    shuffle_block(options.seed, ~options.epoch, first / options.block_rows, count, rows);
     if (picked == nullptr) reader.load(first, count);
     const auto row_of = [&](int j) {
       return picked == nullptr ? reader.row(rows[j]) : reader.at(picked[first + rows[j]]);
     };
     Real block_gap = 0;
     for (int j = 0; j < count; ++j) {
+      blocks.ask();
       const int64 i = visits.row(first + rows[j]);
       const Real c = state.weight_of(i);
       if (c == Real(0)) continue;

@@ -150,29 +150,6 @@ void prefetch_row(const CompressedRow<Real, Index>& row, const Real* vector) {
 template <class Real>
 void prefetch_row(const DenseRow<Real>&, const Real*) {}  // the hardware follows dense rows
 
-// Asks for the rows of the `next` block, and for where those of a `later` one begin: the jump to a
-// random block otherwise waits for memory twice.
-template <class Real, class Index>
-void prefetch_block(const CompressedView<Real, Index>& view, int64 next, int64 later, int64 rows) {
-  constexpr int64 kLine = 64;
-  __builtin_prefetch(view.indptr + later);
-  const int64 first = view.indptr[next], last = view.indptr[minimum(next + rows, view.n_rows)];
-  for (int64 k = first; k < last; k += kLine / static_cast<int64>(sizeof(Index))) {
-    __builtin_prefetch(view.indices + k);
-  }
-  if (view.values == nullptr) return;
-  for (int64 k = first; k < last; k += kLine / static_cast<int64>(sizeof(Real))) {
-    __builtin_prefetch(view.values + k);
-  }
-}
-
-template <class Real>
-void prefetch_block(const DenseView<Real>& view, int64 next, int64, int64 rows) {
-  for (int64 i = next; i < minimum(next + rows, view.n_rows); ++i) {
-    __builtin_prefetch(view.values + i * view.row_stride);
-  }
-}
-
 // The same products with float64 sums, for the exact pass and margins: of the rows as they are.
 template <class Real, class Entry>
 double row_dot_wide(const DenseRow<Real>& row, const Entry* vector) {
