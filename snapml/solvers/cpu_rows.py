@@ -18,6 +18,7 @@ __all__ = [
     "RowFacts",
     "array_of",
     "as_array",
+    "column_sums",
     "inspect",
     "margins",
     "native_rows",
@@ -145,6 +146,31 @@ def margins(
     coef = np.ascontiguousarray(coef, dtype=matrix.dtype)
     _native.margins(pool, native_rows(matrix, pool), coef, float(intercept), out)
     return out
+
+
+def column_sums(
+    matrix: CompressedMatrix, weights: np.ndarray, n_threads: int | None = None
+) -> np.ndarray:
+    """Return the weighted sums of the columns.
+
+    Parameters
+    ----------
+    matrix : CompressedMatrix
+        The rows.
+    weights : ndarray of shape (n_rows,), float64
+        One a row.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+
+    Returns
+    -------
+    ndarray of shape (n_features,), float64
+        X^T weights.
+    """
+    pool = _native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored))
+    out = np.empty((pool.size, matrix.n_features))
+    _native.adjoint_product(pool, native_rows(matrix, pool), weights, out)
+    return out[0]
 
 
 def as_array(dataset: Dataset) -> np.ndarray | csr_matrix:

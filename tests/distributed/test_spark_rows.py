@@ -204,6 +204,30 @@ def test_rows_of_both_layouts_become_the_smaller_one(density, limit):
     np.testing.assert_array_equal(np.sort(labels), np.sort(y))
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])
+def test_threads_scale_columns_and_find_their_moments_as_one_does(kind):
+    rng = np.random.default_rng(0)
+    n_rows, n_features = 20_000, 150  # several blocks of entries
+    X = rng.normal(size=(n_rows, n_features))
+    if kind != "dense":
+        X *= rng.random(X.shape) < 0.5
+    X = (X != 0.0).astype(float) if kind == "ones" else X
+    thin = csr_matrix(X)
+    values = None if kind == "ones" else thin.data
+    part = X if kind == "dense" else CompressedMatrix(thin.indptr, thin.indices, 150, values, float)
+    scale, weights = rng.random(n_features), rng.random(n_rows)
+    for n_threads in (1, 3):
+        rows = local_rows([(part, np.zeros(n_rows), weights)], 10**9)
+        moments = rows.moments(n_features, n_threads)
+        mean, variance = moments.agreed(SerialCommunicator())
+        expected = weighted_moments(X, weights)
+        np.testing.assert_allclose(mean, expected[0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(variance, expected[1], rtol=1e-10)
+        matrix = rows.matrix(SerialCommunicator(), n_features, scale, n_threads)
+        found = matrix.values if isinstance(matrix, DenseMatrix) else as_dense(matrix)
+        np.testing.assert_array_equal(found, X * scale)
+
+
 @settings(deadline=None, max_examples=50)
 @given(
     st.lists(

@@ -8,6 +8,7 @@ import numpy as np
 
 from snapml.data import CompressedMatrix
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_rows import column_sums
 
 __all__ = ["ColumnMoments"]
 
@@ -31,7 +32,7 @@ class ColumnMoments:
         self.mean, self._squares = np.zeros(n_features), np.zeros(n_features)
         self.weight, self._weight_squares = 0.0, 0.0
 
-    def add(self, X: Any, weights: np.ndarray | None) -> None:
+    def add(self, X: Any, weights: np.ndarray | None, n_threads: int = 1) -> None:
         """Take rows into account.
 
         Parameters
@@ -40,6 +41,8 @@ class ColumnMoments:
             The rows.
         weights : ndarray of shape (n_rows,) or None
             Their weights; None weighs all 1.
+        n_threads : int, default=1
+            Threads for sparse rows; BLAS has its own.
         """
         is_sparse = isinstance(X, CompressedMatrix)
         n_rows, n_features = X.shape
@@ -47,12 +50,17 @@ class ColumnMoments:
         # What a block costs in columns is little beside what it costs in entries.
         most = max(_BLOCK_ENTRIES, _ENTRIES_PER_COLUMN * n_features if is_sparse else 0)
         step = max(1, most * n_rows // max(1, n_entries))
+        if is_sparse and X.values is None:  # counts need no memory for entries
+            step = max(1, n_rows)
         for first in range(0, n_rows, step):
             rows = slice(first, min(first + step, n_rows))
             own = np.ones(rows.stop - first) if weights is None else weights[rows]
             weight = float(own.sum())
             if weight > 0.0:
-                found = _compressed(X, rows, own, weight) if is_sparse else _dense(X[rows], own)
+                if isinstance(X, CompressedMatrix):
+                    found = _compressed(_rows_of(X, rows), own, n_threads)
+                else:
+                    found = _dense(X[rows], own)
                 self._merge(weight, float(own @ own), *found)
 
     def agreed(
@@ -98,23 +106,26 @@ def _dense(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _compressed(
-    X: CompressedMatrix, rows: slice, weights: np.ndarray, weight: float
+    X: CompressedMatrix, weights: np.ndarray, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    offsets = X.indptr[rows.start : rows.stop + 1]
-    entries = slice(int(offsets[0]), int(offsets[-1]))
-    indices = X.indices[entries].astype(np.intp)
-    entry_weights = np.repeat(weights, np.diff(offsets))
+    def sums(values: np.ndarray | None) -> np.ndarray:
+        entries = CompressedMatrix(X.indptr, X.indices, X.n_features, values)
+        return column_sums(entries, weights, n_threads)
 
-    def sums(of: np.ndarray) -> np.ndarray:
-        return np.bincount(indices, of, X.n_features)
-
-    stored = sums(entry_weights)
+    weight, stored = weights.sum(), sums(None)
     if X.values is None:
         mean = stored / weight
         squares = stored * np.square(1.0 - mean)
     else:
-        values = X.values[entries]
-        mean = sums(entry_weights * values) / weight
-        squares = sums(entry_weights * np.square(values - mean[indices]))
+        mean = sums(X.values) / weight
+        squares = sums(np.square(X.values - mean[X.indices]))
     # What is not stored is zero: as far from the mean as the mean is from zero.
     return mean, squares + (weight - stored) * np.square(mean)
+
+
+def _rows_of(X: CompressedMatrix, rows: slice) -> CompressedMatrix:
+    offsets = X.indptr[rows.start : rows.stop + 1]
+    entries = slice(int(offsets[0]), int(offsets[-1]))
+    values = None if X.values is None else X.values[entries]
+    indices = X.indices[entries]
+    return CompressedMatrix(offsets - offsets[0], indices, X.n_features, values, X.dtype)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -154,13 +155,15 @@ class LocalRows:
         moments.add(self.labels()[:, None], self.weights())
         return moments
 
-    def moments(self, n_features: int) -> ColumnMoments:
+    def moments(self, n_features: int, n_threads: int = 1) -> ColumnMoments:
         """Return the weighted moments of the columns.
 
         Parameters
         ----------
         n_features : int
             Number of columns, which a task without rows has heard from others.
+        n_threads : int, default=1
+            Threads to use.
         """
         moments = ColumnMoments(n_features)
         for held in self._held.values():
@@ -168,7 +171,7 @@ class LocalRows:
             for part in held.matrices():
                 last = first + part.shape[0]
                 own = None if weights is None else weights[first:last].astype(np.float64)
-                moments.add(part.values if isinstance(part, DenseMatrix) else part, own)
+                moments.add(part.values if isinstance(part, DenseMatrix) else part, own, n_threads)
                 first = last
         return moments
 
@@ -177,6 +180,7 @@ class LocalRows:
         communicator: Communicator,
         n_features: int,
         scale: np.ndarray | None,
+        n_threads: int = 1,
     ) -> Matrix:
         """Return the rows in the layout that suits those of all tasks; to be called once.
 
@@ -190,6 +194,8 @@ class LocalRows:
             Number of columns.
         scale : ndarray of shape (n_features,) or None
             Factors of the columns.
+        n_threads : int, default=1
+            Threads to use.
 
         Returns
         -------
@@ -206,12 +212,14 @@ class LocalRows:
         if not is_sparse:
             n_bytes = self.n_rows * n_features * item
         if not all(communicator.exchange(n_bytes <= self._limit)):
-            return ChunkedMatrix(self._store(is_sparse, n_features, scale))
-        found = list(self._laid_out(is_sparse, n_features, scale))
+            return ChunkedMatrix(self._store(is_sparse, n_features, scale, n_threads))
+        found = list(self._laid_out(is_sparse, n_features, scale, n_threads))
         found = found or [_empty(is_sparse, n_features, self.dtype)]
         return found[0] if len(found) == 1 else stacked(found)
 
-    def _store(self, is_sparse: bool, n_features: int, scale: np.ndarray | None) -> ChunkedDataset:
+    def _store(
+        self, is_sparse: bool, n_features: int, scale: np.ndarray | None, n_threads: int
+    ) -> ChunkedDataset:
         """Return the rows on the disk: those that went there as they came, where they may stay.
 
         A store has rows: a task without any gets one without weight.
@@ -225,20 +233,20 @@ class LocalRows:
                 return ChunkedDataset.open(store.folder, memory_limit=self._limit)
         path = temporary_store_path()
         with ChunkWriter(path, n_features=n_features if is_sparse else None) as writer:
-            for part in self._laid_out(is_sparse, n_features, scale):
+            for part in self._laid_out(is_sparse, n_features, scale, n_threads):
                 X = part.values if isinstance(part, DenseMatrix) else part
                 writer.append(X, copy=False)
         return ChunkedDataset.open(path, memory_limit=self._limit)
 
     def _laid_out(
-        self, is_sparse: bool, n_features: int, scale: np.ndarray | None
+        self, is_sparse: bool, n_features: int, scale: np.ndarray | None, n_threads: int
     ) -> Iterator[Matrix]:
         """Return the rows in memory of their own, part after part; what was held is let go."""
         is_mixed = len(self._held) > 1
         for held in self._held.values():
             for part in held.matrices():
                 found = _in_layout(part, is_sparse, n_features, has_values=is_mixed)
-                yield found if scale is None else _scaled(found, scale)
+                yield found if scale is None else _scaled(found, scale, n_threads)
             held.let_go()
 
     def _see(self, batch: RowBatch) -> None:
@@ -270,21 +278,38 @@ def _in_layout(part: Matrix, is_sparse: bool, n_features: int, *, has_values: bo
     return DenseMatrix(csr_matrix((values, part.indices, part.indptr), shape).toarray())
 
 
-def _scaled(part: Matrix, scale: np.ndarray) -> Matrix:
+def _scaled(part: Matrix, scale: np.ndarray, n_threads: int) -> Matrix:
     """Multiply the columns, in place where there are entries."""
     factors = scale.astype(part.dtype)
     if isinstance(part, DenseMatrix):
-        np.multiply(part.values, factors, out=part.values)
+        rows = part.values
+
+        def multiply(block: slice) -> None:
+            np.multiply(rows[block], factors, out=rows[block])
+
+        _by_blocks(multiply, len(rows), max(1, _BLOCK_ENTRIES // max(1, len(factors))), n_threads)
         return part
     if not isinstance(part, CompressedMatrix):
         raise TypeError(f"expected rows in memory, got {type(part).__name__}")
-    if part.values is None:
-        values = factors[part.indices]
-        return CompressedMatrix(part.indptr, part.indices, part.n_features, values)
-    for first in range(0, part.n_stored, _BLOCK_ENTRIES):
-        block = slice(first, first + _BLOCK_ENTRIES)
-        part.values[block] *= factors[part.indices[block]]
-    return part
+    indices, kept = part.indices, part.values
+    values = np.empty(part.n_stored, part.dtype) if kept is None else kept
+
+    def scale_block(block: slice) -> None:
+        if kept is None:  # with mode='raise' NumPy would fill another array first
+            np.take(factors, indices[block], out=values[block], mode="clip")
+        else:
+            values[block] *= np.take(factors, indices[block])
+
+    _by_blocks(scale_block, part.n_stored, _BLOCK_ENTRIES, n_threads)
+    return CompressedMatrix(part.indptr, indices, part.n_features, values)
+
+
+def _by_blocks(work: Callable[[slice], None], size: int, step: int, n_threads: int) -> None:
+    """Have threads work on blocks of an array, in NumPy's loops that let others run."""
+    blocks = [slice(first, first + step) for first in range(0, size, step)]
+    with ThreadPoolExecutor(n_threads) as pool:
+        for _ in pool.map(work, blocks):
+            pass
 
 
 def _empty(is_sparse: bool, n_features: int, dtype: np.dtype) -> Matrix:

@@ -196,7 +196,7 @@ def _fit(
     devices: tuple[int, ...] = (),
 ) -> list[FitOutcome]:
     columns = _columns(rows, n_features, request, communicator)
-    matrix = rows.matrix(communicator, n_features, columns.scale)
+    matrix = rows.matrix(communicator, n_features, columns.scale, request.n_threads or 1)
     loss = loss_of(request, columns.n_classes)
     labels = rows.labels()
     if loss.is_classification and not isinstance(loss, Softmax):
@@ -255,7 +255,7 @@ def _columns(
         is_unbiased = n_features > _MOST_NORMAL_COLUMNS
     scale = None
     if request.standardization:
-        moments = rows.moments(n_features)
+        moments = rows.moments(n_features, request.n_threads or 1)
         variance = moments.agreed(communicator, is_unbiased=is_unbiased)[1]
         with np.errstate(divide="ignore"):
             scale = np.where(variance > 0.0, 1.0 / np.sqrt(variance), 0.0)
