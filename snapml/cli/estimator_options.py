@@ -58,6 +58,7 @@ def add_estimator_options(parser: argparse.ArgumentParser) -> None:
     add("--no-intercept", "fit_intercept", action="store_false", help="leave out the intercept")
     add("--tol", "tol", type=float, help="relative duality gap to stop at")
     add("--max-iter", "max_iter", type=int, metavar="N", help="most reads of the data")
+    add("--max-time", "max_time_s", type=float, metavar="S", help="seconds that the fit may take")
     add("--seed", "random_state", type=int, help="of the order of rows, and samples")
     add("--threads", "n_threads", type=int, metavar="N", help="default: all that are available")
     add("--no-deterministic", "deterministic", action="store_false", help="equal fits may differ")

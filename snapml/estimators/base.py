@@ -26,6 +26,7 @@ from snapml._validation import (
 )
 from snapml.data import Dataset, Matrix
 from snapml.data.temporary_store import removing_temporary_stores
+from snapml.estimators.fit_call import control_of, in_fit_call
 from snapml.estimators.linear_exports import ExportedLinearModel
 from snapml.estimators.placement import (
     Place,
@@ -39,6 +40,7 @@ from snapml.kernels.resident_matrix import device_number
 from snapml.problems import Problem
 from snapml.solvers import choice, device_choice
 from snapml.solvers.communicator import Communicator, SerialCommunicator
+from snapml.solvers.control import Interim
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error
@@ -50,6 +52,7 @@ __all__ = [
     "all_or_nothing",
     "binary_dataset",
     "callers_level",
+    "told_early_end",
 ]
 
 _logger = logging.getLogger("snapml")
@@ -66,6 +69,7 @@ class LinearEstimator(ExportedLinearModel):
     device_ids: Any
     memory_limit: Any = "auto"
     verbose: Any = 0
+    max_time_s: Any = None
     coef_: Any
     intercept_: Any
     least_rows = 1
@@ -89,7 +93,7 @@ class LinearEstimator(ExportedLinearModel):
         return columns
 
     def _stopping_rule(self, max_iter: int) -> StoppingRule:
-        """Check tol, max_iter and verbose, and return the bounds of the fit."""
+        """Check tol, max_iter, max_time_s and verbose, and return the bounds of the fit."""
         tol = check_positive("tol", self.tol, allow_zero=True)
         check_scalar(max_iter, "max_iter", numbers.Integral, min_val=0)
         verbose: Any = self.verbose
@@ -97,7 +101,8 @@ class LinearEstimator(ExportedLinearModel):
             raise ValueError(f"verbose: expected an integer >= 0, got {verbose!r}")
         if self.verbose > 0:
             _show_log_lines()
-        return StoppingRule(tol=tol, max_iter=int(max_iter), verbose=int(self.verbose))
+        control = control_of(self)
+        return StoppingRule(tol, int(max_iter), verbose=int(self.verbose), control=control)
 
     def _checked_devices(self, matrix: Matrix | None = None) -> tuple[int, ...]:
         """Return the numbers of the GPUs to train on, none for the CPU; rows on one decide."""
@@ -163,6 +168,15 @@ class LinearEstimator(ExportedLinearModel):
     def _bias_value(self) -> float:
         """Return the value of the intercept's column."""
         return 1.0
+
+    def _interim_attributes(self, model: Interim) -> dict[str, Any]:
+        """Return what predictions by a model on the way need, as fit would store it."""
+        return {
+            "coef_": model.coef,
+            "intercept_": model.intercept,
+            "gap_": model.gap,
+            "objective_": model.objective,
+        }
 
     def _store_certificate(self, results: list[FitResult]) -> None:
         """Keep what is certain about the model: gap and objective of the sum of its problems."""
@@ -374,6 +388,8 @@ def binary_dataset(
 
 def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
     """Say how far the fit got, and one thing that would help."""
+    if told_early_end(result, rule):
+        return
     relative = result.gap / abs(result.objective) if result.objective else np.inf
     if not result.has_minimum:
         warnings.warn(
@@ -399,6 +415,36 @@ def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
     )
 
 
+def told_early_end(result: FitResult, rule: StoppingRule) -> bool:
+    """Say that a fit was ended before its tolerance was met, where it was.
+
+    Parameters
+    ----------
+    result : FitResult
+        The fit.
+    rule : StoppingRule
+        Whose control may have ended it.
+
+    Returns
+    -------
+    bool
+        Whether it was: by its time, which warns, or by a callback, which leaves a line in the log.
+    """
+    control = rule.control
+    if not control.reason:
+        return False
+    relative = result.gap / abs(result.objective) if result.objective else math.inf
+    told = (
+        f"{control.reason} and {result.n_iter} reads of the data: the certified gap is "
+        f"{result.gap:.2e}, {relative:.2e} of the objective; tol={rule.tol:g} was not reached"
+    )
+    if control.is_out_of_time:
+        warnings.warn(told, ConvergenceWarning, stacklevel=callers_level())
+    else:
+        _logger.info("%s", told)
+    return True
+
+
 def callers_level() -> int:
     """Return the stacklevel, for the function that asks, of the first frame outside the package.
 
@@ -408,7 +454,8 @@ def callers_level() -> int:
         For `warnings.warn`.
     """
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("snapml"):
+    inside = ("snapml", "sklearn.callback")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(inside):
         level, frame = level + 1, frame.f_back
     return level
 
@@ -426,13 +473,14 @@ def all_or_nothing(fit: Any) -> Any:
     callable
         The method, which restores all attributes if it raises.
     """
+    call = in_fit_call(fit)
 
     @functools.wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(vars(self))
         try:
             with removing_temporary_stores():
-                return fit(self, *args, **kwargs)
+                return call(self, *args, **kwargs)
         except BaseException as error:
             vars(self).clear()
             vars(self).update(before)

@@ -20,12 +20,14 @@ from snapml._validation import (
     raise_non_finite,
 )
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
-from snapml.estimators.base import all_or_nothing, callers_level
+from snapml.estimators.base import all_or_nothing, callers_level, told_early_end
+from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.placement import byte_limit, fit_input
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import among_outputs
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.least_squares import solve_least_squares
 from snapml.solvers.range_checks import NonFiniteError
@@ -268,7 +270,7 @@ def _squares(dataset: Dataset, weights: np.ndarray) -> float:
     return 0.5 * float(weights.astype(np.float64) @ dataset.labels.astype(np.float64) ** 2)
 
 
-class ElasticNet(LinearRegressor):
+class ElasticNet(CallbackSupport, LinearRegressor):
     """Linear least squares with an L1 and an L2 penalty.
 
     Minimises, with weights s_i = sample_weight_i / sum(sample_weight), ::
@@ -313,6 +315,9 @@ class ElasticNet(LinearRegressor):
         What rows may take, as bytes or text such as "4GB": in the machine's memory where they
         stream from a store, and on each GPU. 'auto' is what the store was opened with, or half of
         what is available.
+    max_time_s : float or None, default=None
+        Seconds after which the fit ends with the best model so far and its certified gap, and with
+        a ``ConvergenceWarning``; asked after each read of the data. None sets no bound.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
 
@@ -367,6 +372,7 @@ class ElasticNet(LinearRegressor):
         device_ids: list[int] | None = None,
         memory_limit: Any = "auto",
         verbose: int = 0,
+        max_time_s: float | None = None,
     ) -> None:
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -384,6 +390,7 @@ class ElasticNet(LinearRegressor):
         self.device_ids = device_ids
         self.memory_limit = memory_limit
         self.verbose = verbose
+        self.max_time_s = max_time_s
 
     @all_or_nothing
     def fit(
@@ -426,15 +433,16 @@ class ElasticNet(LinearRegressor):
         if weights is None:
             check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
         targets = self._target_columns(matrix, y).T
-        results = []
+        results: list[FitResult] = []
         for k, target in enumerate(targets):
             dataset = mean_dataset(matrix, target, weights, exchange)
             start = self._last_fit(k, len(targets))
+            own = replace(rule, control=rule.control.through(among_outputs(results, len(targets))))
             try:
                 results += solve_path(
                     dataset,
                     [penalty],
-                    self._resolved(rule, matrix),
+                    self._resolved(own, matrix),
                     self._communicator(),
                     has_intercept=bool(self.fit_intercept),
                     settings=self._settings(matrix),
@@ -546,6 +554,9 @@ class Lasso(ElasticNet):
         What rows may take, as bytes or text such as "4GB": in the machine's memory where they
         stream from a store, and on each GPU. 'auto' is what the store was opened with, or half of
         what is available.
+    max_time_s : float or None, default=None
+        Seconds after which the fit ends with the best model so far and its certified gap, and with
+        a ``ConvergenceWarning``; asked after each read of the data. None sets no bound.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
 
@@ -599,6 +610,7 @@ class Lasso(ElasticNet):
         device_ids: list[int] | None = None,
         memory_limit: Any = "auto",
         verbose: int = 0,
+        max_time_s: float | None = None,
     ) -> None:
         super().__init__(
             alpha,
@@ -617,6 +629,7 @@ class Lasso(ElasticNet):
             device_ids=device_ids,
             memory_limit=memory_limit,
             verbose=verbose,
+            max_time_s=max_time_s,
         )
 
 
@@ -630,7 +643,7 @@ def warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
     rule : StoppingRule
         What it was to meet.
     """
-    if result.has_converged:
+    if result.has_converged or told_early_end(result, rule):
         return
     relative = result.gap / abs(result.objective) if result.objective else math.inf
     warnings.warn(

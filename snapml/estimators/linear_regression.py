@@ -17,6 +17,7 @@ from snapml._validation import (
 from snapml.data import CompressedMatrix, Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing
 from snapml.estimators.placement import with_host_predictions
+from snapml.solvers.control import Interim
 from snapml.solvers.least_squares import LeastSquaresResult, solve_least_squares
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import overflow_error
@@ -67,6 +68,12 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
             At most 1.
         """
         return float(super().score(*with_host_predictions(X, y, sample_weight)))
+
+    def _interim_attributes(self, model: Interim) -> dict[str, Any]:
+        attributes = super()._interim_attributes(model)
+        if len(model.coef) == 1:
+            attributes |= {"coef_": model.coef[0], "intercept_": model.intercept[0]}
+        return attributes
 
     def _store_models(self, coef: np.ndarray, intercept: np.ndarray, y: np.ndarray) -> None:
         """Keep one model per target, or the only one in the shape of a single target."""

@@ -17,6 +17,7 @@ from snapml._validation import (
 )
 from snapml.data import Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset, callers_level
+from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.penalty_parameters import resolve_penalty
 from snapml.estimators.placement import fit_input
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
@@ -37,7 +38,7 @@ _SOLVERS = (
 _MULTI_CLASS = ("auto", "multinomial", "ovr")
 
 
-class LogisticRegression(LinearClassifier):
+class LogisticRegression(CallbackSupport, LinearClassifier):
     """Logistic regression with L2, L1, elastic-net or no penalty, for any number of classes.
 
     Minimises ``sum_i c_i l(z_i, y_i) + l1_ratio ||w||_1 + (1 - l1_ratio) ||w||^2 / 2`` with
@@ -73,6 +74,9 @@ class LogisticRegression(LinearClassifier):
         the intercept is penalised, and gets that one.
     max_iter : int, default=100
         Most reads of the data beyond the first, which judges the start; 0 keeps the start.
+    max_time_s : float or None, default=None
+        Seconds after which the fit ends with the best model so far and its certified gap, and with
+        a ``ConvergenceWarning``; asked after each read of the data. None sets no bound.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
     warm_start : bool, default=False
@@ -160,6 +164,7 @@ class LogisticRegression(LinearClassifier):
         device_ids: list[int] | None = None,
         memory_limit: Any = "auto",
         multi_class: str = "auto",
+        max_time_s: float | None = None,
     ) -> None:
         self.penalty = penalty
         self.C = C
@@ -180,6 +185,7 @@ class LogisticRegression(LinearClassifier):
         self.device_ids = device_ids
         self.memory_limit = memory_limit
         self.multi_class = multi_class
+        self.max_time_s = max_time_s
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LogisticRegression:
@@ -217,7 +223,7 @@ class LogisticRegression(LinearClassifier):
         matrix, y = fit_input(self, X, y)
         exchange = self._communicator().exchange
         weights = check_sample_weight(sample_weight, matrix, exchange)
-        classes = check_classes(self, y, exchange)
+        classes = self.classes_ = check_classes(self, y, exchange)
         check_finite_in("C", cost, matrix.dtype)
         factors = self._class_factors(y, classes, weights)
         row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)
@@ -226,7 +232,6 @@ class LogisticRegression(LinearClassifier):
         start = self._last_end(matrix.shape[0], n_outputs)
         solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
         result = self._run(X, problem, dataset, rule, start, solver)
-        self.classes_ = classes
         self.coef_ = result.coef.reshape(n_outputs, -1)
         self.intercept_ = np.array(result.intercept, dtype=matrix.dtype).reshape(n_outputs)
         self.n_iter_ = np.array([result.n_iter], dtype=np.int32)

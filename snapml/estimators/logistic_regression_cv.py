@@ -142,6 +142,8 @@ class LogisticRegressionCV(LogisticRegression):
     1.0
     """
 
+    _has_one_fit = False
+
     C_: Any
     l1_ratio_: Any
     coefs_paths_: Any

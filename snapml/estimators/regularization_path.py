@@ -358,6 +358,8 @@ class ElasticNetCV(ElasticNet):
     0
     """
 
+    _has_one_fit = False
+
     def __init__(
         self,
         *,

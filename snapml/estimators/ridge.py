@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from snapml._validation import check_finite_in, check_labels, check_sample_weight
 from snapml.data import ChunkedMatrix, Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, LinearEstimator, all_or_nothing
+from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
 from snapml.estimators.placement import fit_input, naming_host_copy
 from snapml.problems import Intercept, Penalty, Problem, Squared
+from snapml.solvers.control import Interim, among_outputs
 from snapml.solvers.least_squares import is_direct
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
@@ -32,7 +35,7 @@ _LEAST_ITERATIVE_TOL = 1e-12
 _SMALL = 1_000_000
 
 
-class RidgeModel(LinearEstimator):
+class RidgeModel(CallbackSupport, LinearEstimator):
     """What ridge regression and the ridge classifier share: parameters and fitting."""
 
     alpha: Any
@@ -56,6 +59,10 @@ class RidgeModel(LinearEstimator):
             self._fit_directly(X, matrix, y, weights, alphas)
         else:
             self._fit_iteratively(X, matrix, y, weights, alphas, problem, rule)
+
+    def _interim_attributes(self, model: Interim) -> dict[str, Any]:
+        attributes = super()._interim_attributes(model)
+        return attributes | ({"coef_": model.coef[0]} if len(model.coef) == 1 else {})
 
     def _store_models(self, coef: np.ndarray, intercept: np.ndarray, y: np.ndarray) -> None:
         """Keep one model per target, or the only one in the shape of a single target."""
@@ -145,7 +152,11 @@ class RidgeModel(LinearEstimator):
             cost = float(1.0 / alpha)
             row_weights = None if weights is None else weights * matrix.dtype.type(cost)
             dataset = Dataset(matrix, labels, row_weights, cost)
-            results.append(self._run(X, problem, dataset, rule, solver=solver))
+            own = rule
+            if not is_shared and len(targets) > 1:
+                view = rule.control.through(among_outputs(results, len(targets)))
+                own = replace(rule, control=view)
+            results.append(self._run(X, problem, dataset, own, solver=solver))
         coef = np.vstack([result.coef for result in results])
         intercept = np.hstack([result.intercept for result in results]).astype(matrix.dtype)
         self._store_models(coef, intercept, y)
@@ -230,6 +241,10 @@ class Ridge(RidgeModel, LinearRegressor):
         What rows may take, as bytes or text such as "4GB": in the machine's memory where they
         stream from a store, and on each GPU. 'auto' is what the store was opened with, or half of
         what is available.
+    max_time_s : float or None, default=None
+        Seconds after which the fit ends with the best model so far and its certified gap, and with
+        a ``ConvergenceWarning``; asked after each read of the data; linear
+        equations are solved to their end. None sets no bound.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
 
@@ -286,6 +301,7 @@ class Ridge(RidgeModel, LinearRegressor):
         device_ids: list[int] | None = None,
         memory_limit: Any = "auto",
         verbose: int = 0,
+        max_time_s: float | None = None,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -300,6 +316,7 @@ class Ridge(RidgeModel, LinearRegressor):
         self.device_ids = device_ids
         self.memory_limit = memory_limit
         self.verbose = verbose
+        self.max_time_s = max_time_s
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ridge:
@@ -425,6 +442,10 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         What rows may take, as bytes or text such as "4GB": in the machine's memory where they
         stream from a store, and on each GPU. 'auto' is what the store was opened with, or half of
         what is available.
+    max_time_s : float or None, default=None
+        Seconds after which the fit ends with the best model so far and its certified gap, and with
+        a ``ConvergenceWarning``; asked after each read of the data; linear
+        equations are solved to their end. None sets no bound.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
 
@@ -470,6 +491,7 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         device_ids: list[int] | None = None,
         memory_limit: Any = "auto",
         verbose: int = 0,
+        max_time_s: float | None = None,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -485,6 +507,7 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
         self.device_ids = device_ids
         self.memory_limit = memory_limit
         self.verbose = verbose
+        self.max_time_s = max_time_s
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> RidgeClassifier:

@@ -14,6 +14,7 @@ from snapml._validation import (
 )
 from snapml.data import Dataset
 from snapml.estimators.base import LinearClassifier, all_or_nothing
+from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.placement import fit_input
 from snapml.problems import Hinge, Intercept, Penalty, Problem, SquaredHinge
 
@@ -23,7 +24,7 @@ _SOLVERS = ("auto", "sdca", "pqn")
 _LOSSES = {"hinge": Hinge(), "squared_hinge": SquaredHinge()}
 
 
-class LinearSVC(LinearClassifier):
+class LinearSVC(CallbackSupport, LinearClassifier):
     """Linear support vector classifier; one model per class beyond two.
 
     Minimises ``sum_i c_i l(y_i (x_i.w + b)) + (||w||^2 + w_b^2) / 2`` (or the L1 norm) with
@@ -53,6 +54,9 @@ class LinearSVC(LinearClassifier):
     class_weight : dict or 'balanced', default=None
         Weights of the classes; 'balanced' gives every class the same total weight. With more
         than two classes a class's weight counts in its own model only, as in scikit-learn.
+    max_time_s : float or None, default=None
+        Seconds after which the fit ends with the best model so far and its certified gap, and with
+        a ``ConvergenceWarning``; asked after each read of the data. None sets no bound.
     verbose : int, default=0
         Log progress every `verbose` reads of the data to the logger ``snapml``.
     random_state : int, RandomState instance or None, default=None
@@ -135,6 +139,7 @@ class LinearSVC(LinearClassifier):
         deterministic: bool = True,
         device_ids: list[int] | None = None,
         memory_limit: Any = "auto",
+        max_time_s: float | None = None,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -153,6 +158,7 @@ class LinearSVC(LinearClassifier):
         self.deterministic = deterministic
         self.device_ids = device_ids
         self.memory_limit = memory_limit
+        self.max_time_s = max_time_s
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearSVC:
@@ -192,7 +198,7 @@ class LinearSVC(LinearClassifier):
         matrix, y = fit_input(self, X, y)
         exchange = self._communicator().exchange
         weights = check_sample_weight(sample_weight, matrix, exchange)
-        classes = check_classes(self, y, exchange)
+        classes = self.classes_ = check_classes(self, y, exchange)
         check_finite_in("C", cost, matrix.dtype)
         factors = self._class_factors(y, classes, weights)
         labels = np.where(y == classes[:, None], 1.0, -1.0).astype(matrix.dtype)
@@ -204,7 +210,6 @@ class LinearSVC(LinearClassifier):
         dataset = Dataset(matrix, labels, row_weights, cost)
         result = self._run(X, problem, dataset, rule, solver=self.solver)
         n_outputs = 1 if len(classes) == 2 else len(classes)
-        self.classes_ = classes
         self.coef_ = result.coef.reshape(n_outputs, -1)
         self.intercept_ = np.array(result.intercept, dtype=matrix.dtype).reshape(n_outputs)
         self.n_iter_ = result.n_iter

@@ -25,6 +25,7 @@ from snapml.solvers import (
     working_set_descent,
 )
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import Interim, among_outputs
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.cpu_quadratic import CpuColumnEngine
 from snapml.solvers.cpu_rows import as_array
@@ -116,13 +117,13 @@ def fit(
     elif solver == "pqn":
         trial = rule if settings.solver != "auto" else _trial(problem, dataset, rule)
         result = _quasi_newton(problem, dataset, communicator, trial, settings, start)
-        if not result.has_converged and result.n_iter < rule.max_iter and trial is not rule:
+        if trial is not rule and _goes_on(result, rule):
             return _hand_back(result, problem, dataset, communicator, rule, settings, start)
     else:
         result = _coordinate_ascent(problem, dataset, communicator, rule, settings, start, patience)
-        if not result.has_converged and math.isfinite(patience) and result.n_iter < rule.max_iter:
+        if math.isfinite(patience) and _goes_on(result, rule):
             second = _hand_over(result, problem, dataset, communicator, rule, settings)
-            if second.has_converged or second.n_iter >= rule.max_iter:
+            if not _goes_on(second, rule):
                 return second
             end = Start(duals=result.duals, offset=result.offset)
             return _hand_back(second, problem, dataset, communicator, rule, settings, end)
@@ -173,6 +174,12 @@ def fit_sequence(
     return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
 
 
+def _goes_on(result: FitResult, rule: StoppingRule) -> bool:
+    """Return whether another solver may go on from a result."""
+    has_ended = result.has_converged or rule.control.reason != ""
+    return not has_ended and result.n_iter < rule.max_iter
+
+
 def _check_alike(dataset: Dataset, communicator: Communicator) -> None:
     """Refuse shards of which some are in memory: working sets are another method on stores."""
     found = communicator.exchange(out_of_core.is_streamed(dataset))
@@ -219,10 +226,12 @@ def _fit_apart(
     start: Start,
 ) -> FitResult:
     """Solve one output after the other, and put the models together."""
-    results = []
+    results: list[FitResult] = []
     for k, one in enumerate(dataset.outputs()):
         begin = Start() if start.coef is None else Start(coef=start.coef[k : k + 1])
-        results.append(fit(problem, one, communicator, rule, settings, begin))
+        view = rule.control.through(among_outputs(results, len(dataset.labels)))
+        own = replace(rule, control=view)
+        results.append(fit(problem, one, communicator, own, settings, begin))
     return beside_each_other(results)
 
 
@@ -394,7 +403,14 @@ def _in_row_space(
     with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
         engine.check_finite()
         space = RowSpace(problem, dataset)
-    inner = _quasi_newton(problem, space.dataset, communicator, rule, settings, Start())
+
+    def in_columns(model: Interim) -> Interim:
+        point = np.column_stack([model.coef, model.intercept / (engine.bias_column or 1.0)])
+        point = space.coefficients(point)
+        return Interim.of_point(point, engine.bias_column, model.gap, model.objective)
+
+    own = replace(rule, control=rule.control.through(in_columns))
+    inner = _quasi_newton(problem, space.dataset, communicator, own, settings, Start())
     coef = space.coefficients(inner.point(engine.bias_column))
     return quasi_newton.evaluate(engine, communicator, rule, coef, inner)
 

@@ -15,6 +15,7 @@ from snapml.problems import Intercept, Problem, Softmax
 from snapml.solvers import kept_ascent
 from snapml.solvers.certificate import Certificate, certified_gap, certify
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import Interim
 from snapml.solvers.engine import Engine
 from snapml.solvers.result import FitResult
 from snapml.solvers.shard_merge import ShardMerge
@@ -175,7 +176,8 @@ def _ascend(
         progress.stage.offer(communicator, partial(kept_ascent.state_of, engine, progress))
         gap = _epoch(engine, merge, epoch)
         seems_met = progress.see_epoch(gap)
-        is_last = epoch + 1 == max_iter or progress.expected_epochs() > patience
+        has_ended = progress.rule.control.ends(communicator, partial(_interim, engine))
+        is_last = has_ended or epoch + 1 == max_iter or progress.expected_epochs() > patience
         if not (seems_met or is_last):
             continue
         certificate = _certify(engine, communicator, progress, best)
@@ -185,6 +187,12 @@ def _ascend(
         _repair(engine, communicator, certificate)
         del certificate  # its vectors would double the memory of the next one
     _certify(engine, communicator, progress, best)  # max_iter = 0: the model is what it was
+
+
+def _interim(engine: Engine) -> Interim:
+    """Return the model for those who look on; a free intercept is what the multiplier says."""
+    shared = np.asarray(engine.shared, dtype=np.float64)
+    return Interim(shared[None, :-1].copy(), engine.tau * shared[-1:] + engine.offset)
 
 
 def _polish(

@@ -20,6 +20,7 @@ from snapml.data import Dataset
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import Interim
 from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.cpu_quadratic import CpuColumnEngine
@@ -97,7 +98,10 @@ def solve(
         while True:
             progress.see_epoch(whole.gap)
             progress.see_certificate(whole.gap, whole.objective)
-            if progress.is_met or whole.n_reads > rule.max_iter or stalled >= _PATIENCE:
+            has_ended = rule.control.ends(communicator, whole.interim)
+            if has_ended or progress.is_met or whole.n_reads > rule.max_iter:
+                break
+            if stalled >= _PATIENCE:
                 break
             stage.offer(communicator, partial(_kept_state, whole, progress))
             before = whole.gap
@@ -106,10 +110,9 @@ def solve(
             stalled = 0 if whole.gap < 0.9 * before else stalled + 1
         n_reads = whole.n_reads
         whole.round_off()
-    intercept = whole.coef[:, -1] * problem.intercept_scaling
     result = FitResult(
         coef=whole.coef[:, :-1].astype(dataset.matrix.dtype),
-        intercept=intercept if problem.intercept is Intercept.PENALISED else whole.coef[:, -1],
+        intercept=whole.intercept,
         duals=None,
         offset=0.0,
         n_iter=n_reads - 1,
@@ -180,6 +183,16 @@ class _Whole:
             length *= 0.5
             loss = float(self.total(np.array(self.engine.line_point(length)))[0])
         return 0.0
+
+    @property
+    def intercept(self) -> np.ndarray:
+        """B of each class."""
+        is_penalised = self.problem.intercept is Intercept.PENALISED
+        return self.coef[:, -1] * (self.problem.intercept_scaling if is_penalised else 1.0)
+
+    def interim(self) -> Interim:
+        """Return the model for those who look on."""
+        return Interim(self.coef[:, :-1].copy(), self.intercept, self.gap, self.objective)
 
     def total(self, array: np.ndarray) -> np.ndarray:
         """Return the sum over the shards."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import UNBOUNDED, Control
 from snapml.solvers.curvature import DiagonalCurvature
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.inner_products import inner
@@ -51,10 +52,18 @@ class NewtonSteps:
         The other shards.
     most_reads : int
         Reads of the data after the first that all steps together may take.
+    control : Control, default=UNBOUNDED
+        Whose time cuts a step short: it reads the data up to fifty times.
     """
 
-    def __init__(self, engine: PrimalEngine, communicator: Communicator, most_reads: int) -> None:
-        self._engine, self._communicator = engine, communicator
+    def __init__(
+        self,
+        engine: PrimalEngine,
+        communicator: Communicator,
+        most_reads: int,
+        control: Control = UNBOUNDED,
+    ) -> None:
+        self._engine, self._communicator, self._control = engine, communicator, control
         self._most_reads = most_reads
         self._radius, self._first_square = math.inf, 0.0
         self._n_products = 0
@@ -126,7 +135,7 @@ class NewtonSteps:
         # Products with the preconditioner, of the direction and of the search direction.
         length_sq, mixed, search_sq = 0.0, 0.0, square
         for _ in range(min(_MOST_PRODUCTS, most_products)):
-            if not square > enough:
+            if not square > enough or self._control.is_time_over(self._communicator):
                 break
             product = self._product(search)
             bend = inner(engine, search, product)

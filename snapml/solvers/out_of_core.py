@@ -11,6 +11,7 @@ from snapml.data import ChunkedMatrix, Dataset
 from snapml.problems import Problem, Softmax
 from snapml.solvers import device_choice, streamed_descent
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import among_outputs
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.result import FitResult, StartModel, beside_each_other, overflow_error
 from snapml.solvers.stopping import StoppingRule
@@ -74,10 +75,12 @@ def _by_columns(
         begin = start.model(problem.intercept_scaling)
         result = streamed_descent.solve(engine, communicator, rule, begin)
         return replace(result, description=f"{result.description}: few reads of a store")
-    results = []
+    results: list[FitResult] = []
     for k, one in enumerate(dataset.outputs()):
         begin_one = Start() if start.coef is None else Start(coef=start.coef[k : k + 1])
-        results.append(_by_columns(problem, one, communicator, rule, settings, begin_one))
+        view = rule.control.through(among_outputs(results, len(dataset.labels)))
+        own = replace(rule, control=view)
+        results.append(_by_columns(problem, one, communicator, own, settings, begin_one))
     return beside_each_other(results)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from snapml.problems import SmoothedHinge, Softmax
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import Interim
 from snapml.solvers.curvature import (
     HOT_COLUMNS,
     MOST_JOINT_COLUMNS,
@@ -91,7 +92,7 @@ def solve(
             coef = engine.to_vectors(start)
         model: SampledCurvature | NewtonSteps
         if suits_products(engine):
-            model = NewtonSteps(engine, communicator, rule.max_iter)
+            model = NewtonSteps(engine, communicator, rule.max_iter, rule.control)
         else:
             model = SampledCurvature(engine, communicator, rule.tol, uses_sample=uses_sample)
             is_first = start is None and stage.state is None
@@ -186,6 +187,8 @@ def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: 
         if decrement > 0.0:
             progress.see_epoch(best.gap)
         progress.see_certificate(best.gap, best.value)
+        if progress.rule.control.ends(descent.communicator, partial(best.interim, descent.engine)):
+            break
         if model.n_reads(descent) >= progress.rule.max_iter:
             break
         if progress.is_met and not _is_free(descent, decrement):
@@ -262,6 +265,11 @@ class _Best:
         if descent.value <= self.value or not math.isfinite(self.value):
             self.value, self.coef, self.gradient = descent.value, descent.coef, descent.gradient
         self.gap = certified_gap(self.value, self._bound)
+
+    def interim(self, engine: PrimalEngine) -> Interim:
+        """Return the model for those who look on."""
+        point = np.asarray(engine.to_host(self.coef), dtype=np.float64)
+        return Interim.of_point(point, engine.bias_column, self.gap, self.value)
 
     def see_unpenalised(self, descent: Descent, curvature: Curvature) -> None:
         """Bound the gap by the Newton decrement: without a penalty the dual bounds nothing.

@@ -18,6 +18,7 @@ from snapml.problems import Hinge, Intercept, Problem, SmoothedHinge
 from snapml.solvers import quasi_newton
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import uncertified
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.host_engines import primal_engine
 from snapml.solvers.observer import Stage
@@ -75,7 +76,10 @@ def solve(
         labels = dataset.labels * dataset.labels.dtype.type(width)
         engine = primal_engine(smooth, replace(dataset, labels=labels), n_threads=n_threads)
         stage = StoppingRule(
-            min(1e-2, 0.1 * width), max(0, rule.max_iter - n_reads), observer=rule.observer
+            min(1e-2, 0.1 * width),
+            max(0, rule.max_iter - n_reads),
+            observer=rule.observer,
+            control=rule.control.through(uncertified),
         )
         result = quasi_newton.solve(engine, communicator, stage, start=coef, uses_sample=False)
         coef = result.point(judge.bias_column)
@@ -87,7 +91,7 @@ def solve(
         history.append(entry)
         is_met = rule.is_met(best.gap, best.value)
         width *= _NARROWING
-        if is_met or n_reads >= rule.max_iter or width < _LEAST_WIDTH:
+        if is_met or n_reads >= rule.max_iter or width < _LEAST_WIDTH or rule.control.reason:
             break
         kept.keep({"width": width, "coef": coef, "n_reads": n_reads, "history": history})
     if best.result is None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from snapml.solvers.control import UNBOUNDED, Control
 from snapml.solvers.observer import SILENT, Observer, Stage
 
 __all__ = ["Progress", "StoppingRule"]
@@ -38,6 +39,8 @@ class StoppingRule:
         A gap this small is met whatever the objective, which may have the minimum 0.
     observer : Observer
         Who looks on.
+    control : Control
+        What may end the fit earlier; asked after each pass.
     """
 
     tol: float
@@ -46,6 +49,7 @@ class StoppingRule:
     resolution: float = 0.0
     floor: float = 0.0
     observer: Observer = SILENT
+    control: Control = UNBOUNDED
 
     def is_met(self, gap: float, objective: float) -> bool:
         """Return whether a gap is small enough."""

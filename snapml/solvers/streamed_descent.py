@@ -160,7 +160,14 @@ class _Descent:
         before = state.objective
         inner = _inner_state(state, packed)
         floor = max(0.3 * rule.floor, _PACKED_SHARE * state.gap)
-        inner_rule = replace(rule, tol=0.1 * rule.tol, floor=floor, max_iter=_MOST_INNER, verbose=0)
+        inner_rule = replace(
+            rule,
+            tol=0.1 * rule.tol,
+            floor=floor,
+            max_iter=_MOST_INNER,
+            verbose=0,
+            control=rule.control.without_look(),
+        )
         run(inner, Progress(inner_rule, first_epoch=0), improve_in_memory, free_visits=0)
         state.coef[packed.places] = inner.coef
         state.margins, state.shift = inner.margins, inner.shift

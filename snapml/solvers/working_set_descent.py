@@ -18,6 +18,7 @@ import numpy as np
 
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import Interim
 from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.engine import ColumnEngine, Movable, WorkingSet
 from snapml.solvers.observer import Stage
@@ -211,6 +212,8 @@ def run(
         progress.see_epoch(state.gap)
         progress.see_certificate(state.gap, state.objective)
         has_converged |= progress.is_met or state.gap <= state.resolution
+        if rule.control.ends(state.communicator, partial(_interim, state)):
+            break
         if has_converged and not _is_worth_polishing(state, gap_before, progress, free_visits):
             break
         if len(progress.history) + reads_each - 1 > rule.max_iter:
@@ -252,6 +255,12 @@ def kept_model(stage: Stage, start: FitResult | StartModel | None) -> FitResult 
     """
     kept = stage.state
     return start if kept is None else StartModel(kept["coef"], kept["intercept"])
+
+
+def _interim(state: State) -> Interim:
+    """Return the model for those who look on."""
+    coef = np.array(state.coef[: state.engine.n_features], dtype=np.float64)
+    return Interim(coef[None], np.array([state.intercept]), state.gap, state.objective)
 
 
 def _kept_state(state: State, progress: Progress) -> dict[str, Any]:

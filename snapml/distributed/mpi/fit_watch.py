@@ -30,7 +30,7 @@ _logger = logging.getLogger("snapml")
 _Decision = TypeVar("_Decision")
 
 # Parameters that a fit which goes on from a checkpoint may have otherwise.
-FREE_PARAMETERS = ("checkpoint", "checkpoint_every", "report", "max_iter", "tol")
+FREE_PARAMETERS = ("checkpoint", "checkpoint_every", "report", "max_iter", "tol", "max_time_s")
 
 
 class FitWatch(Observer):
