@@ -170,6 +170,18 @@ inline Range share(int64 count, int parts, int part) {
   return {begin, begin + base + (part < extra ? 1 : 0)};
 }
 
+// Runs work(worker, part) for parts of 0 .. count-1 of a size, the next one by whichever worker is
+// free: one that wakes late, or shares its core, does not keep the others.
+template <class Work>
+void run_parts(ThreadPool& pool, int64 count, int64 size, Work work) {
+  std::atomic<int64> next{0};
+  pool.run([&](int worker) {
+    for (int64 begin; (begin = next.fetch_add(size)) < count;) {
+      work(worker, Range{begin, begin + size < count ? begin + size : count});
+    }
+  });
+}
+
 // Asked now and then by worker 0 of a long call; once it answers true, all workers wind down and
 // the caller raises. The question may cost a lock, so it is put at most every 50 ms.
 class Interrupt {

@@ -251,8 +251,7 @@ std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, R
   }
   std::vector<std::vector<ColumnReport>> reports(static_cast<std::size_t>(pool.size()),
                                                  std::vector<ColumnReport>(n_cols));
-  pool.run([&](int worker) {
-    const Range part = share(rows.n_rows, pool.size(), worker);
+  run_parts(pool, rows.n_rows, 16 * kStrip, [&](int worker, Range part) {
     auto& own = reports[static_cast<std::size_t>(worker)];
     for (int64 i = part.begin; i < part.end && !interrupt.requested(); i += kStrip) {
       interrupt.poll(worker);

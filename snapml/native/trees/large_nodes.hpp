@@ -32,6 +32,8 @@ inline std::unique_ptr<uint32[]> numbered_rows(int64 n_rows, ThreadPool& pool) {
 
 // Histograms up to this size have a copy for each thread; of larger ones threads share columns.
 constexpr int64 kCopiedBytes = 1 << 20;
+// The rows that a thread adds up at a time.
+constexpr int64 kPartRows = 4096;
 // What a subtree's rows take at most, about the cache of a core.
 constexpr int64 kSubtreeBytes = 1 << 21;
 
@@ -201,9 +203,8 @@ class TreeGrower {
     }
     std::vector<Histogram> copies;
     for (int k = 1; k < n_threads; ++k) copies.push_back(store_.take_zeros());
-    pool_.run([&](int worker) {
-      const Range own = share(node.count(), n_threads, worker);
-      add({0, n_cols}, {node.begin + own.begin, node.begin + own.end},
+    run_parts(pool_, node.count(), kPartRows, [&](int worker, Range part) {
+      add({0, n_cols}, {node.begin + part.begin, node.begin + part.end},
           worker == 0 ? sums.get() : copies[static_cast<std::size_t>(worker) - 1].get());
     });
     for (Histogram& copy : copies) {

@@ -1,6 +1,8 @@
 // Rows of a node, parted into those of its children; each keeps the order they had.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -53,27 +55,46 @@ int64 part_in_place(uint32* rows, int64 count, IsLeft is_left_row, uint32* room)
   return n_left;
 }
 
-// The same by all threads: each parts its share, then shares move to their places.
+// Into one array: the left rows first, the others backwards from its end; how many are left.
+template <class IsLeft>
+int64 part_from_both_ends(const uint32* rows, int64 count, IsLeft is_left_row, uint32* out) {
+  int64 n_left = 0, last = count - 1;
+  for (int64 i = 0; i < count; ++i) {
+    const uint32 row = rows[i];
+    const bool is_left = is_left_row(row);
+    out[n_left] = row;  // one of them is overwritten by the next row
+    out[last] = row;
+    n_left += is_left;
+    last -= !is_left;
+  }
+  return n_left;
+}
+
+// The same as in place by all threads: whichever is free takes the next part of the rows, then the
+// next one's sides to their places.
 template <class IsLeft>
 int64 part_by_all(uint32* rows, int64 count, IsLeft is_left_row, uint32* room, ThreadPool& pool) {
   if (pool.size() == 1) return part_in_place(rows, count, is_left_row, room);
-  std::vector<int64> n_left(static_cast<std::size_t>(pool.size()), 0);
+  const int n_parts = 8 * pool.size();
+  std::vector<int64> n_left(static_cast<std::size_t>(n_parts) + 1, 0);  // of the parts before
+  std::atomic<int> next{0}, next_moved{0};
   Barrier barrier(pool.size());
-  pool.run([&](int worker) {
-    const Range own = share(count, pool.size(), worker);
-    const int64 size = own.end - own.begin;
-    const auto k = static_cast<std::ptrdiff_t>(worker);
-    const int64 here = part_in_place(rows + own.begin, size, is_left_row, room + own.begin);
-    std::memcpy(room + own.begin, rows + own.begin,
-                static_cast<std::size_t>(size) * sizeof(uint32));
-    n_left[static_cast<std::size_t>(k)] = here;
+  pool.run([&](int) {
+    for (int k; (k = next++) < n_parts;) {
+      const Range own = share(count, n_parts, k);
+      n_left[static_cast<std::size_t>(k) + 1] =
+          part_from_both_ends(rows + own.begin, own.end - own.begin, is_left_row, room + own.begin);
+    }
     barrier.arrive_and_wait();
-    const int64 before = std::accumulate(n_left.begin(), n_left.begin() + k, int64{0});
-    const int64 all = std::accumulate(n_left.begin() + k, n_left.end(), before);
-    const int64 right_before = all + own.begin - before;
-    std::memcpy(rows + before, room + own.begin, static_cast<std::size_t>(here) * sizeof(uint32));
-    std::memcpy(rows + right_before, room + own.begin + here,
-                static_cast<std::size_t>(size - here) * sizeof(uint32));
+    for (int k; (k = next_moved++) < n_parts;) {
+      const Range own = share(count, n_parts, k);
+      const auto after = n_left.begin() + k + 1;
+      const int64 before = std::accumulate(n_left.begin(), after, int64{0});
+      const int64 all = std::accumulate(after, n_left.end(), before);
+      uint32* const middle = room + own.begin + *after;
+      std::copy(room + own.begin, middle, rows + before);
+      std::reverse_copy(middle, room + own.end, rows + all + own.begin - before);
+    }
   });
   return std::accumulate(n_left.begin(), n_left.end(), int64{0});
 }
