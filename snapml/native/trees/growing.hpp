@@ -44,9 +44,10 @@ class SubtreeGrower {
                          Interrupt& interrupt, int worker) {
     const int64 count = top.count();
     copy_rows(rows, count);
-    std::vector<Node> nodes{top};
+    std::vector<Node>& nodes = nodes_;
+    nodes.assign(1, top);
     nodes[0].begin = 0;
-    nodes[0].end = count;
+    nodes[0].end = static_cast<uint32>(count);
     stack_.clear();
     n_kept_ = histogram ? 1 : 0;
     stack_.push_back({0, depth, std::move(histogram)});
@@ -62,7 +63,7 @@ class SubtreeGrower {
       node.begin += top.begin;
       node.end += top.begin;
     }
-    return nodes;
+    return {nodes.begin(), nodes.end()};  // as many as there are: lists grow to twice as much
   }
 
  private:
@@ -211,6 +212,7 @@ class SubtreeGrower {
   std::vector<Entry> entries_;
   std::vector<uint32> positions_, room_;
   const uint32* rows_ = nullptr;
+  std::vector<Node> nodes_;
   std::vector<Pending<Sum>> stack_;
   int64 n_kept_ = 0, most_kept_ = 0;
 };

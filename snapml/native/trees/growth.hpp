@@ -28,21 +28,35 @@ struct GrowOptions {
   int64 most_leaves;       // 0: any number
 };
 
-// A node and its rows, `begin` to `end` of the final order. Children are places in the same list.
+// A node and its rows, `begin` to `end` of the final order. Children are places in the same list,
+// side by side. Deep trees have many nodes: what is known of one before its split makes room for
+// what the split says.
 struct Node {
-  int64 begin, end;
-  int32 left = -1, right = -1;
+  uint32 begin, end;
+  int32 left = -1;
   int32 subtree = -1;  // the list that begins with this node
+  int32 column = -1;
   bool missing_left = false;
-  int64 column = -1;
-  double threshold = 0;
-  double improvement = 0;
-  double least_above = std::numeric_limits<double>::infinity();  // improvement on the way here
+  union {
+    double least_above = std::numeric_limits<double>::infinity();  // improvement on the way here
+    double improvement;                                            // once it is split
+  };
+  union {
+    uint64 path = 0;   // stands for the way from the root
+    double threshold;  // once it is split
+  };
   Bounds bounds = {};
   std::shared_ptr<const CodeSet> left_codes = {};  // where categories are parted
-  uint64 path = 0;                                 // stands for the way from the root
-  int64 count() const { return end - begin; }
+
+  Node(uint32 first, uint32 last) : begin(first), end(last) {}
+  bool is_split() const { return left >= 0; }
+  int32 right() const { return left + 1; }
+  int64 count() const { return int64{end} - begin; }
 };
+static_assert(sizeof(Node) <= 72);
+
+// The node of all rows.
+inline Node root_of(int64 n_rows) { return Node(0, static_cast<uint32>(n_rows)); }
 
 // A node still to be split. Without a histogram it gets one, or does without.
 template <class Sum>
@@ -213,13 +227,14 @@ struct Growth {
                                        int64 n_left) const {
     const auto left = static_cast<int32>(nodes.size());
     Node& node = nodes[static_cast<std::size_t>(parent)];
-    const int64 begin = node.begin, end = node.end, middle = begin + n_left;
+    const uint32 begin = node.begin, end = node.end;
+    const uint32 middle = begin + static_cast<uint32>(n_left);
+    const uint64 path = node.path;
     const Bounds bounds = node.bounds;
     const double least = std::min(node.least_above, split.improvement);
     const ColumnBins& bins = binned.columns[static_cast<std::size_t>(split.column)];
     node.left = left;
-    node.right = left + 1;
-    node.column = split.column;
+    node.column = static_cast<int32>(split.column);
     node.improvement = split.improvement;
     node.missing_left = split.has_missing ? split.missing_left : n_left > end - middle;
     node.threshold = split.right_bin < 0 ? std::numeric_limits<double>::infinity()
@@ -228,9 +243,9 @@ struct Growth {
       const int n_codes = options.n_codes[split.column];
       node.left_codes = left_codes(*split.categories, bins, n_codes, node.missing_left);
     }
-    const RandomWords words = philox(options.seed, node.path, ~uint64{0});
+    const RandomWords words = philox(options.seed, path, ~uint64{0});
     for (int side = 0; side < 2; ++side) {
-      Node child{side == 0 ? begin : middle, side == 0 ? middle : end};
+      Node child(side == 0 ? begin : middle, side == 0 ? middle : end);
       child.bounds = bounds;
       child.least_above = least;
       if (sign(split.column) != 0) {

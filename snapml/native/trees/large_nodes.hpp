@@ -62,7 +62,7 @@ class TreeGrower {
   GrownTree grow() {
     tree_.rows = numbered_rows(growth_.binned.n_rows, pool_);
     room_.reset(new uint32[static_cast<std::size_t>(growth_.binned.n_rows)]);
-    tree_.nodes.push_back({0, growth_.binned.n_rows});
+    tree_.nodes.push_back(root_of(growth_.binned.n_rows));
     if (is_open(0, 0)) push(0, 0, nullptr);
     while (!open_.empty() && !interrupt_.requested()) {
       interrupt_.poll(0);

@@ -132,7 +132,7 @@ class SparseTreeGrower {
     room_.reset(new uint32[n_rows]);
     is_left_.resize(n_rows);
     for (int64 i = 0; i < binned.n_rows; ++i) entries_.push_back(growth_.targets.entry(i));
-    tree_.nodes.push_back({0, binned.n_rows});
+    tree_.nodes.push_back(root_of(binned.n_rows));
     SparseTask root{0, 0, {}};
     for (std::size_t j = 0; j < binned.columns.size(); ++j) {
       if (binned.sizes[j] == 0) continue;

@@ -23,9 +23,16 @@ struct TreeArrays {
   std::vector<double> threshold, impurity, weight, values;
   std::vector<uint8> missing_left;
   std::vector<uint8> left_codes;  // sets of kCodeBytes; thresholds of their nodes number them
-  std::vector<Bounds> bounds;     // of the values
+  bool has_bounds = false;
+  std::vector<Bounds> bounds;  // of the values
 
   std::size_t size() const { return left.size(); }
+  void reserve(std::size_t n_nodes) {
+    for (auto* numbers : {&left, &right, &column, &n_rows}) numbers->reserve(n_nodes);
+    threshold.reserve(n_nodes);
+    missing_left.reserve(n_nodes);
+    if (has_bounds) bounds.reserve(n_nodes);
+  }
 };
 
 // Where a numbered node came from.
@@ -59,7 +66,7 @@ inline void add_node(Origin& from, TreeArrays& tree, std::vector<int64>& begins)
   tree.threshold.push_back(-2);
   tree.missing_left.push_back(0);
   tree.n_rows.push_back(node.count());
-  tree.bounds.push_back(node.bounds);
+  if (tree.has_bounds) tree.bounds.push_back(node.bounds);
   tree.max_depth = std::max(tree.max_depth, from.depth);
   begins.push_back(node.begin);
 }
@@ -74,10 +81,19 @@ inline void make_inner(const Origin& from, TreeArrays& tree) {
   tree.left_codes.insert(tree.left_codes.end(), node.left_codes->begin(), node.left_codes->end());
 }
 
+// A subtree's first node stands in the upper part, too.
+inline std::size_t count_nodes(const GrownTree& grown) {
+  std::size_t count = grown.nodes.size();
+  for (const std::vector<Node>& nodes : grown.subtrees) count += nodes.size() - 1;
+  return count;
+}
+
 // Writes the nodes, a node before all of its left side before all of its right side; returns where
 // the rows of each begin.
 inline std::vector<int64> number_all(const GrownTree& grown, TreeArrays& tree) {
   std::vector<int64> begins;
+  begins.reserve(count_nodes(grown));
+  tree.reserve(count_nodes(grown));
   struct Next {
     Origin from;
     std::vector<int64>* link;  // of the parent
@@ -90,9 +106,9 @@ inline std::vector<int64> number_all(const GrownTree& grown, TreeArrays& tree) {
     add_node(next.from, tree, begins);
     if (next.link != nullptr) (*next.link)[parent] = static_cast<int64>(next.from.id);
     const Node& node = next.from.node();
-    if (node.left < 0) continue;
+    if (!node.is_split()) continue;
     make_inner(next.from, tree);
-    stack.push_back({next.from.child(grown, node.right), &tree.right});
+    stack.push_back({next.from.child(grown, node.right()), &tree.right});
     stack.push_back({next.from.child(grown, node.left), &tree.left});
   }
   return begins;
@@ -110,7 +126,7 @@ inline std::vector<int64> number_best(GrownTree& grown, int64 most_leaves, TreeA
   std::priority_queue<Origin, std::vector<Origin>, decltype(is_less)> open(is_less);
   const auto add = [&](Origin from) {
     add_node(from, tree, begins);
-    if (from.node().left >= 0) open.push(from);
+    if (from.node().is_split()) open.push(from);
     return static_cast<int64>(from.id);
   };
   add(Origin::root(grown));
@@ -119,7 +135,7 @@ inline std::vector<int64> number_best(GrownTree& grown, int64 most_leaves, TreeA
     open.pop();
     make_inner(from, tree);
     const int64 left = add(from.child(grown, from.node().left));
-    const int64 right = add(from.child(grown, from.node().right));
+    const int64 right = add(from.child(grown, from.node().right()));
     tree.left[from.id] = left;
     tree.right[from.id] = right;
   }
@@ -243,9 +259,12 @@ inline TreeArrays tree_arrays(GrownTree grown, const RawTargets& targets,
                               ThreadPool& pool) {
   const Criterion criterion = options.criterion;
   TreeArrays tree;
+  tree.has_bounds = options.monotonic != nullptr;
   const std::vector<int64> begins = options.most_leaves > 0
                                         ? number_best(grown, options.most_leaves, tree)
                                         : number_all(grown, tree);
+  grown.nodes = {};  // before there are values
+  grown.subtrees = {};
   const auto n_nodes = static_cast<int64>(tree.size());
   if (n_nodes > most_values / targets.n_classes) {
     throw std::length_error("the values of " + std::to_string(n_nodes) + " nodes for " +
