@@ -9,7 +9,11 @@ from the repository's root, on a machine with nothing else to do::
 
     python -m benchmarks.trees
     python -m benchmarks.trees --rows 500000 1000000 2000000 5000000 10000000 --depths 12 \
-        --libraries snapml scikit-learn --output benchmarks/results/trees_by_rows.csv
+        --libraries snapml scikit-learn --most-exact-rows 10000000 \
+        --output benchmarks/results/trees_by_rows.csv
+
+The second table can be made in pieces, size by size or library by library, with ``--append``;
+``benchmarks.trees_by_rows`` prints it.
 """
 
 from __future__ import annotations
@@ -147,8 +151,10 @@ def main() -> int:
     )
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
     parser.add_argument("--overwrite", action="store_true")
+    parser.add_argument("--append", action="store_true", help="keep the rows that are there")
     arguments = parser.parse_args()
-    prepare_output(arguments.output, arguments.overwrite)
+    if not arguments.append:
+        prepare_output(arguments.output, arguments.overwrite)
     test = higgs_like(_TEST_ROWS, seed=1)
     for n_rows in arguments.rows:
         train = higgs_like(n_rows, seed=0)
