@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,9 +34,36 @@ def cancelled_on_error(session: Any) -> Iterator[None]:
         add, remove, cancel = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
     add(tag)
     try:
-        yield
+        with _raising_on_ctrl_c():
+            yield
     except BaseException:
         cancel(tag)
         raise
     finally:
         remove(tag)
+
+
+@contextmanager
+def _raising_on_ctrl_c() -> Iterator[None]:
+    """Have Spark's handler of Ctrl-C end in KeyboardInterrupt.
+
+    That of Spark 4.0 does not where its call of the JVM fails: the main thread is in another one.
+    """
+    theirs = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    is_of_spark = getattr(theirs, "__module__", "").startswith("pyspark.")
+    if not (callable(theirs) and is_main and is_of_spark):
+        yield
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        try:
+            theirs(number, frame)
+        except Exception as failure:
+            raise KeyboardInterrupt from failure
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, theirs)
