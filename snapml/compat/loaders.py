@@ -1,9 +1,7 @@
 """The loaders and writers of IBM Snap ML under the names that its users know.
 
-Its modules `Loaders`, `Writers`, `io` and `utils` (and `sml_io` of pai4sk) are flat here: what was
-``from snapml.io import load_svmlight_file`` is ``from snapml.compat import load_svmlight_file``. A
-*partition*, which its ``load_from_...`` return and its estimators take without labels beside, is a
-`ChunkedDataset` here. Labels stay what they are in the file; IBM's partitions turn 0 into -1.
+A *partition*, which its ``load_from_...`` return and its estimators take without labels beside, is
+a `ChunkedDataset` here. Labels stay what they are in the file; IBM's partitions turn 0 into -1.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def files(tmp_path, monkeypatch):
 
 
 def test_arguments_have_the_names_that_users_know():
-    assert set(SIGNATURES) == set(compat.__all__)
+    assert set(SIGNATURES) == set(compat.loaders.__all__)
     for name, expected in SIGNATURES.items():
         assert list(inspect.signature(getattr(compat, name)).parameters) == expected
 

@@ -1,0 +1,482 @@
+"""Logistic regression, linear regression and support vector machines under Snap ML's names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from snapml import estimators
+from snapml.compat.base import LinearModel
+from snapml.compat.metrics import labels_of
+from snapml.data import ChunkedDataset
+from snapml.problems import Intercept, Problem
+
+__all__ = ["LinearRegression", "LogisticRegression", "SupportVectorMachine"]
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):
+    """What both classifiers share."""
+
+    class_weight: Any
+
+    def fit(self, X_train: Any, y_train: Any = None) -> Any:
+        super().fit(X_train, y_train)
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or ChunkedDataset
+            Rows, or a partition.
+        y : array-like of shape (n_rows,), default=None
+            Labels; None takes those of the partition.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            Share of the rows that are predicted right.
+        """
+        return float(super().score(X, _targets(X, y), sample_weight))
+
+
+class LogisticRegression(LinearClassifier):
+    """Logistic regression under Snap ML's names.
+
+    Minimises ``regularizer/2 ||w||^2``, or ``regularizer ||w||_1``, plus the sum of losses. More
+    than two classes are fitted one against the rest. Where a parameter means something else than
+    in Snap ML, its description says so.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Most reads of the data.
+    regularizer : float, default=1.0
+        Strength of the penalty; `snapml.LogisticRegression` has ``C = 1 / regularizer``.
+    device_ids : list of int, default=()
+        GPUs, where `use_gpu`; none means the first.
+    verbose : bool, default=False
+        Whether to log each read of the data.
+    use_gpu : bool, default=False
+        Whether to train on GPUs.
+    class_weight : dict, 'balanced' or None, default=None
+        Weights of classes.
+    dual : bool, default=True
+        Whether the intercept is penalised, as Snap ML's dual solver does. It is exact and free
+        with ``dual=False``, where Snap ML has none. The solver follows the data in both cases.
+    n_jobs : int, default=1
+        Threads on the CPU.
+    penalty : {'l2', 'l1'}, default='l2'
+        ``'l1'`` needs ``dual=False``.
+    tol : float, default=0.001
+        Bound on the certified relative gap to the best objective, not on the change of the model;
+        a fit that misses it warns.
+    generate_training_history : {None, 'summary', 'full'}, default=None
+        Whether to keep ``training_history_``.
+    privacy : bool, default=False
+        True is refused; `eta`, `batch_size`, `privacy_epsilon` and `grad_clip` have no effect.
+    eta, batch_size, privacy_epsilon, grad_clip : float
+        See `privacy`.
+    fit_intercept : bool, default=False
+        Whether to fit an intercept.
+    intercept_scaling : float, default=1.0
+        Value of the intercept's column where it is penalised. ``intercept_`` is what is added to
+        margins, this factor included.
+    normalize : bool, default=False
+        Whether to standardise dense columns, or divide sparse ones by their largest entries, and
+        then rows by their lengths.
+    kernel : {'linear', 'rbf'}, default='linear'
+        ``'rbf'`` maps rows by `sklearn.kernel_approximation.RBFSampler` first.
+    gamma : float, default=1.0
+        Of the kernel.
+    n_components : int, default=100
+        Of the kernel's map.
+    random_state : int, RandomState instance or None, default=None
+        Order of rows, and the kernel's map. None is a fixed seed.
+    num_threads : int or None, default=None
+        Former name of `n_jobs`; taken before it where given.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Coefficients.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Intercepts.
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    n_iter_ : int
+        Reads of the data, the most of all classes.
+    support_ : ndarray, int32
+        Columns with a coefficient, for ``penalty='l1'``.
+    training_history_ : list of dict
+        One, with ``epochs``, ``t_elap_sec`` and ``train_obj``: at the end, of all classes, for
+        'summary'; lists of what was certified on the way for 'full', of the class that took
+        longest where several were solved apart.
+    estimator_ : snapml.LogisticRegression
+        The fitted estimator, with its certificate and ``save``.
+    n_features_in_ : int
+        Columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from snapml.compat import LogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LogisticRegression(regularizer=0.1, normalize=True, fit_intercept=True).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.98
+    """
+
+    def __init__(
+        self,
+        max_iter: int = 1000,
+        regularizer: float = 1.0,
+        device_ids: Any = (),
+        verbose: bool = False,
+        use_gpu: bool = False,
+        class_weight: Any = None,
+        dual: bool = True,
+        n_jobs: int = 1,
+        penalty: Any = "l2",
+        tol: float = 0.001,
+        generate_training_history: str | None = None,
+        privacy: bool = False,
+        eta: float = 0.3,
+        batch_size: int = 100,
+        privacy_epsilon: float = 10,
+        grad_clip: float = 1,
+        fit_intercept: bool = False,
+        intercept_scaling: float = 1.0,
+        normalize: bool = False,
+        kernel: Any = "linear",
+        gamma: float = 1.0,
+        n_components: int = 100,
+        random_state: Any = None,
+        num_threads: int | None = None,
+    ) -> None:
+        self.max_iter = max_iter
+        self.regularizer = regularizer
+        self.device_ids = device_ids
+        self.verbose = verbose
+        self.use_gpu = use_gpu
+        self.class_weight = class_weight
+        self.dual = dual
+        self.n_jobs = n_jobs
+        self.penalty = penalty
+        self.tol = tol
+        self.generate_training_history = generate_training_history
+        self.privacy = privacy
+        self.eta = eta
+        self.batch_size = batch_size
+        self.privacy_epsilon = privacy_epsilon
+        self.grad_clip = grad_clip
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.normalize = normalize
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.random_state = random_state
+        self.num_threads = num_threads
+
+    def predict_proba(self, X: Any, n_jobs: int | None = None) -> Any:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or ChunkedDataset
+            Rows, or a partition.
+        n_jobs : int or None, default=None
+            Has no effect.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            In the order of ``classes_``.
+        """
+        return self._fitted().predict_proba(self._transformed(X))
+
+    def predict_log_proba(self, X: Any, n_jobs: int | None = None) -> Any:
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or ChunkedDataset
+            Rows, or a partition.
+        n_jobs : int or None, default=None
+            Has no effect.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            In the order of ``classes_``.
+        """
+        return self._fitted().predict_log_proba(self._transformed(X))
+
+    def _estimator(self, n_rows: int) -> Any:
+        # The problem of that name: the intercept is one more column, penalised like any other.
+        is_joint = self.dual and self.fit_intercept
+        return estimators.LogisticRegression(
+            C=1.0 / self.regularizer,
+            l1_ratio=float(self.penalty == "l1"),
+            solver="liblinear" if is_joint else "auto",
+            intercept_scaling=self.intercept_scaling,
+            class_weight=self.class_weight,
+            multi_class="ovr",
+            **self._common(),
+        )
+
+
+class SupportVectorMachine(LinearClassifier):
+    """Linear support vector machine under Snap ML's names.
+
+    Minimises ``regularizer/2 ||w||^2`` plus the sum of hinge losses, or of their squares.
+
+    Parameters
+    ----------
+    loss : {'hinge', 'squared_hinge'}, default='hinge'
+        The loss.
+    regularizer : float, default=1.0
+        Strength of the penalty; `snapml.LinearSVC` has ``C = 1 / regularizer``.
+    max_iter, device_ids, verbose, use_gpu, class_weight, n_jobs, tol
+        As in `LogisticRegression`.
+    generate_training_history, normalize, kernel, gamma, n_components, random_state, num_threads
+        As in `LogisticRegression`.
+    fit_intercept, intercept_scaling
+        As in `LogisticRegression`; the intercept is penalised.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, n_iter_, training_history_, n_features_in_
+        As in `LogisticRegression`.
+    estimator_ : snapml.LinearSVC
+        The fitted estimator, with its certificate and ``save``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from snapml.compat import SupportVectorMachine
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> round(SupportVectorMachine(normalize=True, fit_intercept=True).fit(X, y).score(X, y), 2)
+    0.98
+    """
+
+    def __init__(
+        self,
+        loss: str = "hinge",
+        max_iter: int = 1000,
+        regularizer: float = 1.0,
+        device_ids: Any = (),
+        verbose: bool = False,
+        use_gpu: bool = False,
+        class_weight: Any = None,
+        n_jobs: int = 1,
+        tol: float = 0.001,
+        generate_training_history: str | None = None,
+        fit_intercept: bool = False,
+        intercept_scaling: float = 1.0,
+        normalize: bool = False,
+        kernel: Any = "linear",
+        gamma: float = 1.0,
+        n_components: int = 100,
+        random_state: Any = None,
+        num_threads: int | None = None,
+    ) -> None:
+        self.loss = loss
+        self.max_iter = max_iter
+        self.regularizer = regularizer
+        self.device_ids = device_ids
+        self.verbose = verbose
+        self.use_gpu = use_gpu
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.tol = tol
+        self.generate_training_history = generate_training_history
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.normalize = normalize
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.random_state = random_state
+        self.num_threads = num_threads
+
+    def decision_function(self, X: Any, n_jobs: int | None = None) -> Any:
+        """Return the signed margin of each row: positive means the second class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or ChunkedDataset
+            Rows, or a partition.
+        n_jobs : int or None, default=None
+            Has no effect.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_classes)
+            Margins.
+        """
+        return self._fitted().decision_function(self._transformed(X))
+
+    def _estimator(self, n_rows: int) -> Any:
+        return estimators.LinearSVC(
+            C=1.0 / self.regularizer,
+            loss=self.loss,
+            intercept_scaling=self.intercept_scaling,
+            class_weight=self.class_weight,
+            **self._common(),
+        )
+
+
+class JointRidge(estimators.Ridge):
+    """Ridge regression whose intercept is one more column, penalised like any other."""
+
+    joint_scaling: float
+
+    def _make_problem(self) -> Problem:
+        problem = super()._make_problem()
+        return replace(problem, intercept=Intercept.PENALISED, intercept_scaling=self.joint_scaling)
+
+    def _is_direct(self, *_: Any) -> bool:
+        return False  # the linear equations here leave the intercept free
+
+
+class LinearRegression(RegressorMixin, LinearModel):
+    """Linear least squares with a penalty under Snap ML's names.
+
+    Minimises ``regularizer/2 ||w||^2``, or ``regularizer ||w||_1``, plus half the sum of squares.
+
+    Parameters
+    ----------
+    regularizer : float, default=1.0
+        Strength of the penalty; `snapml.Ridge` has ``alpha = regularizer``, and `snapml.Lasso`
+        ``alpha = regularizer / n_rows``.
+    max_iter, device_ids, verbose, use_gpu, dual, n_jobs, penalty, tol
+        As in `LogisticRegression`.
+    generate_training_history, privacy, eta, batch_size, privacy_epsilon, grad_clip
+        As in `LogisticRegression`.
+    fit_intercept, intercept_scaling, normalize, kernel, gamma, n_components, random_state
+        As in `LogisticRegression`.
+    num_threads : int or None, default=None
+        Former name of `n_jobs`; taken before it where given.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+        Coefficients.
+    intercept_ : float
+        Intercept.
+    n_iter_, support_, training_history_, n_features_in_
+        As in `LogisticRegression`.
+    estimator_ : snapml.Ridge or snapml.Lasso
+        The fitted estimator, with its certificate and ``save``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from snapml.compat import LinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LinearRegression(regularizer=0.1, dual=False, fit_intercept=True).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.51
+    """
+
+    def __init__(
+        self,
+        max_iter: int = 1000,
+        regularizer: float = 1.0,
+        device_ids: Any = (),
+        verbose: bool = False,
+        use_gpu: bool = False,
+        dual: bool = True,
+        n_jobs: int = 1,
+        penalty: Any = "l2",
+        tol: float = 0.001,
+        generate_training_history: str | None = None,
+        privacy: bool = False,
+        eta: float = 0.3,
+        batch_size: int = 100,
+        privacy_epsilon: float = 10,
+        grad_clip: float = 1,
+        fit_intercept: bool = False,
+        intercept_scaling: float = 1.0,
+        normalize: bool = False,
+        kernel: Any = "linear",
+        gamma: float = 1.0,
+        n_components: int = 100,
+        random_state: Any = None,
+        num_threads: int | None = None,
+    ) -> None:
+        self.max_iter = max_iter
+        self.regularizer = regularizer
+        self.device_ids = device_ids
+        self.verbose = verbose
+        self.use_gpu = use_gpu
+        self.dual = dual
+        self.n_jobs = n_jobs
+        self.penalty = penalty
+        self.tol = tol
+        self.generate_training_history = generate_training_history
+        self.privacy = privacy
+        self.eta = eta
+        self.batch_size = batch_size
+        self.privacy_epsilon = privacy_epsilon
+        self.grad_clip = grad_clip
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.normalize = normalize
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.random_state = random_state
+        self.num_threads = num_threads
+
+    def fit(self, X_train: Any, y_train: Any = None) -> Any:  # noqa: D102 - as the base's
+        super().fit(X_train, y_train)
+        if isinstance(self.estimator_, JointRidge):
+            plain: Any = estimators.Ridge(**self.estimator_.get_params())
+            learned = {k: v for k, v in vars(self.estimator_).items() if k != "joint_scaling"}
+            vars(plain).update(learned)
+            self.estimator_ = plain
+        return self
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or ChunkedDataset
+            Rows, or a partition.
+        y : array-like of shape (n_rows,), default=None
+            Targets; None takes those of the partition.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            At most 1.
+        """
+        return float(super().score(X, _targets(X, y), sample_weight))
+
+    def _estimator(self, n_rows: int) -> Any:
+        if self.penalty == "l1":
+            return estimators.Lasso(alpha=self.regularizer / n_rows, **self._common())
+        if not (self.dual and self.fit_intercept):
+            return estimators.Ridge(alpha=self.regularizer, **self._common())
+        model = JointRidge(alpha=self.regularizer, **self._common())
+        model.joint_scaling = float(self.intercept_scaling)
+        return model
+
+    def _objective_scale(self, n_rows: int) -> float:
+        return float(n_rows) if self.penalty == "l1" else float(self.regularizer)
+
+
+def _targets(X: Any, y: Any) -> Any:
+    return labels_of(X) if y is None and isinstance(X, ChunkedDataset) else y
