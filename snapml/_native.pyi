@@ -65,6 +65,52 @@ class Targets:
         bias_column: float,
     ) -> Targets: ...
 
+class ManyTargets:
+    """Labels and weights of many models: of each one column of the tables, and a factor."""
+
+    @staticmethod
+    def make(
+        labels: np.ndarray[Any, Any],
+        weights: np.ndarray[Any, Any],
+        label_columns: np.ndarray[Any, Any],
+        weight_columns: np.ndarray[Any, Any],
+        factors: np.ndarray[Any, Any],
+    ) -> ManyTargets: ...
+
+def many_products(
+    pool: ThreadPool,
+    rows: Rows,
+    n_models: int,
+    vectors: np.ndarray[Any, Any],
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def many_adjoints(
+    pool: ThreadPool,
+    rows: Rows,
+    n_models: int,
+    scales: np.ndarray[Any, Any],
+    squares_entries: bool,
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def many_hessians(
+    pool: ThreadPool,
+    rows: Rows,
+    n_models: int,
+    curvatures: np.ndarray[Any, Any],
+    vectors: np.ndarray[Any, Any],
+    out: np.ndarray[Any, Any],
+) -> None: ...
+def many_losses(
+    pool: ThreadPool,
+    loss: str,
+    targets: ManyTargets,
+    margins: np.ndarray[Any, Any],
+    moves: np.ndarray[Any, Any] | None,
+    steps: np.ndarray[Any, Any] | None,
+    slopes: np.ndarray[Any, Any] | None,
+    curvatures: np.ndarray[Any, Any] | None,
+    losses: np.ndarray[Any, Any],
+) -> None: ...
 def fused_pass(
     pool: ThreadPool,
     rows: Rows,

@@ -20,7 +20,7 @@ from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_data
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.penalty_parameters import resolve_penalty
 from snapml.estimators.placement import fit_input
-from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
+from snapml.problems import Intercept, Logistic, Loss, Penalty, Problem, Softmax
 
 __all__ = ["LogisticRegression"]
 
@@ -324,17 +324,13 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         penalty: Penalty,
     ) -> tuple[Problem, Dataset]:
         """Return the problem that the parameters and the classes mean."""
-        intercept = Intercept.FREE if self.fit_intercept else Intercept.NONE
-        scaling = 1.0
-        if self.fit_intercept and self.solver == "liblinear":
-            intercept, scaling = Intercept.PENALISED, self._checked_scaling()
         if len(classes) == 2:
             dataset = binary_dataset(matrix, y == classes[1], row_weights, cost)
-            return Problem(Logistic(), intercept, scaling, penalty), dataset
+            return self._problem(penalty), dataset
         if self.multi_class == "ovr":
             labels = np.where(y == classes[:, None], 1.0, -1.0).astype(matrix.dtype)
             dataset = Dataset(matrix, labels, row_weights, cost)
-            return Problem(Logistic(), intercept, scaling, penalty), dataset
+            return self._problem(penalty), dataset
         if self.solver == "liblinear":
             raise ValueError(
                 "Only binary classification is supported. The 'liblinear' solver does not support "
@@ -343,7 +339,15 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
             )
         numbers_of = np.searchsorted(classes, y).astype(matrix.dtype)
         dataset = Dataset(matrix, numbers_of, row_weights, cost)
-        return Problem(Softmax(len(classes)), intercept, scaling, penalty), dataset
+        return self._problem(penalty, Softmax(len(classes))), dataset
+
+    def _problem(self, penalty: Penalty, loss: Loss | None = None) -> Problem:
+        """Return the problem of a loss, by default that of one class against another."""
+        intercept = Intercept.FREE if self.fit_intercept else Intercept.NONE
+        scaling = 1.0
+        if self.fit_intercept and self.solver == "liblinear":
+            intercept, scaling = Intercept.PENALISED, self._checked_scaling()
+        return Problem(Logistic() if loss is None else loss, intercept, scaling, penalty)
 
     def _bias_value(self) -> float:
         is_penalised = self.solver == "liblinear" and self.fit_intercept

@@ -33,6 +33,7 @@ extern "C" __attribute__((visibility("default"))) void snapml_set_num_threads(in
 namespace snapml::native {
 
 void bind_core(nb::module_& m);         // core_bindings.cpp
+void bind_many(nb::module_& m);         // many_bindings.cpp
 void bind_primal(nb::module_& m);       // primal_bindings.cpp
 void bind_columns(nb::module_& m);      // column_bindings.cpp
 void bind_io(nb::module_& m);           // io_bindings.cpp
@@ -455,6 +456,7 @@ NB_MODULE(_native, m) {
         nb::arg("intercept"), nb::arg("out"));
   m.def("get_thread_limit", &snapml_get_num_threads);
   bind_core(m);
+  bind_many(m);
   bind_primal(m);
   bind_columns(m);
   bind_io(m);

@@ -1,0 +1,277 @@
+"""Fits that share one read of X: values of C, folds and class weights as columns of one solve.
+
+For L2 penalties on two classes: `LogisticRegression`, and `LinearSVC` with the squared hinge. Folds
+are row weights; X is neither copied nor cut. Strong penalties go first, and weaker ones start from
+their coefficients.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from snapml._validation import check_positive
+from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.estimators.base import LinearClassifier
+from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.support_vector_machine import LinearSVC
+from snapml.problems import Problem
+from snapml.solvers import many_models
+from snapml.solvers.many_models import ManyTargets
+from snapml.solvers.many_preconditioners import SharedGram
+from snapml.solvers.many_rows import PANEL
+
+__all__ = ["SharedFit", "SharedModel", "can_share", "fitted", "solve_shared"]
+
+
+@dataclass(frozen=True)
+class SharedFit:
+    """One fit among those that share X.
+
+    Attributes
+    ----------
+    estimator : estimator
+        With its parameters; `can_share` holds.
+    fold : int
+        Which of the folds it is fitted on.
+    """
+
+    estimator: Any
+    fold: int
+
+
+@dataclass(frozen=True)
+class SharedModel:
+    """What such a fit has found.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features,)
+        w.
+    intercept : float
+        b.
+    margins : ndarray of shape (n_samples,)
+        Of all rows, those that the fold leaves out too.
+    n_products : int
+        Products with its Hessian that it took part in.
+    """
+
+    coef: np.ndarray
+    intercept: float
+    margins: np.ndarray
+    n_products: int
+
+
+def can_share(estimator: Any, matrix: Matrix, classes: np.ndarray) -> bool:
+    """Return whether a fit can share its reads of X with others.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With its parameters.
+    matrix : Matrix
+        The rows.
+    classes : ndarray
+        Labels that occur.
+
+    Returns
+    -------
+    bool
+        False also where the parameters are not as described: an ordinary fit says what is wrong.
+    """
+    if type(estimator) not in (LogisticRegression, LinearSVC) or len(classes) != 2:
+        return False
+    if not isinstance(matrix, DenseMatrix | CompressedMatrix):
+        return False
+    has_other_wishes = estimator.device_ids or estimator.solver in ("sdca", "pqn")
+    if has_other_wishes or getattr(estimator, "warm_start", False) or estimator.verbose:
+        return False
+    if isinstance(estimator, LogisticRegression) and (
+        estimator.penalty != "deprecated" or estimator.n_jobs is not None
+    ):
+        return False  # deprecated parameters, of which each fit warns
+    try:
+        problem, cost = _problem_of(estimator)
+    except (TypeError, ValueError, NotImplementedError):
+        return False
+    is_plain = problem.penalty.l1 == 0.0 and problem.penalty.l2 == 1.0
+    return is_plain and problem.loss.is_smooth and math.isfinite(cost)
+
+
+def solve_shared(
+    fits: list[SharedFit],
+    folds: list[np.ndarray],
+    matrix: Matrix,
+    y: np.ndarray,
+    sample_weight: np.ndarray | None,
+    tol: float,
+) -> list[SharedModel | None]:
+    """Fit all, those of one problem side by side.
+
+    Parameters
+    ----------
+    fits : list of SharedFit
+        What to fit.
+    folds : list of ndarray
+        Numbers of the rows of each fold; a row that comes twice counts twice.
+    matrix : DenseMatrix or CompressedMatrix
+        All rows, finite.
+    y : ndarray of shape (n_samples,)
+        Their labels, of two classes.
+    sample_weight : ndarray of shape (n_samples,) or None
+        Their weights.
+    tol : float
+        As of `many_models.solve`.
+
+    Returns
+    -------
+    list of SharedModel or None
+        In the order of `fits`; None for those that have to be fitted one by one: because the fold
+        has rows of one class only, or because the method did not come to an end.
+    """
+    models: list[SharedModel | None] = [None] * len(fits)
+    groups: dict[tuple[Problem, int | None], list[int]] = {}
+    for at, fit in enumerate(fits):
+        key = (_problem_of(fit.estimator)[0], fit.estimator.n_threads)
+        groups.setdefault(key, []).append(at)
+    for (problem, n_threads), members in groups.items():
+        group = _Group(problem, n_threads, matrix, y)
+        group.add([fits[at] for at in members], folds, sample_weight)
+        for at, model in zip(members, group.solve(tol), strict=True):
+            models[at] = model
+    return models
+
+
+def _problem_of(estimator: Any) -> tuple[Problem, float]:
+    """Return the problem and C of an estimator, for two classes."""
+    if isinstance(estimator, LinearSVC):
+        return estimator._make_problem(), check_positive("C", estimator.C)
+    estimator._check_parameters()
+    cost, penalty = estimator._cost_and_penalty()
+    return estimator._problem(penalty), cost
+
+
+class _Group:
+    """Fits of one problem, which differ in C and in the weights of rows."""
+
+    def __init__(
+        self, problem: Problem, n_threads: int | None, matrix: Matrix, y: np.ndarray
+    ) -> None:
+        self._problem, self._n_threads = problem, n_threads
+        self._matrix, self._y = matrix, y
+        self._classes = np.unique(y)
+        self._weights: list[np.ndarray] = []
+        self._columns: dict[tuple[int, str], int | None] = {}
+        self._fits: list[tuple[float, int | None]] = []  # C, column of the weights
+
+    def add(
+        self, fits: list[SharedFit], folds: list[np.ndarray], sample_weight: np.ndarray | None
+    ) -> None:
+        """Take the fits in."""
+        for fit in fits:
+            estimator = fit.estimator
+            key = (fit.fold, repr(estimator.class_weight))
+            if key not in self._columns:
+                self._columns[key] = self._add_weights(estimator, folds[fit.fold], sample_weight)
+            self._fits.append((_problem_of(estimator)[1], self._columns[key]))
+
+    def _add_weights(
+        self, estimator: LinearClassifier, rows: np.ndarray, sample_weight: np.ndarray | None
+    ) -> int | None:
+        """Add the weights of a fold's rows; return their column, None without two classes."""
+        counts = np.bincount(rows, minlength=len(self._y))
+        weights = counts.astype(self._matrix.dtype)
+        if sample_weight is not None:
+            weights *= sample_weight
+        # As the fit of the fold alone: 'balanced' looks at its rows.
+        own = None if sample_weight is None else sample_weight[rows]
+        seen = np.unique(self._y[rows])
+        if len(seen) < 2:
+            return None
+        factors = estimator._class_factors(self._y[rows], seen, own)
+        for label, factor in (factors or {}).items():
+            weights[self._y == label] *= weights.dtype.type(factor)
+        if not np.isfinite(weights).all() or len(np.unique(self._y[weights > 0])) < 2:
+            return None
+        self._weights.append(weights)
+        return len(self._weights) - 1
+
+    def solve(self, tol: float) -> list[SharedModel | None]:
+        """Fit in waves, from strong penalties to weak ones."""
+        models: list[SharedModel | None] = [None] * len(self._fits)
+        if not self._weights:
+            return models
+        weights = np.column_stack(self._weights)
+        labels = np.where(self._y == self._classes[1], 1.0, -1.0).astype(weights.dtype)[:, None]
+        last = np.zeros((self._matrix.shape[1] + 1, weights.shape[1]), dtype=weights.dtype)
+        shared = SharedGram()
+        for wave in self._waves():
+            columns = np.array([self._fits[at][1] for at in wave])
+            targets = ManyTargets(
+                labels,
+                weights,
+                np.zeros(len(wave), dtype=np.int32),
+                columns,
+                np.array([self._fits[at][0] for at in wave]),
+            )
+            found = many_models.solve(
+                self._problem,
+                self._matrix,
+                targets,
+                tol,
+                n_threads=self._n_threads,
+                start=last[:, columns],
+                shared=shared,
+            )
+            for k, at in enumerate(wave):
+                last[:, columns[k]] = found.vectors[:, k]  # that of the largest C stays
+                if found.has_converged[k]:
+                    models[at] = SharedModel(
+                        found.vectors[:-1, k].copy(),
+                        float(found.vectors[-1, k]),
+                        found.margins[:, k].copy(),
+                        int(found.n_products[k]),
+                    )
+        return models
+
+    def _waves(self) -> list[list[int]]:
+        """Return fits that go side by side: C in rising order, whole panels of them."""
+        able = [at for at, (_, column) in enumerate(self._fits) if column is not None]
+        able.sort(key=lambda at: self._fits[at][0])
+        waves: list[list[int]] = []
+        for C in sorted({self._fits[at][0] for at in able}):
+            same = [at for at in able if self._fits[at][0] == C]
+            if waves and len(waves[-1]) + len(same) <= PANEL:
+                waves[-1] += same
+            else:
+                waves.append(same)
+        return waves
+
+
+def fitted(estimator: Any, model: SharedModel, classes: np.ndarray) -> Any:
+    """Return a copy of an estimator that holds a model, to predict with.
+
+    Parameters
+    ----------
+    estimator : LogisticRegression or LinearSVC
+        With its parameters.
+    model : SharedModel
+        Its model.
+    classes : ndarray of shape (2,)
+        Labels.
+
+    Returns
+    -------
+    estimator
+        With ``coef_``, ``intercept_`` and ``classes_``; without a certificate.
+    """
+    copy = clone(estimator)
+    copy.classes_ = classes
+    copy.coef_ = model.coef[None]
+    copy.intercept_ = np.array([model.intercept], dtype=model.coef.dtype)
+    copy.n_features_in_ = len(model.coef)
+    return copy

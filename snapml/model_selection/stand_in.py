@@ -1,0 +1,181 @@
+"""What scikit-learn's search fits and scores where fits share X: a stand-in for each estimator.
+
+The search hands it row numbers in the place of rows. A fit that was shared is looked up; any other
+takes its rows and goes to the estimator itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.metrics._scorer import _BaseScorer
+from sklearn.utils import _safe_indexing, get_tags
+
+from snapml.estimators.shared_fits import SharedModel, fitted
+
+__all__ = ["SharedSearch", "StandIn", "for_row_numbers"]
+
+_PREDICTIONS = frozenset(
+    {"predict", "predict_proba", "predict_log_proba", "decision_function", "score"}
+)
+
+
+@dataclass
+class SharedSearch:
+    """The data of a search and the fits that were shared.
+
+    Attributes
+    ----------
+    X : object
+        The user's rows.
+    classes : ndarray of shape (2,)
+        Labels.
+    folds : list of (train, test)
+        Row numbers.
+    models : dict
+        Of parameters and fold: what was found.
+    is_searching : bool
+        Whether candidates are being judged; then comes the refit, which is the estimator's own.
+    """
+
+    X: Any
+    classes: np.ndarray
+    folds: list[tuple[np.ndarray, np.ndarray]]
+    models: dict[tuple[str, int], SharedModel] = field(default_factory=dict)
+    is_searching: bool = True
+
+    def model(self, estimator: Any, rows: np.ndarray) -> SharedModel | None:
+        """Return the model of an estimator on a fold's training rows, None without one."""
+        if not self.is_searching:
+            return None
+        name = parameters_of(estimator)
+        for number, (train, _) in enumerate(self.folds):
+            if np.array_equal(train, rows):
+                return self.models.get((name, number))
+        return None
+
+    def rows(self, numbers: np.ndarray) -> Any:
+        """Return rows by their numbers: X itself for all of them in order."""
+        n_rows = self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
+        if np.array_equal(numbers, np.arange(n_rows)):
+            return self.X
+        return _safe_indexing(self.X, numbers)
+
+
+def parameters_of(estimator: Any) -> str:
+    """Return a text that is the same for equal parameters."""
+    return repr(sorted(estimator.get_params(deep=False).items()))
+
+
+class StandIn(BaseEstimator):
+    """Stands for an estimator in a search over row numbers.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With its parameters; this object takes and gives them as its own.
+    search : SharedSearch
+        The data, and what was found.
+    """
+
+    def __init__(self, estimator: Any, search: SharedSearch) -> None:
+        self.estimator, self.search = estimator, search
+        self._model: SharedModel | None = None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the estimator's parameters."""
+        return dict(self.estimator.get_params(deep))
+
+    def set_params(self, **params: Any) -> StandIn:
+        """Set the estimator's parameters."""
+        self.estimator.set_params(**params)
+        return self
+
+    def __sklearn_clone__(self) -> StandIn:
+        return StandIn(clone(self.estimator), self.search)
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.estimator)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, rows: np.ndarray, y: Any = None, **params: Any) -> StandIn:
+        """Look the fit up, or fit the estimator.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows,)
+            Row numbers.
+        y : array-like of shape (n_rows,)
+            Their labels.
+        **params : object
+            For the estimator's fit; those of a shared one are in it already.
+
+        Returns
+        -------
+        self
+            Ready for predictions.
+        """
+        self._model = self.search.model(self.estimator, rows)
+        if self._model is None:
+            self.estimator.fit(self.search.rows(rows), y, **params)
+        return self
+
+    def fitted_estimator(self) -> Any:
+        """Return the estimator with its coefficients."""
+        if self._model is None:
+            return self.estimator
+        return fitted(self.estimator, self._model, self.search.classes)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the estimator that takes row numbers, or its classes."""
+        if name == "classes_":
+            return self.search.classes if self._model is not None else self.estimator.classes_
+        if name not in _PREDICTIONS or not hasattr(self.__dict__.get("estimator"), name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self._of_rows(name)
+
+    def _of_rows(self, name: str) -> Callable[..., Any]:
+        """Return a method of predictions: of margins that are known, where the fit was shared."""
+
+        def predictions(rows: np.ndarray, *others: Any, **params: Any) -> Any:
+            if self._model is None:
+                return getattr(self.estimator, name)(self.search.rows(rows), *others, **params)
+            # Margins as the only feature of a model of coefficient one: the estimator's own way.
+            one = SharedModel(np.ones(1, self._model.margins.dtype), 0.0, np.empty(0), 0)
+            judge = fitted(self.estimator, one, self.search.classes)
+            return getattr(judge, name)(self._model.margins[rows][:, None], *others, **params)
+
+        predictions.__name__ = name  # scorers look at it
+        return predictions
+
+
+def for_row_numbers(scoring: Any, search: SharedSearch) -> Any:
+    """Return scoring for stand-ins: callables of the user's get estimators and rows.
+
+    Parameters
+    ----------
+    scoring : str, callable, list, tuple, dict or None
+        As scikit-learn takes it.
+    search : SharedSearch
+        The data.
+
+    Returns
+    -------
+    object
+        Scoring of the same kind. scikit-learn's own scorers ask for predictions only.
+    """
+    if isinstance(scoring, dict):
+        return {name: for_row_numbers(one, search) for name, one in scoring.items()}
+    if not callable(scoring) or isinstance(scoring, _BaseScorer):
+        return scoring
+
+    def score(stand_in: StandIn, rows: np.ndarray, *others: Any, **params: Any) -> Any:
+        return scoring(stand_in.fitted_estimator(), search.rows(rows), *others, **params)
+
+    return score

@@ -1,0 +1,335 @@
+"""Many models of one matrix: Newton steps by conjugate gradients, of all models at once.
+
+Models differ in the weights of the rows (a fold's are zero where it leaves rows out), in a factor
+on them (C), and in labels. Each product with the Hessians reads the matrix once for all of them;
+steps, lengths and ends are each model's own. docs/algorithms.md, section 18.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from snapml.data import Matrix
+from snapml.problems import Intercept, Problem
+from snapml.solvers.many_preconditioners import Diagonals, Factors, SharedGram, precondition
+from snapml.solvers.many_rows import (
+    PANEL,
+    CompressedProducts,
+    DenseProducts,
+    ManyLosses,
+    many_products,
+)
+from snapml.solvers.threads import limit_blas_threads
+
+__all__ = ["ManyResult", "ManyTargets", "solve"]
+
+# Share of the gradient, in the preconditioner's norm, that a step may leave.
+_RESIDUAL = 0.3
+_MOST_PRODUCTS = 200  # a step
+# Share of the slope that a step must gain, and how often it is halved before the model gives up.
+_ARMIJO, _MOST_HALVINGS = 1e-4, 30
+
+
+@dataclass(frozen=True)
+class ManyTargets:
+    """What models that share a matrix do not share.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_rows, n_label_columns), the matrix's dtype
+        Labels of the rows.
+    weights : ndarray of shape (n_rows, n_weight_columns), the matrix's dtype
+        Weights of the rows, at least 0.
+    label_columns, weight_columns : ndarray of shape (n_models,), int
+        Which of them are a model's.
+    factors : ndarray of shape (n_models,)
+        Factor on a model's weights.
+    """
+
+    labels: np.ndarray
+    weights: np.ndarray
+    label_columns: np.ndarray
+    weight_columns: np.ndarray
+    factors: np.ndarray
+
+    def take(self, models: np.ndarray) -> ManyTargets:
+        """Return those of some models, in their order."""
+        return ManyTargets(
+            self.labels,
+            self.weights,
+            self.label_columns[models],
+            self.weight_columns[models],
+            self.factors[models],
+        )
+
+
+@dataclass(frozen=True)
+class ManyResult:
+    """The models.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n_features + 1, n_models), the matrix's dtype
+        Coefficients, the intercepts last.
+    margins : ndarray of shape (n_rows, n_models), the matrix's dtype
+        Of all rows, those of weight zero too.
+    has_converged : ndarray of shape (n_models,), bool
+        Whether the last step was expected to gain no more than the tolerance.
+    n_products : ndarray of shape (n_models,), int
+        Products with its Hessian that each took part in.
+    """
+
+    vectors: np.ndarray
+    margins: np.ndarray
+    has_converged: np.ndarray
+    n_products: np.ndarray
+
+
+def solve(
+    problem: Problem,
+    matrix: Matrix,
+    targets: ManyTargets,
+    tol: float,
+    *,
+    max_steps: int = 50,
+    n_threads: int | None = None,
+    start: np.ndarray | None = None,
+    shared: SharedGram | None = None,
+) -> ManyResult:
+    """Minimise the objective of every model.
+
+    Parameters
+    ----------
+    problem : Problem
+        A smooth loss that has one margin a row, the intercept, and an L2 penalty.
+    matrix : DenseMatrix or CompressedMatrix
+        Finite rows.
+    targets : ManyTargets
+        Labels and weights.
+    tol : float
+        A model ends with the step that is expected to gain at most this share of its penalty
+        ``||w||^2 / 2``: w is then about sqrt(tol) of its length from the minimum, or closer.
+    max_steps : int, default=50
+        Most Newton steps.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+    start : ndarray of shape (n_features + 1, n_models), default=None
+        Coefficients to start from; None starts at 0.
+    shared : SharedGram, default=None
+        Keeps what other solves of the same rows can use.
+
+    Returns
+    -------
+    ManyResult
+        In the order of the targets.
+    """
+    products = many_products(matrix, n_threads)
+    with limit_blas_threads(products.n_threads), np.errstate(all="ignore"):
+        descent = _Descent(problem, products, targets, start, shared or SharedGram())
+        for _ in range(max_steps):
+            if not len(descent.models):
+                break
+            descent.step(tol)
+        return descent.result()
+
+
+class _Descent:
+    """The models that still move, side by side, and those that have ended."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        products: CompressedProducts | DenseProducts,
+        targets: ManyTargets,
+        start: np.ndarray | None,
+        shared: SharedGram,
+    ) -> None:
+        self._shared = shared
+        self._problem, self._products, self._targets = problem, products, targets
+        n_rows, n_features = products.shape
+        n_models = len(targets.factors)
+        self._vectors = np.zeros((n_features + 1, n_models), dtype=products.dtype)
+        self._margins = np.zeros((n_rows, n_models), dtype=products.dtype)
+        self._has_converged = np.zeros(n_models, dtype=bool)
+        self._n_products = np.zeros(n_models, dtype=np.int64)
+        self._penalty = _penalty_of(problem, n_features, products.dtype)
+        self._has_intercept = problem.intercept is not Intercept.NONE
+        self.models = np.arange(n_models)  # those that still move
+        size = _padded(n_models)
+        self._w = np.zeros((n_features + 1, size), dtype=products.dtype)
+        if start is not None:
+            self._w[:, :n_models] = start
+        self._z = products.margins(self._w)
+        self._losses = self._losses_of(self.models, size)
+
+    def result(self) -> ManyResult:
+        """Return all models, whether they have ended or not."""
+        self._keep(np.ones(len(self.models), dtype=bool))
+        return ManyResult(self._vectors, self._margins, self._has_converged, self._n_products)
+
+    def step(self, tol: float) -> None:
+        """Take one Newton step of every model, and put those aside that end with it."""
+        losses, slopes, curvatures = self._losses.tangents(self._z)
+        values = losses + 0.5 * self._penalties(self._w, self._w)
+        gradient = self._products.adjoint(slopes)
+        gradient += self._penalty * self._w
+        diagonal = self._products.adjoint(curvatures, squares_entries=True)
+        diagonal += self._penalty
+        if not self._has_intercept:
+            gradient[-1] = 0.0
+            diagonal[-1] = 1.0
+        own = self._targets.factors[self.models]
+        groups = np.pad(own, (0, len(losses) - len(own)), mode="edge")  # fillers go along
+        scaling = precondition(
+            self._products, self._shared, curvatures, diagonal, self._penalty, groups
+        )
+        direction = self._direction(gradient, scaling, curvatures)
+        slope = _dots(direction, gradient)
+        has_moved = self._advance(direction, values, slope)
+        n_active = len(self.models)
+        enough = tol * 0.5 * self._penalties(self._w, self._w)
+        floor = 8.0 * float(np.finfo(self._w.dtype).eps) * np.abs(values)  # below it is rounding
+        is_small = -0.5 * slope <= np.maximum(enough, floor)
+        self._has_converged[self.models] = is_small[:n_active] & np.isfinite(values[:n_active])
+        has_ended = is_small[:n_active] | ~has_moved[:n_active]
+        if has_ended.any():
+            self._keep(has_ended)
+            self._narrow(np.flatnonzero(~has_ended))
+
+    def _direction(
+        self, gradient: np.ndarray, scaling: Diagonals | Factors, curvatures: np.ndarray
+    ) -> np.ndarray:
+        """Return an approximate Newton direction of every model."""
+        direction = np.zeros_like(gradient)
+        residual = -gradient
+        scaled = scaling.solve(residual)
+        search = scaled.copy()
+        square = _dots(residual, scaled)
+        enough = _RESIDUAL**2 * square
+        at = np.arange(gradient.shape[1])  # of the present columns
+        for _ in range(_MOST_PRODUCTS):
+            is_open = square > enough
+            if not is_open.any():
+                break
+            if _padded(int(is_open.sum())) < len(at):
+                left = _whole_panels(np.flatnonzero(is_open), len(at))
+                part = (residual, scaled, search, curvatures)
+                residual, scaled, search, curvatures = (_columns(p, left) for p in part)
+                scaling = scaling.take(left)
+                square, enough, at, is_open = square[left], enough[left], at[left], is_open[left]
+            product = self._products.hessian(curvatures, search)
+            product += self._penalty * search
+            if not self._has_intercept:
+                product[-1] = 0.0
+            is_model = at < len(self.models)
+            self._n_products[self.models[at[is_model]]] += 1
+            bend = _dots(search, product)
+            step = np.where(is_open & (bend > 0.0), square / bend, 0.0).astype(search.dtype)
+            if len(at) == direction.shape[1]:
+                direction += step * search
+            else:
+                direction[:, at] += step * search
+            product *= step
+            residual -= product
+            scaled = scaling.solve(residual)
+            following = _dots(residual, scaled)
+            ratio = np.where(square > 0.0, following / square, 0.0).astype(search.dtype)
+            square = np.where(step > 0.0, following, 0.0)
+            search *= ratio
+            search += scaled
+        return direction
+
+    def _advance(self, direction: np.ndarray, values: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """Move along the directions as far as they lead down; return which models moved."""
+        moves = self._products.margins(direction)
+        mixed, square = self._penalties(self._w, direction), self._penalties(direction, direction)
+        own = 0.5 * self._penalties(self._w, self._w)
+        steps = np.where(slope < 0.0, 1.0, 0.0)
+        for _ in range(_MOST_HALVINGS):
+            ahead = self._losses.ahead(self._z, moves, steps.astype(moves.dtype))
+            ahead += own + steps * mixed + 0.5 * steps * steps * square
+            # What rounding hides of a gain is no loss.
+            slack = 8.0 * np.finfo(moves.dtype).eps * np.abs(values)
+            is_good = ahead <= values + _ARMIJO * steps * slope + slack
+            if (is_good | (steps == 0.0)).all():
+                break
+            steps = np.where(is_good, steps, 0.5 * steps)
+        else:
+            steps = np.where(is_good, steps, 0.0)
+        taken = steps.astype(moves.dtype)
+        direction *= taken
+        moves *= taken
+        self._w += direction
+        self._z += moves
+        return steps > 0.0
+
+    def _penalties(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the inner products of the penalty, float64."""
+        last = float(self._penalty[-1, 0])
+        whole = _dots(left, right)
+        return whole - (1.0 - last) * left[-1].astype(np.float64) * right[-1]
+
+    def _keep(self, ended: np.ndarray) -> None:
+        """Store the models at these places."""
+        at = np.flatnonzero(ended)
+        self._vectors[:, self.models[at]] = self._w[:, at]
+        self._margins[:, self.models[at]] = self._z[:, at]
+
+    def _narrow(self, left: np.ndarray) -> None:
+        """Go on with the models at these places."""
+        self.models = self.models[left]
+        if not len(left):
+            return
+        size = _padded(len(left))
+        if size < self._w.shape[1]:
+            columns = _whole_panels(left, self._w.shape[1])
+            self._w, self._z = _columns(self._w, columns), _columns(self._z, columns)
+        else:
+            order = np.concatenate([left, np.setdiff1d(np.arange(size), left)])
+            self._w, self._z = _columns(self._w, order), _columns(self._z, order)
+        self._losses = self._losses_of(self.models, size)
+
+    def _losses_of(self, models: np.ndarray, size: int) -> ManyLosses:
+        """Return the losses of some models; columns that fill a panel have no weight."""
+        of, dtype = self._targets.take(models), self._products.dtype
+        more = size - len(models)
+        return ManyLosses(
+            self._problem.loss.core_name,
+            of.labels,
+            of.weights,
+            np.pad(of.label_columns, (0, more)).astype(np.int32),
+            np.pad(of.weight_columns, (0, more)).astype(np.int32),
+            np.pad(of.factors, (0, more)).astype(dtype),
+            self._products.pool,
+        )
+
+
+def _penalty_of(problem: Problem, n_features: int, dtype: np.dtype) -> np.ndarray:
+    """Return the strength of the L2 penalty on every column, shape (n_features + 1, 1)."""
+    penalty = np.full((n_features + 1, 1), problem.penalty.l2, dtype=dtype)
+    is_penalised = problem.intercept is Intercept.PENALISED
+    # The intercept is the constant column's value times its coefficient.
+    penalty[-1] = problem.penalty.l2 / problem.bias_column**2 if is_penalised else 0.0
+    return penalty
+
+
+def _dots(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the inner products of columns, float64."""
+    return np.einsum("ij,ij->j", left, right).astype(np.float64)
+
+
+def _padded(n_models: int) -> int:
+    """Return the number of columns of so many models: whole panels."""
+    return -(-n_models // PANEL) * PANEL
+
+
+def _whole_panels(columns: np.ndarray, n_columns: int) -> np.ndarray:
+    """Return the columns, and others after them that fill a panel."""
+    others = np.setdiff1d(np.arange(n_columns), columns)
+    return np.concatenate([columns, others[: _padded(len(columns)) - len(columns)]])
+
+
+def _columns(array: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array[:, columns])

@@ -1,0 +1,207 @@
+"""Products of one matrix with the vectors of many models, each of one read.
+
+Vectors are columns of an array of shape (n_features + 1, n_models), the last row being that of a
+constant column of ones; numbers of rows have shape (n_rows, n_models). The number of models is a
+multiple of `PANEL`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snapml import _native
+from snapml.data import DenseMatrix, Matrix
+from snapml.solvers.cpu_rows import native_rows
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["PANEL", "CompressedProducts", "DenseProducts", "ManyLosses", "many_products"]
+
+PANEL = 16
+"""Models that share a cache line, or two."""
+
+# Entries of dense rows that stay in cache from the first product to the second.
+_BLOCK_ENTRIES = 1_000_000
+# Entries of a copy that a Gram matrix is made from.
+_GRAM_ENTRIES = 8_000_000
+
+
+class CompressedProducts:
+    """Products with compressed rows, by the compiled extension.
+
+    Parameters
+    ----------
+    matrix : CompressedMatrix
+        The rows.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+    """
+
+    def __init__(self, matrix: Matrix, n_threads: int | None = None) -> None:
+        self.shape, self.dtype = matrix.shape, matrix.dtype
+        self.n_threads = resolve_n_threads(n_threads, matrix.n_stored)
+        self.pool = _native.ThreadPool(self.n_threads)
+        self._rows = native_rows(matrix, self.pool)
+
+    def margins(self, vectors: np.ndarray) -> np.ndarray:
+        """Return X vectors, shape (n_rows, n_models)."""
+        n_models = vectors.shape[1]
+        out = np.empty((self.shape[0], n_models), dtype=vectors.dtype)
+        _native.many_products(self.pool, self._rows, n_models, vectors, out)
+        return out
+
+    def adjoint(self, scales: np.ndarray, *, squares_entries: bool = False) -> np.ndarray:
+        """Return X^T scales, or (X * X)^T scales; shape (n_features + 1, n_models)."""
+        n_models = scales.shape[1]
+        out = self._scratch(n_models, scales.dtype)
+        _native.many_adjoints(self.pool, self._rows, n_models, scales, squares_entries, out)
+        return out[0]
+
+    def hessian(self, curvatures: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models)."""
+        n_models = vectors.shape[1]
+        out = self._scratch(n_models, vectors.dtype)
+        _native.many_hessians(self.pool, self._rows, n_models, curvatures, vectors, out)
+        return out[0]
+
+    def _scratch(self, n_models: int, dtype: np.dtype) -> np.ndarray:
+        """Return an array for each thread; the first becomes the sum."""
+        return np.empty((self.pool.size, self.shape[1] + 1, n_models), dtype=dtype)
+
+
+class DenseProducts:
+    """Products with dense rows, by BLAS.
+
+    Parameters
+    ----------
+    matrix : DenseMatrix
+        The rows.
+    n_threads : int or None, default=None
+        Threads for what is no product; BLAS has its own limit.
+    """
+
+    def __init__(self, matrix: DenseMatrix, n_threads: int | None = None) -> None:
+        self.shape, self.dtype = matrix.shape, matrix.dtype
+        self.n_threads = resolve_n_threads(n_threads, matrix.n_stored)
+        self.pool = _native.ThreadPool(self.n_threads)
+        self._values = matrix.values
+
+    def margins(self, vectors: np.ndarray) -> np.ndarray:
+        """Return X vectors, shape (n_rows, n_models)."""
+        found: np.ndarray = self._values @ vectors[:-1]
+        found += vectors[-1]
+        return found
+
+    def adjoint(self, scales: np.ndarray, *, squares_entries: bool = False) -> np.ndarray:
+        """Return X^T scales, or (X * X)^T scales; shape (n_features + 1, n_models)."""
+        out = np.zeros((self.shape[1] + 1, scales.shape[1]), dtype=scales.dtype)
+        scales.sum(axis=0, out=out[-1])
+        if not squares_entries:
+            np.matmul(self._values.T, scales, out=out[:-1])
+            return out
+        for rows in self._blocks():
+            block = self._values[rows]
+            out[:-1] += (block * block).T @ scales[rows]
+        return out
+
+    def hessian(self, curvatures: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models)."""
+        out = np.zeros_like(vectors)
+        for rows in self._blocks():
+            block = self._values[rows]
+            moved = block @ vectors[:-1]
+            moved += vectors[-1]
+            moved *= curvatures[rows]
+            out[:-1] += block.T @ moved
+            out[-1] += moved.sum(axis=0)
+        return out
+
+    def gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return X^T diag(weights) X, the constant column last, for weights of at least 0."""
+        size = self.shape[1] + 1
+        out = np.zeros((size, size), dtype=self.dtype)
+        roots = np.sqrt(weights)[:, None]
+        for rows in self._blocks(_GRAM_ENTRIES):
+            block = self._values[rows] * roots[rows]
+            out[:-1, :-1] += block.T @ block
+            out[-1, :-1] += roots[rows, 0] @ block
+        out[:-1, -1] = out[-1, :-1]
+        out[-1, -1] = weights.sum()
+        return out
+
+    def _blocks(self, n_entries: int = _BLOCK_ENTRIES) -> list[slice]:
+        n_rows, n_features = self.shape
+        step = max(64, n_entries // max(1, n_features))
+        return [slice(first, first + step) for first in range(0, n_rows, step)]
+
+
+def many_products(
+    matrix: Matrix, n_threads: int | None = None
+) -> CompressedProducts | DenseProducts:
+    """Return the products for a matrix.
+
+    Parameters
+    ----------
+    matrix : DenseMatrix or CompressedMatrix
+        The rows.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+
+    Returns
+    -------
+    CompressedProducts or DenseProducts
+        Over the matrix's memory.
+    """
+    make = DenseProducts if isinstance(matrix, DenseMatrix) else CompressedProducts
+    return make(matrix, n_threads)  # type: ignore[arg-type]
+
+
+class ManyLosses:
+    """The losses of many models, at margins of shape (n_rows, n_models).
+
+    Parameters
+    ----------
+    loss : str
+        Name of the loss in the core.
+    labels : ndarray of shape (n_rows, n_label_columns), the margins' dtype
+        Labels that models share.
+    weights : ndarray of shape (n_rows, n_weight_columns), the margins' dtype
+        Row weights that models share: those of a fold are zero where it leaves rows out.
+    label_columns, weight_columns : ndarray of shape (n_models,), int32
+        Which of these are a model's.
+    factors : ndarray of shape (n_models,), the margins' dtype
+        Of its weights.
+    pool : ThreadPool
+        Threads that work.
+    """
+
+    def __init__(
+        self,
+        loss: str,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        label_columns: np.ndarray,
+        weight_columns: np.ndarray,
+        factors: np.ndarray,
+        pool: _native.ThreadPool,
+    ) -> None:
+        self._loss, self._pool, self._n_models = loss, pool, len(factors)
+        self._targets = _native.ManyTargets.make(
+            labels, weights, label_columns, weight_columns, factors
+        )
+
+    def tangents(self, margins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the models' losses, and each row's slope and curvature times its weight."""
+        slopes, curvatures = np.empty_like(margins), np.empty_like(margins)
+        losses = np.empty(self._n_models)
+        _native.many_losses(
+            self._pool, self._loss, self._targets, margins, None, None, slopes, curvatures, losses
+        )
+        return losses, slopes, curvatures
+
+    def ahead(self, margins: np.ndarray, moves: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return the models' losses at margins + steps * moves."""
+        losses = np.empty(self._n_models)
+        _native.many_losses(
+            self._pool, self._loss, self._targets, margins, moves, steps, None, None, losses
+        )
+        return losses

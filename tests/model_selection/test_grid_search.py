@@ -1,0 +1,206 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn import model_selection
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression as TheirLogisticRegression
+from sklearn.model_selection import GroupKFold, ShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from snapml import LinearSVC, LogisticRegression
+from snapml.model_selection import GridSearchCV
+
+EXACT = {"tol": 1e-13, "max_iter": 5000}
+GRID = {"C": [1e-3, 0.1, 10.0]}
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(0)) / X.std(0)
+    return X[:240], y[:240]
+
+
+def search_twice(estimator, grid, X, y, fit_params=None, **settings):
+    """The same search by scikit-learn, and by ours with shared fits that are exact."""
+    fit_params = fit_params or {}
+    theirs = model_selection.GridSearchCV(clone(estimator), grid, **settings)
+    ours = GridSearchCV(estimator, grid, search_tol=1e-13, **settings)
+    return theirs.fit(X, y, **fit_params), ours.fit(X, y, **fit_params)
+
+
+def assert_same_results(theirs, ours):
+    assert set(ours.cv_results_) == set(theirs.cv_results_)
+    assert ours.cv_results_["params"] == theirs.cv_results_["params"]
+    for name, values in theirs.cv_results_.items():
+        if "_test_" in name or "_train_" in name:
+            np.testing.assert_allclose(ours.cv_results_[name], values, atol=1e-6, err_msg=name)
+    assert ours.best_params_ == theirs.best_params_
+    assert ours.best_index_ == theirs.best_index_
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(**EXACT),
+        LogisticRegression(**EXACT, fit_intercept=False),
+        LogisticRegression(**EXACT, solver="liblinear", intercept_scaling=2.0),
+        LinearSVC(loss="squared_hinge", **EXACT),
+    ],
+    ids=["logistic", "no intercept", "penalised intercept", "squared hinge"],
+)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_results_are_those_of_scikit_learns_search(data, estimator, is_sparse):
+    X, y = data
+    X = sparse.csr_matrix(X) if is_sparse else X
+    theirs, ours = search_twice(
+        estimator, GRID, X, y, scoring="roc_auc", return_train_score=True, cv=3
+    )
+    assert ours.n_shared_ == 9
+    assert_same_results(theirs, ours)
+    np.testing.assert_array_equal(ours.best_estimator_.coef_, theirs.best_estimator_.coef_)
+    assert ours.best_estimator_.gap_ <= 1e-13 * ours.best_estimator_.objective_
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    assert ours.score(X, y) == theirs.score(X, y)
+
+
+def test_several_metrics_and_a_callable_refit(data):
+    settings = {
+        "scoring": ["accuracy", "neg_log_loss"],
+        "refit": lambda results: int(np.argmax(results["mean_test_neg_log_loss"])),
+        "cv": 3,
+    }
+    X, y = data
+    theirs = model_selection.GridSearchCV(LogisticRegression(**EXACT), GRID, **settings).fit(X, y)
+    ours = GridSearchCV(LogisticRegression(**EXACT), GRID, search_tol=1e-13, **settings).fit(X, y)
+    for name in ("mean_test_accuracy", "mean_test_neg_log_loss", "rank_test_accuracy"):
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=1e-6)
+    assert ours.best_params_ == theirs.best_params_
+    assert ours.multimetric_
+    assert set(ours.scorer_) == set(theirs.scorer_)
+
+
+def test_sample_weights_class_weights_and_groups_count_as_in_ordinary_fits(data):
+    X, y = data
+    rng = np.random.default_rng(0)
+    fit_params = {
+        "sample_weight": rng.integers(0, 3, len(y)).astype(float),
+        "groups": rng.integers(0, 9, len(y)),
+    }
+    grid = {"C": [0.1, 10.0], "class_weight": [None, "balanced", {0: 1.0, 1: 4.0}]}
+    estimator = LogisticRegression(**EXACT)
+    theirs, ours = search_twice(
+        estimator, grid, X, y, fit_params, scoring="neg_log_loss", cv=GroupKFold(3)
+    )
+    assert ours.n_shared_ == 18
+    assert_same_results(theirs, ours)
+    np.testing.assert_array_equal(ours.best_estimator_.coef_, theirs.best_estimator_.coef_)
+
+
+def test_scorers_of_the_user_get_estimators_and_rows(data):
+    X, y = data
+
+    def largest(estimator, rows, labels):
+        assert isinstance(estimator, LogisticRegression)
+        assert estimator.predict(rows).shape == labels.shape
+        return float(np.abs(estimator.coef_).max()) + rows[0, 0]
+
+    theirs, ours = search_twice(LogisticRegression(**EXACT), GRID, X, y, scoring=largest, cv=3)
+    assert ours.n_shared_ == 9
+    assert_same_results(theirs, ours)
+
+
+def test_splits_that_leave_rows_out_or_repeat_them(data):
+    X, y = data
+    rng = np.random.default_rng(1)
+    bootstraps = [(rng.integers(0, 200, 200), np.arange(200, 240)) for _ in range(3)]
+    for cv in (ShuffleSplit(3, train_size=0.5, random_state=0), bootstraps):
+        theirs, ours = search_twice(
+            LogisticRegression(**EXACT), GRID, X, y, scoring="neg_log_loss", cv=cv
+        )
+        assert ours.n_shared_ == 9
+        assert_same_results(theirs, ours)
+
+
+def test_candidates_that_cannot_share_are_fitted_one_by_one_beside_those_that_can(data):
+    X, y = data
+    grid = [{"C": [0.1, 1.0]}, {"C": [0.1], "l1_ratio": [1.0]}]
+    estimator = LogisticRegression(**EXACT)
+    theirs, ours = search_twice(estimator, grid, X, y, scoring="neg_log_loss", cv=3)
+    assert ours.n_shared_ == 6
+    assert_same_results(theirs, ours)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid"),
+    [
+        (make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [1.0]}),
+        (TheirLogisticRegression(), {"C": [1.0]}),
+        (LogisticRegression(), {"l1_ratio": [1.0]}),
+        (LinearSVC(loss="hinge"), {"C": [1.0]}),
+    ],
+    ids=["pipeline", "another library's", "L1", "hinge"],
+)
+def test_what_cannot_be_shared_is_evaluated_as_always(data, estimator, grid):
+    theirs, ours = search_twice(estimator, grid, *data, cv=3)
+    assert ours.n_shared_ == 0
+    assert_same_results(theirs, ours)
+
+
+def test_folds_of_one_class_fail_as_in_ordinary_fits(data):
+    X, y = data
+    order = np.argsort(y, kind="stable")
+    half = order[: np.sum(y == 0)]
+    folds = [(half, order[-20:]), (order[::2], order[1::2])]
+    settings = {"cv": folds, "error_score": -7.0, "scoring": "accuracy"}
+    with pytest.warns(Warning, match="fits failed"):
+        search = GridSearchCV(LogisticRegression(), GRID, **settings).fit(X, y)
+    assert (search.cv_results_["split0_test_score"] == -7.0).all()
+    assert (search.cv_results_["split1_test_score"] > 0.9).all()
+    assert search.n_shared_ == 3
+
+
+def test_more_classes_and_bad_numbers_are_left_to_the_estimator(data):
+    X, y = data
+    labels = np.arange(len(y)) % 3
+    assert GridSearchCV(LogisticRegression(), {"C": [0.1]}, cv=3).fit(X, labels).n_shared_ == 0
+    spoilt = X.copy()
+    spoilt[3, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        GridSearchCV(LogisticRegression(), GRID, error_score="raise").fit(spoilt, y)
+
+
+def test_a_negative_search_tol_is_refused(data):
+    with pytest.raises(ValueError, match="search_tol"):
+        GridSearchCV(LogisticRegression(), GRID, search_tol=-1.0).fit(*data)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_default_tolerance_gives_the_scores_to_a_thousandth(dtype):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 60))
+    y = X @ rng.standard_normal(60) + 5.0 * rng.standard_normal(3000) > 0
+    grid, settings = {"C": np.logspace(-5, 3, 7)}, {"scoring": "roc_auc", "cv": 3}
+    exact = GridSearchCV(LogisticRegression(), grid, search_tol=1e-12, **settings).fit(X, y)
+    search = GridSearchCV(LogisticRegression(), grid, **settings).fit(X.astype(dtype), y)
+    found, expected = (s.cv_results_["mean_test_score"] for s in (search, exact))
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_times_of_shared_fits_are_reported(data):
+    search = GridSearchCV(LogisticRegression(), GRID, cv=3).fit(*data)
+    assert (search.cv_results_["mean_fit_time"] > 0.0).all()
+    assert search.refit_time_ > 0.0
+
+
+def test_searches_can_be_cloned_and_keep_the_users_estimator(data):
+    search = GridSearchCV(LogisticRegression(tol=1e-4), GRID, search_tol=1e-5)
+    copy = clone(search)
+    assert copy.search_tol == 1e-5
+    copy.fit(*data)
+    assert type(copy.estimator) is LogisticRegression
+    assert type(copy.best_estimator_) is LogisticRegression
+    assert not hasattr(copy.estimator, "coef_")

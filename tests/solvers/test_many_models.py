@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from snapml.data import CompressedMatrix, DenseMatrix
+from snapml.problems import Intercept, Logistic, Penalty, Problem, SquaredHinge
+from snapml.solvers import many_preconditioners
+from snapml.solvers.many_models import ManyTargets, solve
+from snapml.solvers.many_rows import PANEL, many_products
+
+N_ROWS, N_FEATURES = 90, 13
+FACTORS = np.array([0.01, 1.0, 30.0, 1.0, 0.1])
+FOLDS = np.array([0, 1, 2, 0, 2])
+
+
+def make_rows(dtype, is_sparse, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N_ROWS, N_FEATURES))
+    X[rng.random(X.shape) < 0.5] = 0.0
+    X = X.astype(dtype)
+    if not is_sparse:
+        return X, DenseMatrix(X)
+    csr = sparse.csr_matrix(X)
+    return X, CompressedMatrix(csr.indptr, csr.indices, N_FEATURES, csr.data)
+
+
+def make_targets(X, seed=1):
+    rng = np.random.default_rng(seed)
+    y = np.where(X @ rng.standard_normal(N_FEATURES) + rng.standard_normal(N_ROWS) > 0, 1.0, -1.0)
+    weights = rng.integers(0, 3, (N_ROWS, 3)).astype(X.dtype)
+    return ManyTargets(y.astype(X.dtype)[:, None], weights, np.zeros(5, dtype=int), FOLDS, FACTORS)
+
+
+def gradient_of(loss, X, y, c, vector, bias_penalty):
+    """The objective's gradient, written out."""
+    z = X @ vector[:-1] + vector[-1]
+    if isinstance(loss, Logistic):
+        slopes = -y / (1.0 + np.exp(y * z))
+    else:
+        slopes = -2.0 * y * np.maximum(0.0, 1.0 - y * z)
+    whole = np.append(X, np.ones((len(X), 1)), axis=1).T @ (c * slopes)
+    return whole + np.append(vector[:-1], bias_penalty * vector[-1])
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_are_those_of_the_matrix(dtype, is_sparse):
+    X, matrix = make_rows(dtype, is_sparse)
+    products = many_products(matrix, 2)
+    rng = np.random.default_rng(2)
+    vectors = rng.standard_normal((N_FEATURES + 1, 2 * PANEL)).astype(dtype)
+    scales = rng.standard_normal((N_ROWS, 2 * PANEL)).astype(dtype)
+    wide = np.append(X, np.ones((N_ROWS, 1), dtype), axis=1).astype(np.float64)
+    close = {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"atol": 1e-12}
+    np.testing.assert_allclose(products.margins(vectors), wide @ vectors, **close)
+    np.testing.assert_allclose(products.adjoint(scales), wide.T @ scales, **close)
+    squares = products.adjoint(scales, squares_entries=True)
+    np.testing.assert_allclose(squares, (wide * wide).T @ scales, **close)
+    expected = wide.T @ (scales * (wide @ vectors))
+    np.testing.assert_allclose(products.hessian(scales, vectors), expected, **close)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("intercept", list(Intercept))
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()])
+def test_gradients_of_all_models_vanish(loss, intercept, is_sparse):
+    X, matrix = make_rows(np.float64, is_sparse)
+    targets = make_targets(X)
+    scaling = 3.0 if intercept is Intercept.PENALISED else 1.0
+    result = solve(Problem(loss, intercept, scaling, Penalty()), matrix, targets, 1e-14)
+    assert result.has_converged.all()
+    for k in range(5):
+        c = FACTORS[k] * targets.weights[:, FOLDS[k]]
+        bias_penalty = 1.0 / scaling**2 if intercept is Intercept.PENALISED else 0.0
+        gradient = gradient_of(loss, X, targets.labels[:, 0], c, result.vectors[:, k], bias_penalty)
+        if intercept is Intercept.NONE:
+            assert result.vectors[-1, k] == 0.0
+            gradient = gradient[:-1]
+        # Half of g^T H^-1 g is at most 1e-14 of the penalty, and H at most some 1e4.
+        np.testing.assert_allclose(gradient, 0.0, atol=2e-5)
+        margins = X @ result.vectors[:-1, k] + result.vectors[-1, k]
+        np.testing.assert_allclose(result.margins[:, k], margins, atol=1e-9)
+
+
+def test_a_gram_matrix_that_models_share_changes_steps_and_not_the_answer(monkeypatch):
+    X, matrix = make_rows(np.float64, is_sparse=False)
+    problem, targets = Problem(Logistic(), Intercept.FREE), make_targets(X)
+    plain = solve(problem, matrix, targets, 1e-14)
+    monkeypatch.setattr(many_preconditioners, "_FEWEST_COLUMNS", 1)
+    monkeypatch.setattr(many_preconditioners, "_STIFF", 0.0)
+    shared = many_preconditioners.SharedGram()
+    factored = solve(problem, matrix, targets, 1e-14, shared=shared)
+    assert shared.gram is not None
+    np.testing.assert_allclose(factored.vectors, plain.vectors, atol=1e-7)
+    assert (factored.n_products[FACTORS == 30.0] < plain.n_products[FACTORS == 30.0]).all()
+
+
+def test_models_start_where_they_are_told_to():
+    X, matrix = make_rows(np.float64, is_sparse=True)
+    problem, targets = Problem(Logistic(), Intercept.FREE), make_targets(X)
+    first = solve(problem, matrix, targets, 1e-14)
+    again = solve(problem, matrix, targets, 1e-6, start=first.vectors)
+    assert again.n_products.sum() < first.n_products.sum() / 4
+    np.testing.assert_allclose(again.vectors, first.vectors, atol=1e-6)
+
+
+def test_models_that_run_out_of_steps_say_so():
+    X, matrix = make_rows(np.float64, is_sparse=True)
+    problem, targets = Problem(Logistic(), Intercept.FREE), make_targets(X)
+    assert not solve(problem, matrix, targets, 1e-14, max_steps=1).has_converged.all()
