@@ -32,7 +32,16 @@ from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import fit_input, with_host_predictions
+from snapml.estimators.shared_fits import (
+    SharedFit,
+    SharedModel,
+    can_share,
+    fitted,
+    solve_shared,
+)
 from snapml.kernels import ResidentMatrix
+from snapml.solvers.cpu_engine import check_rows
+from snapml.solvers.range_checks import NonFiniteError
 
 __all__ = ["LogisticRegressionCV"]
 
@@ -53,8 +62,10 @@ class _Path:
 class LogisticRegressionCV(LogisticRegression):
     """Logistic regression that chooses C, and l1_ratio, by cross-validation.
 
-    Every fold fits all values of C in rising order, each from the one before. The choice is then
-    fitted to all rows, by `LogisticRegression`.
+    Every fold fits all values of C in rising order, each from the one before; with two classes and
+    an L2 penalty all folds at once, on shared reads of X (docs/model_selection.md), to steps that
+    are expected to gain at most `tol` of ``||w||^2 / 2``. The choice is then fitted to all rows, by
+    `LogisticRegression`, and certified.
 
     Parameters
     ----------
@@ -238,9 +249,10 @@ class LogisticRegressionCV(LogisticRegression):
         folds = list(splitter.split(shown, y, **split_params))
         weights = self._weights_with_classes(y, classes, weights, matrix.dtype)
         run = delayed(self._fold_path)
+        shared = self._shared_models(matrix, y, weights, folds, Cs, ratios)
         paths = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            run(rows, y, weights, fold, Cs, ratio, score_params)
-            for fold in folds
+            run(rows, y, weights, fold, Cs, ratio, score_params, shared.get((number, ratio), {}))
+            for number, fold in enumerate(folds)
             for ratio in ratios
         )
         grid = (len(folds), len(ratios), len(Cs))
@@ -453,8 +465,9 @@ class LogisticRegressionCV(LogisticRegression):
         Cs: np.ndarray,
         ratio: Any,
         score_params: dict[str, Any],
+        shared: dict[int, SharedModel],
     ) -> _Path:
-        """Fit and score one fold for all C in rising order, each from the one before."""
+        """Score one fold for all C; fit what was not in rising order, each from the one before."""
         train, test = fold
         scorer = _knowing_all_classes(self._get_scorer(), self.classes_)
         of_test = {name: _rows_of(value, test, len(y)) for name, value in score_params.items()}
@@ -464,7 +477,10 @@ class LogisticRegressionCV(LogisticRegression):
         rows_of_test = _taken(rows, test)
         seen = np.unique(y[train])
         for at in np.argsort(Cs):
-            if len(seen) > 1:
+            if at in shared:
+                judged = fitted(self._model(float(Cs[at]), ratio), shared[at], self.classes_)
+                n_iter[at] = shared[at].n_products
+            elif len(seen) > 1:
                 model.set_params(C=float(Cs[at]))
                 model.fit(
                     _taken(rows, train), y[train], None if weights is None else weights[train]
@@ -481,6 +497,33 @@ class LogisticRegressionCV(LogisticRegression):
                 parts.append(np.reshape(judged.intercept_, (-1, 1)))
             coefs[at] = np.hstack(parts)
         return _Path(np.array(coefs), scores, n_iter)
+
+    def _shared_models(
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        folds: list[tuple[np.ndarray, np.ndarray]],
+        Cs: np.ndarray,
+        ratios: list[Any],
+    ) -> dict[tuple[int, Any], dict[int, SharedModel]]:
+        """Return the models that one solve finds for all folds, by fold and ratio, then by C."""
+        found: dict[tuple[int, Any], dict[int, SharedModel]] = {}
+        trains = [np.arange(len(y))[train] for train, _ in folds]
+        for ratio in ratios:
+            models = [self._model(float(C), ratio) for C in Cs]
+            if not (self.tol > 0 and all(can_share(m, matrix, self.classes_) for m in models)):
+                continue
+            try:
+                check_rows(matrix, self.n_threads)
+            except (NonFiniteError, ValueError):
+                return {}  # an ordinary fit says what is wrong
+            fits = [SharedFit(m, number) for number in range(len(folds)) for m in models]
+            solved = iter(solve_shared(fits, trains, matrix, y, weights, self.tol))
+            for number in range(len(folds)):
+                path = {at: next(solved) for at in range(len(Cs))}
+                found[number, ratio] = {at: m for at, m in path.items() if m is not None}
+        return found
 
     def _constant_model(self, n_features: int, label: Any) -> LogisticRegression:
         """Return the model of a fold that has seen one class only."""

@@ -83,20 +83,24 @@ class Factors:
 
     Parameters
     ----------
-    factors : list of (ndarray, bool)
-        As `scipy.linalg.cho_factor` makes them.
+    factors : list of Factor
+        Of the models' numbers.
     of_model : ndarray of shape (n_models,), int
-        Which is a model's.
+        Which is a model's; -1 means its diagonal.
+    diagonal : ndarray of shape (n_features + 1, n_models)
+        Of the Hessians.
     """
 
-    def __init__(self, factors: list[Factor], of_model: np.ndarray) -> None:
-        self._factors, self._of_model = factors, of_model
+    def __init__(self, factors: list[Factor], of_model: np.ndarray, diagonal: np.ndarray) -> None:
+        self._factors, self._of_model, self._diagonal = factors, of_model, diagonal
 
     def solve(self, residual: np.ndarray) -> np.ndarray:
         """Return the residuals times the inverses."""
-        scaled = np.zeros_like(residual)
-        for number in np.unique(self._of_model):
+        scaled: np.ndarray = residual / self._diagonal
+        for number in range(len(self._factors)):
             mine = self._of_model == number
+            if not mine.any():
+                continue
             scaled[:, mine] = cho_solve(
                 self._factors[number], residual[:, mine], check_finite=False
             )
@@ -104,7 +108,8 @@ class Factors:
 
     def take(self, columns: np.ndarray) -> Factors:
         """Return those of some models."""
-        return Factors(self._factors, self._of_model[columns])
+        diagonal = np.ascontiguousarray(self._diagonal[:, columns])
+        return Factors(self._factors, self._of_model[columns], diagonal)
 
 
 def precondition(
@@ -141,20 +146,24 @@ def precondition(
     is_few = _FEWEST_COLUMNS <= n_features <= _MOST_COLUMNS
     if not (isinstance(products, DenseProducts) and is_few):
         return Diagonals(diagonal)
-    if float(diagonal[:-1].mean(axis=0).max()) <= _STIFF * float(penalty[0, 0]):
+    is_stiff = diagonal[:-1].mean(axis=0) > _STIFF * float(penalty[0, 0])
+    if not is_stiff.any():
         return Diagonals(diagonal)
     totals = curvatures.sum(axis=0, dtype=np.float64)
     if shared.gram is None:
-        mean = curvatures.mean(axis=1)
+        mean = curvatures[:, is_stiff].mean(axis=1)
         shared.gram, shared.total = products.gram(mean), float(mean.sum(dtype=np.float64))
-    numbers = np.unique(groups)
-    for old in set(shared.factors) - set(numbers.tolist()):
+    numbers = np.unique(groups[is_stiff]).tolist()
+    for old in set(shared.factors) - set(numbers):
         del shared.factors[old]  # C only rises
-    factors, of_model = [], np.searchsorted(numbers, groups)
-    for number, group in enumerate(numbers.tolist()):
-        scale = float(totals[of_model == number].mean() / shared.total)
+    factors: list[Factor] = []
+    of_model = np.full(len(groups), -1)
+    for number, group in enumerate(numbers):
+        mine = groups == group
+        of_model[mine] = number
         try:
+            scale = float(totals[mine].mean() / shared.total)
             factors.append(shared.factor(group, scale, penalty))
         except np.linalg.LinAlgError:  # rounding of a matrix with a large norm
             return Diagonals(diagonal)
-    return Factors(factors, of_model)
+    return Factors(factors, of_model, diagonal)

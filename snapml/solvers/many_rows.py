@@ -19,10 +19,8 @@ __all__ = ["PANEL", "CompressedProducts", "DenseProducts", "ManyLosses", "many_p
 PANEL = 16
 """Models that share a cache line, or two."""
 
-# Entries of dense rows that stay in cache from the first product to the second.
-_BLOCK_ENTRIES = 1_000_000
-# Entries of a copy that a Gram matrix is made from.
-_GRAM_ENTRIES = 8_000_000
+# Entries of dense rows that products take at a time: enough for BLAS, little beside X.
+_BLOCK_ENTRIES = 8_000_000
 
 
 class CompressedProducts:
@@ -120,7 +118,7 @@ class DenseProducts:
         size = self.shape[1] + 1
         out = np.zeros((size, size), dtype=self.dtype)
         roots = np.sqrt(weights)[:, None]
-        for rows in self._blocks(_GRAM_ENTRIES):
+        for rows in self._blocks():
             block = self._values[rows] * roots[rows]
             out[:-1, :-1] += block.T @ block
             out[-1, :-1] += roots[rows, 0] @ block
@@ -128,9 +126,9 @@ class DenseProducts:
         out[-1, -1] = weights.sum()
         return out
 
-    def _blocks(self, n_entries: int = _BLOCK_ENTRIES) -> list[slice]:
+    def _blocks(self) -> list[slice]:
         n_rows, n_features = self.shape
-        step = max(64, n_entries // max(1, n_features))
+        step = max(64, _BLOCK_ENTRIES // max(1, n_features))
         return [slice(first, first + step) for first in range(0, n_rows, step)]
 
 

@@ -1,10 +1,13 @@
-"""LogisticRegressionCV with more than two classes, against LogisticRegression."""
+"""LogisticRegressionCV against LogisticRegression: many classes, and shared fits of two."""
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
+from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import log_loss
 
 from snapml import LogisticRegression, LogisticRegressionCV
+from snapml.estimators import logistic_regression_cv as module
 
 from .conftest import iris_data
 
@@ -41,3 +44,23 @@ def test_fold_without_a_class_gives_it_no_chance():
         np.testing.assert_allclose(
             model.predict_proba(X)[:, model.classes_ != y[0]], single.predict_proba(X), atol=1e-6
         )
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_paths_of_folds_that_share_x_are_those_of_folds_that_do_not(monkeypatch, is_sparse):
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(0)) / X.std(0)
+    X = csr_matrix(X) if is_sparse else X
+    weights = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    settings = {"Cs": [1e-3, 0.1, 10.0], "l1_ratios": (0,), "cv": 3, "tol": 1e-12}
+    settings |= {"scoring": "accuracy", "use_legacy_attributes": False, "max_iter": 5000}
+    shared = LogisticRegressionCV(**settings, class_weight="balanced").fit(X, y, weights)
+    calls = []
+    monkeypatch.setattr(module, "can_share", lambda *_: calls.append(1))
+    alone = LogisticRegressionCV(**settings, class_weight="balanced").fit(X, y, weights)
+    assert calls
+    np.testing.assert_allclose(shared.scores_, alone.scores_, atol=1e-12)
+    # P is 1-strongly convex: sqrt(2 gap), with gaps of 1e-12 of objectives below 1e4.
+    np.testing.assert_allclose(shared.coefs_paths_, alone.coefs_paths_, atol=2e-4)
+    assert shared.C_ == alone.C_
+    np.testing.assert_array_equal(shared.coef_, alone.coef_)
