@@ -1,0 +1,363 @@
+"""Standard errors, tests and confidence intervals of coefficients.
+
+For least squares and binary logistic regression, without a penalty or with L2; docs/statistics.md
+says which covariance means what, and where it is from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+import scipy.special
+import scipy.stats
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from snapml.estimators import LinearRegression, LogisticRegression, Ridge
+from snapml.estimators.penalty_parameters import resolve_penalty
+
+__all__ = ["Inference", "inference"]
+
+_COVARIANCES = ("model", "posterior", "robust")
+_MOST_COEFFICIENTS = 5000
+_BLOCK_ENTRIES = 2**22
+# Least eigenvalue of the information, its columns scaled, below which columns count as dependent.
+_DEPENDENT = 1e-12
+# Standard errors that a coefficient may be away from the minimum of the objective.
+_FARTHEST = 0.1
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What is known of a fitted model's coefficients; the intercept, where there is one, is first.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the coefficients: "intercept", and those of the columns of X, or x0, x1, ...
+    estimates, standard_errors : ndarray of shape (n_coefficients,)
+        What the model has, and its standard error.
+    statistics : ndarray of shape (n_coefficients,)
+        Estimate over standard error: z, or t where `residual_df` is finite.
+    p_values : ndarray of shape (n_coefficients,)
+        Two-sided, of the hypothesis that the coefficient is zero.
+    lower, upper : ndarray of shape (n_coefficients,)
+        Ends of the confidence interval.
+    level : float
+        Of that interval.
+    covariance : ndarray of shape (n_coefficients, n_coefficients)
+        Of the estimates.
+    kind : str
+        Which one: 'model', 'posterior' or 'robust'.
+    residual_df : float
+        Degrees of freedom of the residuals; infinite for logistic regression.
+    scale : float
+        Variance of the residuals; 1 for logistic regression.
+    n_rows : float
+        Rows, or their weights added up.
+    penalty : float
+        Strength of the L2 penalty beside the log-likelihood, or beside half the sum of squares.
+    """
+
+    names: tuple[str, ...]
+    estimates: np.ndarray
+    standard_errors: np.ndarray
+    statistics: np.ndarray
+    p_values: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    level: float
+    covariance: np.ndarray
+    kind: str
+    residual_df: float
+    scale: float
+    n_rows: float
+    penalty: float
+
+    def __str__(self) -> str:
+        """Return a table, a line for each coefficient."""
+        letter = "z" if math.isinf(self.residual_df) else "t"
+        ends = f"[{0.5 - 0.5 * self.level:.3g}", f"{0.5 + 0.5 * self.level:.3g}]"
+        width = max(10, *map(len, self.names))
+        header = (
+            f"{'':{width}} {'estimate':>11} {'std. error':>11} {letter:>9} {f'P>|{letter}|':>9}"
+        )
+        lines = [f"{header} {ends[0]:>11} {ends[1]:>11}"]
+        columns = self.estimates, self.standard_errors, self.statistics, self.p_values
+        for name, value, error, statistic, p, low, high in zip(
+            self.names, *columns, self.lower, self.upper, strict=True
+        ):
+            shown = f"{name:{width}} {value:11.5g} {error:11.4g} {statistic:9.3f} {p:9.3g}"
+            lines.append(f"{shown} {low:11.5g} {high:11.5g}")
+        of = "" if math.isinf(self.residual_df) else f", {self.residual_df:.6g} residual df"
+        lines.append(
+            f"{self.n_rows:.10g} rows{of}; covariance: {self.kind}; L2 penalty: {self.penalty:.4g}"
+        )
+        return "\n".join(lines)
+
+
+def inference(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    level: float = 0.95,
+    covariance: str = "model",
+) -> Inference:
+    """Return standard errors, tests and confidence intervals of a fitted model's coefficients.
+
+    Parameters
+    ----------
+    model : LogisticRegression, LinearRegression or Ridge
+        Fitted to these rows: of two classes or one target, without an L1 penalty, class weights or
+        a constraint, of at most 5,000 coefficients.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The rows.
+    y : array-like of shape (n_samples,)
+        Their labels or targets.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight k counts as k copies of the row, as in fit.
+    level : float, default=0.95
+        Of the confidence intervals, between 0 and 1.
+    covariance : {'model', 'posterior', 'robust'}, default='model'
+        'model': of the estimates, if the model is true. 'posterior': of the coefficients, given the
+        data, if the penalty is a normal prior. 'robust': the sandwich HC0, also if the variances
+        are others than the model's. Without a penalty the first two are one.
+
+    Returns
+    -------
+    Inference
+        All in float64; printing it shows a table.
+
+    Raises
+    ------
+    TypeError
+        If the model is another.
+    ValueError
+        If a parameter is not as described; if columns are linearly dependent and not penalised; or
+        if a coefficient is further than a tenth of its standard error from the minimum of the
+        objective: the rows are others, or ``tol`` was too large.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from snapml import LinearRegression
+    >>> from snapml.statistics import inference
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> found = inference(LinearRegression().fit(X, y), X, y)
+    >>> found.names[3], round(float(found.p_values[3]), 4)
+    ('bmi', 0.0)
+    """
+    if covariance not in _COVARIANCES:
+        raise ValueError(f"covariance: expected one of {_COVARIANCES}, got {covariance!r}")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
+    penalty, bias_penalty = _penalties(model)
+    X = validate_data(model, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+    rows = _Rows(X, bool(model.fit_intercept))
+    y = _targets(model, y, len(rows))
+    weights = _weights(sample_weight, len(rows))
+    estimates = np.asarray(model.coef_, dtype=np.float64).ravel()
+    if model.fit_intercept:
+        bias = float(np.asarray(model.intercept_, dtype=np.float64).ravel()[0])
+        estimates = np.append(bias, estimates)
+    penalties = np.full(len(estimates), penalty)
+    if model.fit_intercept:
+        penalties[0] = bias_penalty
+    is_logistic = isinstance(model, LogisticRegression)
+    slopes, curvatures = (_logistic if is_logistic else _squared)(rows.times(estimates), y)
+    information = rows.gram(weights * curvatures)
+    inverse = _inverse(information + np.diag(penalties))
+    _check_minimum(
+        inverse,
+        information,
+        rows.transposed_times(weights * slopes) + penalties * estimates,
+        1.0 if is_logistic else float(weights @ slopes**2) / float(weights.sum()),
+    )
+    n_rows, df, scale = float(weights.sum()), math.inf, 1.0
+    if not is_logistic:
+        hat = inverse @ information
+        df = n_rows - float(2.0 * np.trace(hat) - np.sum(hat * hat.T))
+        if not df > 0.0:
+            raise ValueError(f"X: expected more rows than coefficients, got {len(rows)} rows")
+        scale = float(weights @ slopes**2) / df
+    middle = rows.gram(weights * slopes**2) if covariance == "robust" else scale * information
+    of_all = scale * inverse if covariance == "posterior" else inverse @ middle @ inverse
+    return _found(_names(model), estimates, of_all, covariance, level, df, scale, n_rows, penalty)
+
+
+def _found(
+    names: tuple[str, ...],
+    estimates: np.ndarray,
+    covariance: np.ndarray,
+    kind: str,
+    level: float,
+    df: float,
+    scale: float,
+    n_rows: float,
+    penalty: float,
+) -> Inference:
+    """Return tests and intervals by a covariance."""
+    errors = np.sqrt(np.diag(covariance))
+    law = scipy.stats.norm() if math.isinf(df) else scipy.stats.t(df)
+    statistics = estimates / errors
+    reach = float(law.ppf(0.5 + 0.5 * level)) * errors
+    return Inference(
+        names=names,
+        estimates=estimates,
+        standard_errors=errors,
+        statistics=statistics,
+        p_values=2.0 * law.sf(np.abs(statistics)),
+        lower=estimates - reach,
+        upper=estimates + reach,
+        level=level,
+        covariance=covariance,
+        kind=kind,
+        residual_df=df,
+        scale=scale,
+        n_rows=n_rows,
+        penalty=penalty,
+    )
+
+
+class _Rows:
+    """Rows with a first column of ones where there is an intercept; sums are float64."""
+
+    def __init__(self, X: Any, has_ones: bool) -> None:
+        self._X, self._first = X, int(has_ones)
+        self._is_sparse = scipy.sparse.issparse(X)
+
+    def __len__(self) -> int:
+        return int(self._X.shape[0])
+
+    def times(self, vector: np.ndarray) -> np.ndarray:
+        """Return the product with a vector."""
+        product = self._X @ vector[self._first :]
+        return product + vector[0] if self._first else product
+
+    def transposed_times(self, vector: np.ndarray) -> np.ndarray:
+        """Return the transposed rows times a vector."""
+        product = np.asarray(self._X.T @ vector).ravel()
+        return np.append(vector.sum(), product) if self._first else product
+
+    def gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return the weighted Gram matrix."""
+        first, X = self._first, self._X
+        n = X.shape[1]
+        gram = np.zeros((n + first, n + first))
+        if self._is_sparse:
+            scaled = X.multiply(weights[:, None]).tocsr()
+            gram[first:, first:] = (X.T.astype(np.float64) @ scaled).toarray()
+        else:
+            step = max(1, _BLOCK_ENTRIES // max(1, n))
+            for begin in range(0, len(self), step):
+                block = X[begin : begin + step].astype(np.float64)
+                gram[first:, first:] += block.T @ (weights[begin : begin + step, None] * block)
+        if first:
+            gram[0] = gram[:, 0] = self.transposed_times(weights)
+        return gram
+
+
+def _logistic(margins: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first two derivatives of the loss by the margin."""
+    shares = scipy.special.expit(margins)
+    return shares - y, shares * scipy.special.expit(-margins)
+
+
+def _squared(margins: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return margins - y, np.ones(len(y))
+
+
+def _penalties(model: Any) -> tuple[float, float]:
+    """Return the strength of the L2 penalty on coefficients and on the intercept."""
+    if not isinstance(model, LogisticRegression | LinearRegression | Ridge):
+        raise TypeError(
+            "model: expected LogisticRegression, LinearRegression or Ridge, got "
+            f"{type(model).__name__}"
+        )
+    check_is_fitted(model)
+    n_outputs = len(np.atleast_2d(model.coef_))
+    if n_outputs > 1:
+        raise ValueError(f"model: expected two classes or one target, got {n_outputs} models")
+    if model.n_features_in_ + bool(model.fit_intercept) > _MOST_COEFFICIENTS:
+        raise ValueError(
+            f"model: expected at most {_MOST_COEFFICIENTS} coefficients, whose covariance is a "
+            f"full matrix, got {model.n_features_in_} columns"
+        )
+    if getattr(model, "positive", False):
+        raise ValueError("model: expected no constraint, got positive=True")
+    if not isinstance(model, LogisticRegression):
+        return float(np.ravel(getattr(model, "alpha", 0.0))[0]), 0.0
+    if model.class_weight is not None:
+        raise ValueError(
+            f"model: expected class_weight=None, got {model.class_weight!r}: reweighted classes "
+            "are no likelihood"
+        )
+    C, l1_share = resolve_penalty(model.penalty, model.C, model.l1_ratio)
+    if l1_share and not math.isinf(C):
+        raise ValueError(f"model: expected no L1 penalty, got l1_ratio={l1_share!r}")
+    is_penalised = model.solver == "liblinear" and model.fit_intercept
+    return 1.0 / C, (1.0 / C / model.intercept_scaling**2 if is_penalised else 0.0)
+
+
+def _targets(model: Any, y: Any, n_rows: int) -> np.ndarray:
+    y = np.asarray(y)
+    if y.shape != (n_rows,):
+        raise ValueError(f"y: expected shape ({n_rows},), got {y.shape}")
+    if not isinstance(model, LogisticRegression):
+        return y.astype(np.float64)
+    unknown = np.setdiff1d(y, model.classes_)
+    if len(unknown):
+        raise ValueError(f"y: expected labels of {model.classes_.tolist()}, got {unknown[0]!r}")
+    return (y == model.classes_[1]).astype(np.float64)
+
+
+def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_rows,) or not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(f"sample_weight: expected {n_rows} finite numbers of at least 0")
+    return weights
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    """Return the inverse of a positive definite matrix, by its eigenvalues once scaled."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths = np.sqrt(np.diag(matrix))
+        scaled = matrix / np.outer(lengths, lengths)
+    if not np.isfinite(scaled).all():
+        raise ValueError("X: expected columns that are not zero, or a penalty")
+    values, vectors = scipy.linalg.eigh(scaled)
+    if values[0] < _DEPENDENT * values[-1]:
+        raise ValueError(
+            "X: expected columns that are linearly independent, or a penalty: without it their "
+            "coefficients have no variance"
+        )
+    half = vectors / (lengths[:, None] * np.sqrt(values))
+    return np.asarray(half @ half.T)
+
+
+def _check_minimum(
+    inverse: np.ndarray, information: np.ndarray, gradient: np.ndarray, scale: float
+) -> None:
+    """Refuse coefficients that are not where the objective of these rows is least."""
+    errors = np.sqrt(np.maximum(scale * np.diag(inverse @ information @ inverse), 0.0))
+    steps = np.abs(inverse @ gradient)
+    farthest = float(np.max(steps / np.maximum(errors, np.finfo(np.float64).tiny)))
+    if scale > 0.0 and not farthest <= _FARTHEST:
+        raise ValueError(
+            f"model: expected the minimum for these rows, got a coefficient {farthest:.2g} "
+            "standard errors away from it: pass what it was fitted to, or fit with a smaller tol"
+        )
+
+
+def _names(model: Any) -> tuple[str, ...]:
+    names = getattr(model, "feature_names_in_", None)
+    own = [f"x{k}" for k in range(model.n_features_in_)] if names is None else map(str, names)
+    return ("intercept", *own) if model.fit_intercept else tuple(own)

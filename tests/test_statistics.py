@@ -1,0 +1,200 @@
+"""Standard errors, tests and intervals against statsmodels, and against plain NumPy."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from snapml import Lasso, LinearRegression, LogisticRegression, Ridge
+from snapml.statistics import inference
+
+RNG = np.random.default_rng(0)
+N, P = 400, 5
+X = RNG.standard_normal((N, P)) * [1.0, 2.0, 0.1, 30.0, 1.0] + [0.0, 1.0, 0.0, -20.0, 5.0]
+MARGINS = X @ [1.0, -0.5, 3.0, 0.02, 0.0] + 0.5
+LABELS = (RNG.random(N) < 1.0 / (1.0 + np.exp(-MARGINS))).astype(int)
+TARGETS = MARGINS + RNG.standard_normal(N)
+COUNTS = RNG.integers(1, 4, N)
+
+
+def with_ones(rows):
+    return np.column_stack([np.ones(len(rows)), rows])
+
+
+def assert_equal_to(found, theirs):
+    np.testing.assert_allclose(found.estimates, theirs.params, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, theirs.bse, rtol=1e-6)
+    np.testing.assert_allclose(found.statistics, theirs.tvalues, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(found.p_values, theirs.pvalues, rtol=1e-4, atol=1e-15)
+    interval = theirs.conf_int(alpha=1.0 - found.level)
+    np.testing.assert_allclose(np.column_stack([found.lower, found.upper]), interval, rtol=1e-5)
+    np.testing.assert_allclose(found.covariance, theirs.cov_params(), rtol=1e-5, atol=1e-10)
+
+
+@pytest.mark.parametrize("container", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("kind", ["model", "robust"])
+@pytest.mark.parametrize("has_intercept", [True, False])
+def test_logistic_regression_agrees_with_statsmodels(container, kind, has_intercept):
+    api = pytest.importorskip("statsmodels.api")
+    model = LogisticRegression(C=np.inf, tol=1e-12, fit_intercept=has_intercept)
+    found = inference(model.fit(container(X), LABELS), container(X), LABELS, covariance=kind)
+    rows = with_ones(X) if has_intercept else X
+    options = {} if kind == "model" else {"cov_type": "HC0"}
+    assert_equal_to(found, api.Logit(LABELS, rows).fit(disp=False, tol=1e-12, **options))
+
+
+@pytest.mark.parametrize("kind", ["model", "robust"])
+@pytest.mark.parametrize("has_intercept", [True, False])
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_least_squares_agree_with_statsmodels(kind, has_intercept, level):
+    api = pytest.importorskip("statsmodels.api")
+    model = LinearRegression(fit_intercept=has_intercept).fit(X, TARGETS)
+    found = inference(model, X, TARGETS, covariance=kind, level=level)
+    options = {} if kind == "model" else {"cov_type": "HC0", "use_t": True}
+    rows = with_ones(X) if has_intercept else X
+    assert_equal_to(found, api.OLS(TARGETS, rows).fit(**options))
+    assert found.residual_df == pytest.approx(N - P - has_intercept)
+
+
+def test_weights_agree_with_statsmodels_frequencies():
+    api = pytest.importorskip("statsmodels.api")
+    model = LogisticRegression(C=np.inf, tol=1e-12).fit(X, LABELS, COUNTS)
+    family = api.families.Binomial()
+    theirs = api.GLM(LABELS, with_ones(X), family=family, freq_weights=COUNTS).fit(tol=1e-12)
+    assert_equal_to(inference(model, X, LABELS, COUNTS), theirs)
+
+
+@pytest.mark.parametrize("kind", ["model", "posterior", "robust"])
+@pytest.mark.parametrize(
+    ("made", "targets"),
+    [
+        (LogisticRegression(C=0.3, tol=1e-12), LABELS),
+        (LogisticRegression(C=np.inf, tol=1e-12), LABELS),
+        (Ridge(alpha=20.0), TARGETS),
+        (LinearRegression(), TARGETS),
+    ],
+)
+def test_weight_k_is_k_copies_of_a_row(made, targets, kind):
+    found = inference(made.fit(X, targets, COUNTS), X, targets, COUNTS, covariance=kind)
+    copies, theirs = X.repeat(COUNTS, axis=0), targets.repeat(COUNTS)
+    other = inference(made.fit(copies, theirs), copies, theirs, covariance=kind)
+    np.testing.assert_allclose(found.covariance, other.covariance, rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(found.p_values, other.p_values, rtol=1e-4, atol=1e-15)
+    assert found.residual_df == pytest.approx(other.residual_df)
+
+
+@pytest.mark.parametrize("solver", ["auto", "liblinear"])
+def test_penalised_logistic_regression_has_the_covariances_of_its_formulas(solver):
+    model = LogisticRegression(C=0.3, tol=1e-12, solver=solver).fit(X, LABELS)
+    rows, coef = with_ones(X), np.append(model.intercept_, model.coef_)
+    shares = 1.0 / (1.0 + np.exp(-rows @ coef))
+    information = rows.T @ np.diag(shares * (1.0 - shares)) @ rows
+    penalty = np.eye(P + 1) / 0.3
+    penalty[0, 0] *= solver == "liblinear"
+    bread = np.linalg.inv(information + penalty)
+    scores = rows * (shares - LABELS)[:, None]
+    for kind, expected in {
+        "model": bread @ information @ bread,
+        "posterior": bread,
+        "robust": bread @ (scores.T @ scores) @ bread,
+    }.items():
+        found = inference(model, X, LABELS, covariance=kind)
+        np.testing.assert_allclose(found.covariance, expected, rtol=1e-6, atol=1e-12)
+        assert found.penalty == pytest.approx(1 / 0.3)
+
+
+def test_standard_errors_of_ridge_are_the_spread_of_its_estimates():
+    rng, model = np.random.default_rng(1), Ridge(alpha=10.0)
+    estimates, errors = [], []
+    for _ in range(400):
+        targets = MARGINS + rng.standard_normal(N)
+        found = inference(model.fit(X, targets), X, targets)
+        estimates.append(found.estimates)
+        errors.append(found.standard_errors)
+    spread = np.std(estimates, axis=0)
+    np.testing.assert_allclose(np.mean(errors, axis=0), spread, rtol=0.12)
+    assert 0.9 < found.scale < 1.4
+
+
+def test_standard_errors_of_penalised_logistic_regression_are_the_spread_of_its_estimates():
+    rng = np.random.default_rng(2)
+    shares = 1.0 / (1.0 + np.exp(-MARGINS))
+    model = LogisticRegression(C=0.05, tol=1e-10)
+    estimates, errors = [], []
+    for _ in range(300):
+        labels = (rng.random(N) < shares).astype(int)
+        found = inference(model.fit(X, labels), X, labels)
+        estimates.append(found.estimates)
+        errors.append(found.standard_errors)
+    np.testing.assert_allclose(np.mean(errors, axis=0), np.std(estimates, axis=0), rtol=0.2)
+
+
+def test_table_names_columns_and_shows_every_number():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["age", "income", "a longer name", "x", "z"])
+    model = LinearRegression().fit(frame, TARGETS)
+    found = inference(model, frame, TARGETS, level=0.9)
+    lines = str(found).splitlines()
+    assert lines[0].split() == ["estimate", "std.", "error", "t", "P>|t|", "[0.05", "0.95]"]
+    assert [line[:14].strip() for line in lines[1:-1]] == ["intercept", *frame.columns]
+    assert f"{found.estimates[1]:.5g}" in lines[2]
+    assert f"{found.p_values[1]:.3g}" in lines[2]
+    assert lines[-1] == "400 rows, 394 residual df; covariance: model; L2 penalty: 0"
+
+
+def test_float32_rows_are_added_up_in_float64():
+    rows = X.astype(np.float32)
+    model = LogisticRegression(C=np.inf).fit(rows, LABELS)
+    wide = LogisticRegression(C=np.inf).fit(rows.astype(np.float64), LABELS)
+    found = inference(model, rows, LABELS).standard_errors
+    np.testing.assert_allclose(found, inference(wide, rows, LABELS).standard_errors, rtol=1e-4)
+
+
+FITTED = LogisticRegression().fit(X, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: inference(Lasso().fit(X, TARGETS), X, TARGETS), TypeError, "got Lasso"),
+        (lambda: inference(FITTED, X, LABELS, level=95), ValueError, "level: expected"),
+        (lambda: inference(FITTED, X, LABELS, covariance="x"), ValueError, "got 'x'"),
+        (lambda: inference(FITTED, X, 1 - LABELS), ValueError, "standard errors away"),
+        (lambda: inference(FITTED, X, LABELS[1:]), ValueError, r"expected shape \(400,\)"),
+        (lambda: inference(FITTED, X, LABELS + 1), ValueError, r"labels of \[0, 1\], got .*2"),
+        (lambda: inference(FITTED, X[:, 1:], LABELS), ValueError, "4 features"),
+        (lambda: inference(FITTED, X, LABELS, -COUNTS), ValueError, "sample_weight: expected"),
+        (
+            lambda: inference(LogisticRegression(l1_ratio=0.5).fit(X, LABELS), X, LABELS),
+            ValueError,
+            "no L1 penalty, got l1_ratio=0.5",
+        ),
+        (
+            lambda: inference(
+                LogisticRegression(class_weight="balanced").fit(X, LABELS), X, LABELS
+            ),
+            ValueError,
+            "class_weight=None",
+        ),
+        (
+            lambda: inference(LogisticRegression().fit(X, np.arange(N) % 3), X, np.arange(N) % 3),
+            ValueError,
+            "got 3 models",
+        ),
+        (
+            lambda: inference(LinearRegression().fit(X[:5], TARGETS[:5]), X[:5], TARGETS[:5]),
+            ValueError,
+            "linearly independent|more rows",
+        ),
+    ],
+)
+def test_what_has_no_standard_errors_is_refused_with_the_reason(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_columns_that_depend_on_each_other_need_a_penalty():
+    twice = np.column_stack([X, X[:, 0]])
+    with pytest.raises(ValueError, match="linearly independent, or a penalty"):
+        inference(LinearRegression().fit(twice, TARGETS), twice, TARGETS)
+    found = inference(Ridge(alpha=1.0).fit(twice, TARGETS), twice, TARGETS)
+    assert np.isfinite(found.standard_errors).all()
