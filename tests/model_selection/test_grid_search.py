@@ -204,3 +204,8 @@ def test_searches_can_be_cloned_and_keep_the_users_estimator(data):
     assert type(copy.estimator) is LogisticRegression
     assert type(copy.best_estimator_) is LogisticRegression
     assert not hasattr(copy.estimator, "coef_")
+
+
+def test_fits_with_a_limit_of_time_are_single_ones(data):
+    search = GridSearchCV(LogisticRegression(max_time_s=100.0), GRID, cv=3).fit(*data)
+    assert search.n_shared_ == 0
