@@ -12,6 +12,7 @@ whatever the solver did, so it can be trusted where a "converged" flag cannot.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression as Other
 from sklearn.preprocessing import StandardScaler
 
 from snapml import LogisticRegression
@@ -24,9 +25,6 @@ print(model.solver_)
 
 # %%
 # The gap holds against anybody's answer: scikit-learn's cannot be better by more.
-
-from sklearn.linear_model import LogisticRegression as Other  # noqa: E402
-
 
 def objective(w, b):
     """Return what both libraries minimise."""

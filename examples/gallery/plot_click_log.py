@@ -1,6 +1,6 @@
 """
-Clicks: a million one-hot columns
-=================================
+Clicks: a hundred thousand one-hot columns
+==========================================
 
 Sparse rows as logs of advertisements have them: one category in each of 39 fields. The fit uses
 SciPy's arrays in place, on all cores.
