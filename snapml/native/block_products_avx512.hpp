@@ -10,7 +10,9 @@
 #define SNAPML_HAS_AVX512_BUILD 1
 // GCC's own header passes on registers that it leaves undefined on purpose (its bug 105593).
 #pragma GCC diagnostic push
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
 #pragma GCC diagnostic pop
