@@ -26,6 +26,7 @@ print(model.solver_)
 # %%
 # The gap holds against anybody's answer: scikit-learn's cannot be better by more.
 
+
 def objective(w, b):
     """Return what both libraries minimise."""
     return 0.5 * w @ w + 10.0 * np.logaddexp(0.0, -(2 * y - 1) * (X @ w + b)).sum()
