@@ -1,6 +1,9 @@
 """What tasks and the driver do about faults by themselves; without Spark's JVM."""
 
+import gc
+import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -55,6 +58,20 @@ def test_a_task_that_does_not_read_its_rows_is_not_waited_for_for_ever():
     assert not [each for each in threading.enumerate() if each.name == "snapml meeting"]
 
 
+def test_tasks_that_have_shown_their_cards_hold_no_connections():
+    def open_sockets():
+        found = (each for each in gc.get_objects() if isinstance(each, socket.socket))
+        return {each.fileno() for each in found} - {-1}
+
+    before, tasks, size = open_sockets(), Tasks([None] * 4), 4
+    with ExitStack() as stack, ThreadPoolExecutor(size) as pool:
+        meetings = [meeting(tasks.context(k), 10.0, stack) for k in range(size)]
+        cards = [Card(None, k, "a") for k in range(size)]
+        for shown in pool.map(lambda own, card: own.cards(card), meetings, cards):
+            assert shown == cards
+        assert open_sockets() == before
+
+
 def test_the_folder_of_a_fit_has_the_permissions_of_its_parent_and_goes(tmp_path):
     pytest.importorskip("pyspark")
     from snapml.distributed.spark.checkpoint_folder import own_folder
@@ -82,12 +99,45 @@ class Settings(dict):
     set, unset = dict.__setitem__, dict.__delitem__
 
 
+def sessions_of(conf):
+    """Return two Python objects that stand for one session."""
+    return [SimpleNamespace(conf=conf, session_id="1") for _ in range(2)]
+
+
 @pytest.mark.parametrize("before", [{}, {"spark.sql.execution.arrow.maxBytesPerBatch": "7m"}])
 def test_the_last_of_several_fits_brings_the_size_of_batches_back(before):
-    session = SimpleNamespace(conf=Settings(before))
+    conf = Settings(before)
     with ExitStack() as second:
         with ExitStack() as first:
-            for fit in (first, second):
+            for fit, session in zip((first, second), sessions_of(conf), strict=True):
                 fit.enter_context(small_batches(session))
-        assert list(session.conf.values()) == ["1m"]
-    assert session.conf == before
+        assert list(conf.values()) == ["1m"]
+    assert conf == before
+
+
+def test_a_platform_that_refuses_the_size_of_batches_is_warned_of(caplog):
+    class Refusing(Settings):
+        def set(self, name, value):
+            raise PermissionError(f"{name} is not for users")
+
+    conf = Refusing()
+    for session in sessions_of(conf):
+        with small_batches(session):
+            pass
+    messages = [record.getMessage() for record in caplog.records]
+    name = "spark.sql.execution.arrow.maxBytesPerBatch"
+    assert messages == [f"{name}=1m was refused: {name} is not for users"] * 2
+
+
+def test_a_session_that_ends_inside_a_fit_does_not_hide_why(caplog):
+    conf = Settings()
+
+    def fit():
+        with small_batches(sessions_of(conf)[0]):
+            conf.clear()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit()
+    (record,) = caplog.records
+    assert "could not be set back to None" in record.getMessage()

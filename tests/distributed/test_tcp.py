@@ -1,11 +1,13 @@
 """Connections between ranks over TCP, of which a test plays all, one a thread."""
 
 import contextlib
+import errno
 import math
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -141,6 +143,14 @@ def test_missing_rank_is_noticed_in_time():
     with pytest.raises(PeerError, match=r"rank 1, 2 did not connect in 0\.5 s"):
         Mesh(listener, [listener.address, ("127.0.0.1", 1), ("127.0.0.1", 1)], 0, KEY, 0.5)
     assert time.monotonic() - start < 5.0
+
+
+def test_a_rank_without_free_files_says_so(monkeypatch):
+    listener = Listener("127.0.0.1")
+    full = OSError(errno.EMFILE, "Too many open files")
+    monkeypatch.setattr(socket.socket, "accept", Mock(side_effect=full))
+    with pytest.raises(PeerError, match=r"rank 0 cannot let another one in: .*Too many open files"):
+        Mesh(listener, [listener.address, ("127.0.0.1", 1)], 0, KEY, 0.5)
 
 
 def test_lost_rank_ends_the_others_swap():

@@ -53,6 +53,8 @@ class Meeting:
     def cards(self, own: Card) -> list[Card]:
         """Return what all tasks show once they have read their rows, in the order of partitions.
 
+        The connections end with it: as many as all pairs of tasks have are for none of the sums.
+
         Parameters
         ----------
         own : Card
@@ -68,7 +70,9 @@ class Meeting:
         mesh = self._result()[1]
         if mesh is None:
             raise RuntimeError("expected tasks of one version, got several")
-        return [Card(**shown) for shown in TcpGroup(mesh).exchange(asdict(own))]
+        shown = TcpGroup(mesh).exchange(asdict(own))
+        mesh.close()
+        return [Card(**each) for each in shown]
 
     def close(self) -> None:
         """Close the connections, or have the thread do so that makes them; the others notice."""

@@ -189,10 +189,12 @@ class Mesh:
         listener.socket.settimeout(_left(deadline))
         try:
             connection, _ = listener.socket.accept()
-        except OSError as error:
+        except TimeoutError as error:
             missing = sorted(set(range(self.rank + 1, self.size)) - self._peers.keys())
             names = ", ".join(map(str, missing))
             raise PeerError(f"rank {names} did not connect in {self._timeout_s:g} s") from error
+        except OSError as error:  # as of too many open files
+            raise PeerError(f"rank {self.rank} cannot let another one in: {error}") from error
         try:
             # A stranger that says nothing must not use up the time of those that are to come.
             connection.settimeout(min(5.0, _left(deadline)))
