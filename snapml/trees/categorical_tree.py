@@ -88,10 +88,10 @@ class CategoricalTree:
         ValueError
             If the node does not part categories.
         """
-        state = self.nodes.__getstate__()["nodes"][node]
-        if state["left_child"] < 0 or not self.n_codes[state["feature"]]:
+        nodes = self.nodes
+        if nodes.children_left[node] < 0 or not self.n_codes[nodes.feature[node]]:
             raise ValueError(f"node: expected one that parts categories, got {node}")
-        bits = np.unpackbits(self.left_codes[int(state["threshold"])], bitorder="little")
+        bits = np.unpackbits(self.left_codes[int(nodes.threshold[node])], bitorder="little")
         return np.flatnonzero(bits)
 
     def apply(self, X: np.ndarray, n_threads: int | None = None) -> np.ndarray:
@@ -117,15 +117,15 @@ class CategoricalTree:
         if issparse(X):
             raise TypeError("X: expected dense rows for columns of categories, got sparse ones")
         leaves = np.empty(len(X), np.int64)
-        nodes = self.nodes.__getstate__()["nodes"][: self.nodes.node_count]
+        nodes = self.nodes
         _native.find_leaves_of_codes(
             _native.ThreadPool(resolve_n_threads(n_threads, len(X) * max(self.max_depth, 1))),
             _native.Rows.dense(X),
-            np.ascontiguousarray(nodes["left_child"]),
-            np.ascontiguousarray(nodes["right_child"]),
-            np.ascontiguousarray(nodes["feature"]),
-            np.ascontiguousarray(nodes["threshold"]),
-            np.ascontiguousarray(nodes["missing_go_to_left"]),
+            np.ascontiguousarray(nodes.children_left),
+            np.ascontiguousarray(nodes.children_right),
+            np.ascontiguousarray(nodes.feature),
+            np.ascontiguousarray(nodes.threshold),
+            np.ascontiguousarray(nodes.missing_go_to_left),
             self.left_codes,
             self.n_codes,
             leaves,
