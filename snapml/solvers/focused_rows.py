@@ -12,11 +12,11 @@ import numpy as np
 
 __all__ = ["FOCUSED_PASSES", "find_focus"]
 
-FOCUSED_PASSES = 2
+FOCUSED_PASSES = 4
 """Passes over the few rows after an epoch."""
 
 # Rows that hold this share of the gap are worth them if they are at most this share of the rows.
-_GAP_SHARE, _MOST_ROWS = 0.9, 0.15
+_GAP_SHARE, _MOST_ROWS = 0.97, 0.3
 # One row of so many, no power of two, shows whether it is worth the count of all.
 _SAMPLED = 17
 # Rows at a time: few enough that their keys stay in the cache.

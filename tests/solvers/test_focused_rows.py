@@ -26,17 +26,24 @@ def test_focus_holds_most_of_the_gap_in_few_rows(dtype, gaps, peaks):
     found = find_focus(row_gaps)
     if found is None:
         return
-    assert len(found) <= 0.15 * len(row_gaps)
-    assert row_gaps[found].sum(dtype=np.float64) >= 0.9 * row_gaps.sum(dtype=np.float64)
+    assert len(found) <= 0.3 * len(row_gaps)
+    assert row_gaps[found].sum(dtype=np.float64) >= 0.97 * row_gaps.sum(dtype=np.float64)
     rest = np.delete(row_gaps, found)
     assert rest.size == 0 or rest.max() < row_gaps[found].min()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_focus_is_found_where_a_tenth_of_the_rows_holds_the_gap(dtype):
+def test_focus_is_found_where_a_quarter_of_the_rows_holds_the_gap(dtype):
     row_gaps = np.full(200_000, 1e-9, dtype=dtype)
-    row_gaps[::10] = np.linspace(1, 2, 20_000)
-    assert np.array_equal(find_focus(row_gaps), np.arange(0, 200_000, 10))
+    row_gaps[::4] = np.linspace(1.98, 2, 50_000)
+    assert np.array_equal(find_focus(row_gaps), np.arange(0, 200_000, 4))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_focus_is_none_where_its_rows_are_too_many(dtype):
+    row_gaps = np.full(200_000, 1e-9, dtype=dtype)
+    row_gaps[::3] = 1.0
+    assert find_focus(row_gaps) is None
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
