@@ -29,6 +29,7 @@ from snapml.estimators import (  # after the check
     lasso_path,
     load,
     predict_batches,
+    skops_types,
     write_predictions,
 )
 from snapml.estimators.model_content import loadable_by
@@ -57,6 +58,7 @@ __all__ = [
     "lasso_path",
     "load",
     "predict_batches",
+    "skops_types",
     "write_predictions",
 ]
 

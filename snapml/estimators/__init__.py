@@ -9,6 +9,7 @@ from snapml.estimators.memory_estimate import estimate
 from snapml.estimators.model_content import loadable
 from snapml.estimators.model_file import load
 from snapml.estimators.model_json import from_json
+from snapml.estimators.portable import skops_types
 from snapml.estimators.regularization_path import ElasticNetCV, LassoCV, enet_path, lasso_path
 from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.estimators.ridge_cv import RidgeClassifierCV, RidgeCV
@@ -33,6 +34,7 @@ __all__ = [
     "lasso_path",
     "load",
     "predict_batches",
+    "skops_types",
     "write_predictions",
 ]
 

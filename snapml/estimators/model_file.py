@@ -16,6 +16,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,6 +35,8 @@ _PREFIX = struct.Struct("<16sQI")
 _ALIGNMENT = 64
 # Read at once while checksums are formed: what a processor's cache holds.
 _PIECE_BYTES = 2**20
+# Fewer are not worth a thread.
+_LEAST_PIECES = 8
 
 
 def save_model(model: Any, path: Any) -> None:
@@ -227,8 +230,20 @@ def _layout(content: dict[str, Any]) -> list[tuple[np.ndarray, int]]:
 
 def _fill(stream: BinaryIO, memory: memoryview, checksum: int) -> int:
     """Read into memory, and return the checksum with these bytes."""
-    for begin in range(0, len(memory), _PIECE_BYTES):
-        piece = memory[begin : begin + _PIECE_BYTES]
-        n_read = stream.readinto(piece)  # type: ignore[attr-defined]
-        checksum = zlib.crc32(piece[:n_read], checksum)
-    return checksum
+    pieces = [memory[k : k + _PIECE_BYTES] for k in range(0, len(memory), _PIECE_BYTES)]
+    if len(pieces) < _LEAST_PIECES:
+        for piece in pieces:
+            checksum = zlib.crc32(piece[: stream.readinto(piece)], checksum)  # type: ignore[attr-defined]
+        return checksum
+    # Checksums take longer than reads from the system's cache: another thread forms them.
+    with ThreadPoolExecutor(1) as thread:
+        later: Future[int] | None = None
+        for piece in pieces:
+            n_read = stream.readinto(piece)  # type: ignore[attr-defined]
+            later = thread.submit(_extended, later, piece[:n_read], checksum)
+        return later.result() if later else checksum
+
+
+def _extended(before: Future[int] | None, piece: memoryview, checksum: int) -> int:
+    """Return the checksum with a piece, after that of the piece before, which is formed by now."""
+    return zlib.crc32(piece, before.result() if before else checksum)

@@ -6,10 +6,11 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from snapml.estimators.model_content import known_class, known_names
 from snapml.estimators.model_file import save_model
 from snapml.estimators.model_json import model_as_json
 
-__all__ = ["PortableModel"]
+__all__ = ["PortableModel", "skops_types"]
 
 
 class PortableModel(BaseEstimator):
@@ -63,3 +64,23 @@ class PortableModel(BaseEstimator):
     def _local(self) -> Any:
         """Return the model of a class that can be made anywhere; jobs on ranks have another."""
         return self
+
+
+def skops_types() -> list[str]:
+    """Return the names of this library's classes, for ``skops.io.load(..., trusted=...)``.
+
+    Returns
+    -------
+    list of str
+        Every public estimator. They hold numbers and text, and run nothing when they are made.
+        Nodes of trees are scikit-learn's ``sklearn.tree._tree.Tree``, which is not among them: it
+        believes the links it is given, so trust it in files of your own only.
+
+    Examples
+    --------
+    >>> import snapml
+    >>> "snapml.estimators.ridge.Ridge" in snapml.skops_types()
+    True
+    """
+    classes: list[Any] = [known_class(name) for name in known_names()]
+    return [f"{cls.__module__}.{cls.__qualname__}" for cls in classes]

@@ -217,3 +217,13 @@ def test_exports_import_no_optional_package():
         "assert not {'skl2onnx', 'onnx', 'skops', 'sklearn.tree'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=100)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_skops_trusts_the_classes_that_are_named(name):
+    skops = pytest.importorskip("skops.io", reason="skops is not installed")
+    data = skops.dumps(MODELS[name])
+    again = skops.loads(data, trusted=snapml.skops_types())
+    assert same(again.predict(X), MODELS[name].predict(X))
+    with pytest.raises(skops.exceptions.UntrustedTypesFoundException):
+        skops.loads(data)
