@@ -10,6 +10,7 @@ from sklearn import model_selection
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.utils import indexable
 
 from snapml._validation import (
     check_classes,
@@ -153,7 +154,8 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         numbers = np.arange(matrix.shape[0])
         groups = params.get("groups")
         folds = [(numbers[train], numbers[test]) for train, test in splitter.split(X, y, groups)]
-        search = SharedSearch(X, np.unique(labels), folds)
+        # As scikit-learn: sparse rows of formats that have no rows to take become CSR.
+        search = SharedSearch(indexable(X)[0], np.unique(labels), folds)
         seconds = self._solve(search, matrix, labels, weights)
         others = {name: value for name, value in params.items() if name != "groups"}
         inner = _RowSearch(

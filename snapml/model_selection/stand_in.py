@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,7 @@ class StandIn(BaseEstimator):
     def _of_rows(self, name: str) -> Callable[..., Any]:
         """Return a method of predictions: of margins that are known, where the fit was shared."""
 
+        @wraps(getattr(self.estimator, name))  # scikit-learn asks its signature for sample_weight
         def predictions(rows: np.ndarray, *others: Any, **params: Any) -> Any:
             if self._model is None:
                 return getattr(self.estimator, name)(self.search.rows(rows), *others, **params)
@@ -151,7 +153,6 @@ class StandIn(BaseEstimator):
             judge = fitted(self.estimator, one, self.search.classes)
             return getattr(judge, name)(self._model.margins[rows][:, None], *others, **params)
 
-        predictions.__name__ = name  # scorers look at it
         return predictions
 
 
@@ -175,6 +176,7 @@ def for_row_numbers(scoring: Any, search: SharedSearch) -> Any:
     if not callable(scoring) or isinstance(scoring, _BaseScorer):
         return scoring
 
+    @wraps(scoring)  # scikit-learn asks its signature for sample_weight
     def score(stand_in: StandIn, rows: np.ndarray, *others: Any, **params: Any) -> Any:
         return scoring(stand_in.fitted_estimator(), search.rows(rows), *others, **params)
 

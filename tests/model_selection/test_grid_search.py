@@ -113,6 +113,65 @@ def test_scorers_of_the_user_get_estimators_and_rows(data):
     assert_same_results(theirs, ours)
 
 
+def weighted_accuracy(estimator, rows, labels, sample_weight=None):
+    return np.average(estimator.predict(rows) == labels, weights=sample_weight)
+
+
+def accuracy_and_loss(estimator, rows, labels, sample_weight=None):
+    margins = estimator.decision_function(rows)
+    return {
+        "accuracy": weighted_accuracy(estimator, rows, labels, sample_weight),
+        "margin": np.average(np.where(labels, margins, -margins), weights=sample_weight),
+    }
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"scoring": weighted_accuracy},
+        {"scoring": accuracy_and_loss, "refit": "accuracy"},
+    ],
+    ids=["the estimator's score", "callable", "callable of several"],
+)
+def test_sample_weights_count_in_every_kind_of_score(data, settings):
+    X, y = data
+    # Heavy where the models err: the scores without weights are others.
+    wrong = LogisticRegression(C=0.1).fit(X, y).predict(X) != y
+    weights = {"sample_weight": np.where(wrong, 20.0, 1.0)}
+    theirs, ours = search_twice(LogisticRegression(**EXACT), GRID, X, y, weights, cv=3, **settings)
+    assert ours.n_shared_ == 9
+    assert_same_results(theirs, ours)
+
+
+def test_scorers_without_weights_bring_scikit_learns_warning(data):
+    X, y = data
+
+    def plain(estimator, rows, labels):
+        return estimator.score(rows, labels)
+
+    search = GridSearchCV(LogisticRegression(), GRID, scoring=plain, cv=3)
+    with pytest.warns(UserWarning, match="does not support sample_weight"):
+        search.fit(X, y, sample_weight=np.ones(len(y)))
+    assert search.n_shared_ == 9
+
+
+@pytest.mark.parametrize("form", ["coo", "bsr", "csc", "lil"])
+def test_sparse_rows_of_every_format_have_scores(data, form):
+    X, y = data
+    rows = sparse.csr_matrix(X[:, :8]).asformat(form)
+
+    def first_entry(estimator, rows, labels):
+        return float(rows[[0]].sum()) + estimator.score(rows, labels)
+
+    theirs, ours = search_twice(
+        LogisticRegression(**EXACT), GRID, rows, y, None, scoring=first_entry, cv=3
+    )
+    assert ours.n_shared_ == 9
+    assert_same_results(theirs, ours)
+    assert np.isfinite(ours.cv_results_["mean_test_score"]).all()
+
+
 def test_splits_that_leave_rows_out_or_repeat_them(data):
     X, y = data
     rng = np.random.default_rng(1)
