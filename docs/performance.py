@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,9 +25,8 @@ def write_performance_page(folder: Path) -> None:
     results = (folder / RESULTS).resolve()
     parts = [
         "# Performance\n",
-        "Made from the files in `benchmarks/results` when this site was built; every row of them "
-        "says when, and on which processor, it was measured. Losing results are in them. Ratios "
-        "are of runs that took turns on the same data.\n",
+        "Made from the files in `benchmarks/results` when this site was built. Losing results are "
+        "in them; ratios are of runs that took turns on the same data.\n",
         *_linear_models(results),
         *_trees(results),
         *_spark(results),
@@ -40,19 +40,21 @@ def _linear_models(results: Path) -> list[str]:
     for row in _read(results / "grid_summary.csv"):
         strength = f"C={row['C']}" if row["C"] else f"strength {row['strength']}"
         level = f"{float(row['relative_suboptimality']):.0e}"
-        if row["seconds"]:  # none where the search for a setting ended before it got there
-            key = row["problem"], row["loss"], strength, level
-            seconds[key][row["library"]] = float(row["seconds"])
+        key = row["problem"], row["loss"], strength, level
+        # None where the search for a setting ended before it got there.
+        seconds[key][row["library"]] = float(row["seconds"] or math.inf)
     lines = []
     for (problem, loss, strength, level), times in sorted(seconds.items()):
         peers = {name: time for name, time in times.items() if name != "snapml"}
-        if "snapml" in times and peers:
-            best = min(peers, key=peers.__getitem__)
-            ours = times["snapml"]
-            lines.append(
-                (problem, loss, strength, level, f"{ours:.3g}", best, f"{peers[best] / ours:.2f}")
-            )
-    heads = ("problem", "loss", "", "to", "snapml, s", "best peer", "times ours")
+        best = min(peers, key=peers.__getitem__)
+        ours, theirs = times.get("snapml", math.inf), peers[best]
+        is_known = ours < math.inf and theirs < math.inf
+        ratio = f"{theirs / ours:.2f}" if is_known else ""
+        name = best if theirs < math.inf else ""
+        lines.append(
+            (problem, loss, strength, level, _seconds(ours), name, _seconds(theirs), ratio)
+        )
+    heads = ("problem", "loss", "", "to", "snapml, s", "best peer", "its, s", "times ours")
     return ["## Linear models, one thread\n", _source("grid_summary.csv"), _table(heads, lines)]
 
 
@@ -84,6 +86,10 @@ def _spark(results: Path) -> list[str]:
             lines.append((case, f"{theirs:.3g}", f"{ours:.3g}", f"{theirs / ours:.2f}"))
     heads = ("case", "pyspark.ml, s", "snapml, s", "times ours")
     return ["## Spark, two cores\n", _source("spark.csv"), _table(heads, lines)]
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3g}" if seconds < math.inf else "not reached"
 
 
 def _of_last_day(runs: list[tuple[str, float]]) -> float:

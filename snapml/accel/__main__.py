@@ -49,7 +49,9 @@ def main(arguments: list[str] | None = None) -> None:
         sys.argv = options.module
         runpy.run_module(options.module[0], run_name="__main__", alter_sys=True)
         return
-    sys.argv = [options.script, *options.arguments]
+    given = sys.argv[1:] if arguments is None else arguments
+    # argparse drops a "--" of the script's own.
+    sys.argv = given[given.index(options.script) :]
     # What `python script.py` does: its folder comes first, this one's does not count.
     sys.path[0] = str(Path(options.script).resolve().parent)
     runpy.run_path(options.script, run_name="__main__")

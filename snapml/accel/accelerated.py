@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from abc import ABCMeta
 from collections.abc import Callable
@@ -59,6 +60,7 @@ class Accelerated:
             except (NotImplementedError, TypeError, ValueError) as refusal:
                 # What cannot be fitted at all is for scikit-learn to say, in its words.
                 reason = str(refusal)
+                _logger.debug("%s: not by snapml", self.genuine.__name__, exc_info=True)
             else:
                 self._take(model)
                 _logger.info("%s: fitted by snapml", self.genuine.__name__)
@@ -74,9 +76,22 @@ class Accelerated:
     def _take(self, model: Any) -> None:
         """Have the attributes that the other model's fit left."""
         vars(self).pop("feature_names_in_", None)  # of a former fit, where this one had none
-        for name, value in vars(model).items():
-            if name in _PRIVATE or (name.endswith("_") and not name.startswith("_")):
-                setattr(self, name, value)
+        vars(self).update(_learned(model))
+
+    def to_sklearn(self) -> Any:
+        """Return the same model as scikit-learn's own class, for skl2onnx and others.
+
+        Returns
+        -------
+        estimator
+            Of the class that this one stands for, with copies of what was learned.
+        """
+        parameters = {name: getattr(self, name) for name in self.genuine._get_param_names()}
+        model = self.genuine(**copy.deepcopy(parameters))
+        added = () if hasattr(model, "solver") else _ADDED  # Ridge has a solver_ of its own
+        learned = {k: v for k, v in _learned(self).items() if k not in {*_ADDED[:3], *added}}
+        vars(model).update(copy.deepcopy(learned))
+        return model
 
 
 class AcceleratedTree(Accelerated):
@@ -101,6 +116,15 @@ class AcceleratedTree(Accelerated):
         # A later fit by scikit-learn, or pruning, gives the estimator another tree.
         by = walker if walker is not None and walker.tree_ is self.tree_ else super()
         return getattr(by, method)(X, check_input=check_input)
+
+
+def _learned(model: Any) -> dict[str, Any]:
+    """Return what a fit has left, but for what only fits of one library read."""
+    return {
+        name: value
+        for name, value in vars(model).items()
+        if name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))
+    }
 
 
 def _say_once(name: str, reason: str) -> None:

@@ -29,11 +29,10 @@ def install() -> None:
     if _installed:
         return
     for home, name, genuine, stand_in in _places():
-        for holder in _holders(name, genuine, home):
+        for holder in _holders(genuine):
             _logger.warning(
-                "%s.%s was imported before snapml.accel and stays scikit-learn's: import it again",
+                "%s was imported before snapml.accel and stays scikit-learn's: import it again",
                 holder,
-                name,
             )
         setattr(home, name, stand_in)
     _installed = True
@@ -76,12 +75,12 @@ def _places() -> Iterator[tuple[ModuleType, str, Any, Any]]:
                 yield home, name, stand_in.genuine, stand_in
 
 
-def _holders(name: str, genuine: Any, home: ModuleType) -> list[str]:
-    """Return the modules, scikit-learn's and ours aside, that hold the class under its name."""
+def _holders(genuine: Any) -> list[str]:
+    """Return where modules, scikit-learn's and ours aside, hold the class, under any name."""
     return [
-        holder
+        f"{holder}.{name}"
         for holder, module in list(sys.modules.items())
-        if holder.partition(".")[0] not in ("sklearn", "snapml")
-        and isinstance(module, ModuleType)
-        and vars(module).get(name) is genuine
+        if holder.partition(".")[0] not in ("sklearn", "snapml") and isinstance(module, ModuleType)
+        for name, value in list(vars(module).items())
+        if value is genuine
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from numbers import Integral, Real
 from typing import Any
 
 __all__ = ["ours_for", "reason_against"]
@@ -73,9 +74,13 @@ def ours_for(genuine: type, ours: type, parameters: dict[str, Any]) -> Any:
 
 def _least(given: Any, default: float) -> Any:
     """Return the tighter tolerance; what is no number is judged by the estimator."""
-    return min(given, default) if isinstance(given, float) else given
+    if isinstance(given, bool) or not isinstance(given, Real):
+        return given
+    return min(given, default)
 
 
 def _most(given: Any, default: int) -> Any:
     """Return the larger number of reads; what is no number is judged by the estimator."""
-    return max(given, default) if isinstance(given, int) and given > 0 else given
+    if isinstance(given, bool) or not isinstance(given, Integral):
+        return given
+    return max(int(given), default) if int(given) > 0 else given

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from snapml.estimators.portable import PortableModel
 
-__all__ = ["ExportedLinearModel"]
+__all__ = ["ExportedLinearModel", "genuine_class", "parameters_from_sklearn"]
 
 # What only these estimators know: proof of their fit.
 _OWN = {"gap_", "objective_", "history_", "solver_", "run_report_"}
@@ -102,7 +102,7 @@ class ExportedLinearModel(PortableModel):
         2.333...
         """
         expected = _sklearn_class(cls)
-        if type(model) is not expected:
+        if genuine_class(type(model)) is not expected:
             raise TypeError(
                 f"model: expected a {expected.__module__.rsplit('._', 1)[0]}.{expected.__name__}, "
                 f"got a {type(model).__module__}.{type(model).__name__}"
@@ -176,7 +176,23 @@ def _sklearn_class(cls: type[Any]) -> type[Any]:
     import sklearn.svm
 
     module = sklearn.svm if cls.__name__ == "LinearSVC" else sklearn.linear_model
-    found: type[Any] = getattr(module, cls.__name__)
+    return genuine_class(getattr(module, cls.__name__))
+
+
+def genuine_class(cls: type[Any]) -> type[Any]:
+    """Return scikit-learn's own class where `snapml.accel` has put another in its place.
+
+    Parameters
+    ----------
+    cls : type
+        A class, under scikit-learn's name or not.
+
+    Returns
+    -------
+    type
+        What it stands for; itself, if for nothing.
+    """
+    found: type[Any] = vars(cls).get("genuine", cls)
     return found
 
 
@@ -227,9 +243,10 @@ def _label_binarizer(model: Any) -> LabelBinarizer:
 
 def _one_vs_rest(model: Any) -> Any:
     """Return one binary model of scikit-learn per class, as one classifier."""
-    from sklearn.linear_model import LogisticRegression
+    import sklearn.linear_model
     from sklearn.multiclass import OneVsRestClassifier
 
+    LogisticRegression = genuine_class(sklearn.linear_model.LogisticRegression)
     known = LogisticRegression._get_param_names()
     parameters = {k: v for k, v in _their_parameters(model).items() if k in known}
     columns = ("n_features_in_", "feature_names_in_")

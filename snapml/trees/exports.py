@@ -10,7 +10,7 @@ import sklearn.tree
 from sklearn.tree._tree import NODE_DTYPE, Tree
 from sklearn.utils.validation import check_is_fitted
 
-from snapml.estimators.linear_exports import parameters_from_sklearn
+from snapml.estimators.linear_exports import genuine_class, parameters_from_sklearn
 from snapml.estimators.portable import PortableModel
 from snapml.trees.categorical_tree import CategoricalTree
 
@@ -42,7 +42,7 @@ class ExportedTree(PortableModel):
                 "to_sklearn: expected a tree of thresholds, got one that parts categories, which "
                 "scikit-learn's trees cannot hold"
             )
-        theirs = getattr(sklearn.tree, type(self).__name__)
+        theirs = genuine_class(getattr(sklearn.tree, type(self).__name__))
         known = theirs._get_param_names()
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k in known}
         if parameters["splitter"] in ("auto", "hist"):
@@ -76,7 +76,7 @@ class ExportedTree(PortableModel):
         ValueError
             If a parameter has a value that this class has no parameter for.
         """
-        if type(model) is not getattr(sklearn.tree, cls.__name__):
+        if genuine_class(type(model)) is not genuine_class(getattr(sklearn.tree, cls.__name__)):
             raise TypeError(
                 f"model: expected a sklearn.tree.{cls.__name__}, got a "
                 f"{type(model).__module__}.{type(model).__name__}"

@@ -148,8 +148,10 @@ def test_names_of_columns_do_not_outlive_the_fit_that_had_them(rows):
 
 def test_the_tolerance_is_the_tighter_one_and_reads_the_more(rows):
     X, y = rows
-    model = classes.LogisticRegression(tol=1e-4, max_iter=1).fit(X, y)
-    assert model.gap_ <= 1e-6 * model.objective_
+    for tol, max_iter in ((1e-4, 1), (1, np.int64(1)), (np.float32(0.1), np.int32(1))):
+        model = classes.LogisticRegression(tol=tol, max_iter=max_iter).fit(X, y)
+        assert model.gap_ <= 1e-6 * model.objective_
+        assert "gap_" in vars(model)
 
 
 def test_install_changes_public_names_and_uninstall_gives_them_back():
@@ -177,10 +179,10 @@ def test_notebooks_load_and_unload_it():
 
 
 def test_modules_that_imported_a_name_before_are_named(caplog, monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "Ridge", sklearn.linear_model.Ridge, raising=False)
+    monkeypatch.setattr(sys.modules[__name__], "R", sklearn.linear_model.Ridge, raising=False)
     accel.install()
     accel.uninstall()
-    assert f"{__name__}.Ridge was imported before snapml.accel" in caplog.text
+    assert f"{__name__}.R was imported before snapml.accel" in caplog.text
 
 
 def test_scikit_learns_own_instances_and_subclasses_count(installed):
@@ -223,12 +225,34 @@ def test_pickles_are_of_the_same_class_and_predict_the_same(rows):
         np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_scikit_learns_own_class_comes_back(cls, rows, installed):
+    X, y = rows
+    own = {"use_legacy_attributes": False, "l1_ratios": (0,), "scoring": "neg_log_loss"}
+    options = own if cls.__name__ == "LogisticRegressionCV" else {}
+    model = cls(**options).fit(X, target_for(cls, y))
+    theirs = model.to_sklearn()
+    assert type(theirs) is cls.genuine
+    assert not hasattr(theirs, "gap_")
+    np.testing.assert_array_equal(theirs.predict(X), model.predict(X))
+
+
+def test_exports_know_scikit_learns_own_classes_while_installed(rows, installed):
+    X, y = rows
+    for cls in (classes.Ridge, classes.DecisionTreeClassifier):
+        theirs = cls.ours().fit(X, y).to_sklearn()
+        assert type(theirs) is cls.genuine
+        for model in (theirs, cls().fit(X, y)):
+            ours = cls.ours.from_sklearn(model)
+            np.testing.assert_allclose(ours.predict(X), model.predict(X), rtol=1e-12)
+
+
 def test_the_command_passes_arguments_and_status_on(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import sys, helper\nprint(sys.argv[1:], __name__)\nsys.exit(3)\n")
     (tmp_path / "helper.py").write_text("")
-    done = run("-m", "snapml.accel", str(script), "-v", "--name", "x")
-    assert (done.returncode, done.stdout) == (3, "['-v', '--name', 'x'] __main__\n"), done.stderr
+    done = run("-m", "snapml.accel", str(script), "-v", "--", "x")
+    assert (done.returncode, done.stdout) == (3, "['-v', '--', 'x'] __main__\n"), done.stderr
     done = run("-m", "snapml.accel", "-m", "timeit", "-h")
     assert done.returncode == 0
     assert "Tool for measuring execution time" in done.stdout
