@@ -19,13 +19,15 @@ _HEAD = (
 )
 
 
-def table(rows: list[dict[str, str]]) -> list[str]:
+def table(rows: list[dict[str, str]], clock: str = "seconds") -> list[str]:
     """Return medians over repeats, one line per number of rows and depth.
 
     Parameters
     ----------
     rows : list of dict
         Of ``benchmarks.trees``, any libraries; scikit-learn may lack.
+    clock : {'seconds', 'cpu_seconds'}, default='seconds'
+        What is shown; of one thread on a machine with other work, the latter says more.
 
     Returns
     -------
@@ -35,8 +37,8 @@ def table(rows: list[dict[str, str]]) -> list[str]:
     lines = [_HEAD, "|" + "---|" * 7]
     for n_rows, depth in sorted({(int(row["n_rows"]), int(row["depth"])) for row in rows}):
         own = [row for row in rows if (int(row["n_rows"]), int(row["depth"])) == (n_rows, depth)]
-        ours = _medians(own, "snapml", "seconds")
-        exact = _medians(own, "scikit-learn", "seconds").get(1)
+        ours = _medians(own, "snapml", clock)
+        exact = _medians(own, "scikit-learn", clock).get(1)
         gains = {} if exact is None else {n: exact / seconds for n, seconds in ours.items()}
         memory = _medians(own, "snapml", "bytes_beyond_rows")
         scores = [_medians(own, name, "test_accuracy") for name in ("snapml", "scikit-learn")]
@@ -76,9 +78,10 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", type=Path)
+    parser.add_argument("--clock", choices=("seconds", "cpu_seconds"), default="seconds")
     arguments = parser.parse_args()
     with arguments.table.open(newline="") as stream:
-        print("\n".join(table(list(csv.DictReader(stream)))))
+        print("\n".join(table(list(csv.DictReader(stream)), arguments.clock)))
     return 0
 
 
