@@ -7,6 +7,7 @@ says which covariance means what, and where it is from.
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ import scipy.special
 import scipy.stats
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from snapml.estimators import LinearRegression, LogisticRegression, Ridge
+from snapml.estimators import LinearRegression, LogisticRegression, LogisticRegressionCV, Ridge
 from snapml.estimators.penalty_parameters import resolve_penalty
 
 __all__ = ["Inference", "inference"]
@@ -155,7 +156,8 @@ def inference(
     """
     if covariance not in _COVARIANCES:
         raise ValueError(f"covariance: expected one of {_COVARIANCES}, got {covariance!r}")
-    if not 0.0 < level < 1.0:
+    given: Any = level  # whatever the caller has passed
+    if not isinstance(given, numbers.Real) or not 0.0 < float(given) < 1.0:
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
     penalty, bias_penalty = _penalties(model)
     X = validate_data(model, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
@@ -205,7 +207,9 @@ def _found(
     """Return tests and intervals by a covariance."""
     errors = np.sqrt(np.diag(covariance))
     law = scipy.stats.norm() if math.isinf(df) else scipy.stats.t(df)
-    statistics = estimates / errors
+    # A column of zeros with a penalty: its estimate is 0 whatever the labels, without an error.
+    is_certain = (errors == 0.0) & (estimates == 0.0)
+    statistics = np.where(is_certain, 0.0, estimates / np.where(is_certain, 1.0, errors))
     reach = float(law.ppf(0.5 + 0.5 * level)) * errors
     return Inference(
         names=names,
@@ -275,7 +279,9 @@ def _squared(margins: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def _penalties(model: Any) -> tuple[float, float]:
     """Return the strength of the L2 penalty on coefficients and on the intercept."""
-    if not isinstance(model, LogisticRegression | LinearRegression | Ridge):
+    is_known = isinstance(model, LogisticRegression | LinearRegression | Ridge)
+    # A penalty that the same rows chose has no law of its own here.
+    if not is_known or isinstance(model, LogisticRegressionCV):
         raise TypeError(
             "model: expected LogisticRegression, LinearRegression or Ridge, got "
             f"{type(model).__name__}"
@@ -310,7 +316,10 @@ def _targets(model: Any, y: Any, n_rows: int) -> np.ndarray:
     if y.shape != (n_rows,):
         raise ValueError(f"y: expected shape ({n_rows},), got {y.shape}")
     if not isinstance(model, LogisticRegression):
-        return y.astype(np.float64)
+        targets = y.astype(np.float64)
+        if not np.isfinite(targets).all():
+            raise ValueError("y: expected finite numbers, got NaN or infinity")
+        return targets
     unknown = np.setdiff1d(y, model.classes_)
     if len(unknown):
         raise ValueError(f"y: expected labels of {model.classes_.tolist()}, got {unknown[0]!r}")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from snapml import Lasso, LinearRegression, LogisticRegression, Ridge
+from snapml import Lasso, LinearRegression, LogisticRegression, LogisticRegressionCV, Ridge
 from snapml.statistics import inference
 
 RNG = np.random.default_rng(0)
@@ -157,6 +157,17 @@ FITTED = LogisticRegression().fit(X, LABELS)
     [
         (lambda: inference(Lasso().fit(X, TARGETS), X, TARGETS), TypeError, "got Lasso"),
         (lambda: inference(FITTED, X, LABELS, level=95), ValueError, "level: expected"),
+        (lambda: inference(FITTED, X, LABELS, level="0.9"), ValueError, "level: expected"),
+        (
+            lambda: inference(Ridge().fit(X, TARGETS), X, np.where(COUNTS > 1, TARGETS, np.nan)),
+            ValueError,
+            "y: expected finite",
+        ),
+        (
+            lambda: inference(LogisticRegressionCV(), X, LABELS),
+            TypeError,
+            "got LogisticRegressionCV",
+        ),
         (lambda: inference(FITTED, X, LABELS, covariance="x"), ValueError, "got 'x'"),
         (lambda: inference(FITTED, X, 1 - LABELS), ValueError, "standard errors away"),
         (lambda: inference(FITTED, X, LABELS[1:]), ValueError, r"expected shape \(400,\)"),
@@ -198,3 +209,13 @@ def test_columns_that_depend_on_each_other_need_a_penalty():
         inference(LinearRegression().fit(twice, TARGETS), twice, TARGETS)
     found = inference(Ridge(alpha=1.0).fit(twice, TARGETS), twice, TARGETS)
     assert np.isfinite(found.standard_errors).all()
+
+
+@pytest.mark.parametrize("kind", ["model", "posterior", "robust"])
+def test_a_column_of_zeros_with_a_penalty_has_a_line_without_nan(kind):
+    rows = np.column_stack([X, np.zeros(N)])
+    found = inference(Ridge(alpha=1.0).fit(rows, TARGETS), rows, TARGETS, covariance=kind)
+    assert found.statistics[-1] == 0.0
+    assert found.p_values[-1] == 1.0
+    assert np.isfinite(found.lower).all()
+    assert np.isfinite(found.upper).all()
