@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import numbers
+import warnings
 from typing import Any
 
 from sklearn.metrics import check_scoring
@@ -48,7 +49,8 @@ class EarlyStopping:
     Raises
     ------
     TypeError, ValueError
-        If `patience` is no integer above 0, or `min_delta` no number of at least 0.
+        If `scoring` is of another kind, `patience` is no integer above 0, or `min_delta` no number
+        of at least 0.
 
     Examples
     --------
@@ -67,6 +69,8 @@ class EarlyStopping:
     ) -> None:
         if isinstance(patience, bool) or not isinstance(patience, numbers.Integral) or patience < 1:
             raise ValueError(f"patience: expected an integer above 0, got {patience!r}")
+        if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+            raise TypeError(f"scoring: expected a name, a callable or None, got {scoring!r}")
         self.X: Any = X
         self.y: Any = y
         self.scoring: Any = scoring
@@ -95,7 +99,9 @@ class EarlyStopping:
             return False
         score = float(self._scorer(fitted_estimator, self.X, self.y))
         self.scores_.append(score)
-        if score > self.best_score_ + self.min_delta or self.best_estimator_ is None:
+        # NaN is below every number: a first model without a score is not kept for long.
+        is_better = not score <= self.best_score_ + self.min_delta and not math.isnan(score)
+        if is_better or self.best_estimator_ is None:
             self.best_score_, self._n_worse = score, 0
             self.best_estimator_ = _without_fit(fitted_estimator)
         else:
@@ -105,6 +111,13 @@ class EarlyStopping:
     def teardown(self, estimator: Any, context: Any) -> None:
         """Let go of the scorer, which may know the estimator."""
         self._scorer = None
+        if not self.scores_:
+            warnings.warn(
+                f"EarlyStopping saw no pass of {type(estimator).__name__}, and best_estimator_ is "
+                "None: the fit was solved directly, or it failed",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 def _without_fit(fitted_estimator: Any) -> Any:

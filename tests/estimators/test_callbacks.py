@@ -211,3 +211,23 @@ def test_early_stopping_begins_anew_with_each_fit_and_minds_its_margin():
 def test_early_stopping_refuses_what_makes_no_sense(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         EarlyStopping(X, Y, **bad)
+
+
+def test_early_stopping_keeps_no_model_without_a_score_where_another_has_one():
+    scores = iter([np.nan, -5.0, -3.0])
+    stopping = EarlyStopping(X, Y, scoring=lambda *_: next(scores, -9.0), patience=2)
+    fitted(LogisticRegression(), X, Y, stopping)
+    assert len(stopping.scores_) > 3
+    assert stopping.best_score_ == -3.0
+
+
+def test_early_stopping_says_that_it_saw_no_pass():
+    stopping = EarlyStopping(X, X[:, 0])
+    with pytest.warns(UserWarning, match="saw no pass of Ridge"):
+        Ridge().set_callbacks(stopping).fit(X, X[:, 0])
+    assert stopping.best_estimator_ is None
+
+
+def test_early_stopping_refuses_several_metrics():
+    with pytest.raises(TypeError, match="scoring: expected a name"):
+        EarlyStopping(X, Y, scoring=["accuracy", "roc_auc"])
