@@ -95,6 +95,8 @@ def can_share(estimator: Any, matrix: Matrix, classes: np.ndarray) -> bool:
         return False
     if getattr(estimator, "_skl_callbacks", None):
         return False
+    if isinstance(estimator.random_state, np.random.RandomState):
+        return False  # whose state each fit changes
     if isinstance(estimator, LogisticRegression) and (
         estimator.penalty != "deprecated" or estimator.n_jobs is not None
     ):
@@ -187,7 +189,10 @@ class _Group:
     def _add_weights(
         self, estimator: LinearClassifier, rows: np.ndarray, sample_weight: np.ndarray | None
     ) -> int | None:
-        """Add the weights of a fold's rows; return their column, None without two classes."""
+        """Add the weights of a fold's rows; return their column, None without two classes.
+
+        None also where the class weights are not as they should be: an ordinary fit says so.
+        """
         counts = np.bincount(rows, minlength=len(self._y))
         weights = counts.astype(self._matrix.dtype)
         if sample_weight is not None:
@@ -197,7 +202,10 @@ class _Group:
         seen = np.unique(self._y[rows])
         if len(seen) < 2:
             return None
-        factors = estimator._class_factors(self._y[rows], seen, own)
+        try:
+            factors = estimator._class_factors(self._y[rows], seen, own)
+        except (TypeError, ValueError):
+            return None
         for label, factor in (factors or {}).items():
             weights[self._y == label] *= weights.dtype.type(factor)
         if not np.isfinite(weights).all() or len(np.unique(self._y[weights > 0])) < 2:
@@ -274,11 +282,13 @@ def fitted(estimator: Any, model: SharedModel, classes: np.ndarray) -> Any:
     Returns
     -------
     estimator
-        With ``coef_``, ``intercept_`` and ``classes_``; without a certificate.
+        With ``coef_``, ``intercept_``, ``classes_`` and ``n_iter_`` (products with the Hessian);
+        without a certificate.
     """
     copy = clone(estimator)
     copy.classes_ = classes
     copy.coef_ = model.coef[None]
     copy.intercept_ = np.array([model.intercept], dtype=model.coef.dtype)
     copy.n_features_in_ = len(model.coef)
+    copy.n_iter_ = np.array([model.n_products], dtype=np.int32)
     return copy

@@ -143,6 +143,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         ValueError
             As in scikit-learn; or if `search_tol` is negative.
         """
+        self._validate_params()  # before a search of ours could fail in another's name
         check_positive("search_tol", self.search_tol, allow_zero=True)
         self.n_shared_ = 0
         data = self._data_to_share(X, y, params)

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics._scorer import _BaseScorer
 from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import _check_feature_names
 
 from snapml.estimators.shared_fits import SharedModel, fitted
 
@@ -131,7 +132,9 @@ class StandIn(BaseEstimator):
         """Return the estimator with its coefficients."""
         if self._model is None:
             return self.estimator
-        return fitted(self.estimator, self._model, self.search.classes)
+        found = fitted(self.estimator, self._model, self.search.classes)
+        _check_feature_names(found, self.search.X, reset=True)
+        return found
 
     def __getattr__(self, name: str) -> Any:
         """Return a method of the estimator that takes row numbers, or its classes."""

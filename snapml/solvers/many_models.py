@@ -28,6 +28,8 @@ __all__ = ["ManyResult", "ManyTargets", "solve"]
 # Share of the gradient, in the preconditioner's norm, that a step may leave.
 _RESIDUAL = 0.3
 _MOST_PRODUCTS = 200  # a step
+# Share of the penalty that a gain hidden by rounding may have where a model counts as converged.
+_EXACT = 1e-8
 # Share of the slope that a step must gain, and how often it is halved before the model gives up.
 _ARMIJO, _MOST_HALVINGS = 1e-4, 30
 
@@ -191,9 +193,12 @@ class _Descent:
         n_active = len(self.models)
         enough = tol * 0.5 * self._penalties(self._w, self._w)
         floor = 8.0 * float(np.finfo(self._w.dtype).eps) * np.abs(values)  # below it is rounding
-        is_small = -0.5 * slope <= np.maximum(enough, floor)
-        self._has_converged[self.models] = is_small[:n_active] & np.isfinite(values[:n_active])
-        has_ended = is_small[:n_active] | ~has_moved[:n_active]
+        gain = -0.5 * slope
+        # A gain within rounding ends a model too, but does not say how far the minimum is.
+        exact = np.minimum(floor, _EXACT / tol * enough) if tol > 0.0 else 0.0 * floor
+        is_close = (gain <= np.maximum(enough, exact)) & np.isfinite(values)
+        self._has_converged[self.models] = is_close[:n_active]
+        has_ended = (is_close | (gain <= floor) | ~has_moved)[:n_active]
         if has_ended.any():
             self._keep(has_ended)
             self._narrow(np.flatnonzero(~has_ended))

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression as TheirLogisticRegression
 from sklearn.model_selection import GroupKFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import InvalidParameterError
 
 from snapml import LinearSVC, LogisticRegression
 from snapml.model_selection import GridSearchCV
@@ -268,3 +269,63 @@ def test_searches_can_be_cloned_and_keep_the_users_estimator(data):
 def test_fits_with_a_limit_of_time_are_single_ones(data):
     search = GridSearchCV(LogisticRegression(max_time_s=100.0), GRID, cv=3).fit(*data)
     assert search.n_shared_ == 0
+
+
+def test_a_bad_class_weight_spoils_its_own_candidate_only(data):
+    X, y = data
+    grid = {"C": [0.1, 1.0], "class_weight": [None, "fair", {0: "much"}]}
+    settings = {"cv": 3, "error_score": -1.0}
+    theirs = model_selection.GridSearchCV(LogisticRegression(**EXACT), grid, **settings)
+    ours = GridSearchCV(LogisticRegression(**EXACT), grid, search_tol=1e-13, **settings)
+    for search in (theirs, ours):
+        with pytest.warns(Warning, match="fits failed"):
+            search.fit(X, y)
+    assert ours.n_shared_ == 6
+    assert_same_results(theirs, ours)
+    with pytest.raises(ValueError, match="class_weight"):
+        GridSearchCV(LogisticRegression(), grid, cv=3, error_score="raise").fit(X, y)
+
+
+def test_scorers_of_the_user_find_names_and_iterations(data):
+    pd = pytest.importorskip("pandas")
+    X, y = data
+    frame = pd.DataFrame(X, columns=[f"c{k}" for k in range(X.shape[1])])
+
+    def named(estimator, rows, labels):
+        assert estimator.feature_names_in_.tolist() == rows.columns.tolist()
+        assert estimator.n_iter_.shape == (1,)
+        assert estimator.n_iter_[0] > 0
+        return estimator.score(rows, labels)
+
+    settings = {"scoring": named, "cv": 3, "error_score": "raise"}
+    search = GridSearchCV(LogisticRegression(), GRID, **settings).fit(frame, y)
+    assert search.n_shared_ == 9
+
+
+def test_fits_with_a_random_state_of_their_own_are_single_ones(data):
+    estimator = LogisticRegression(random_state=np.random.RandomState(0))
+    assert GridSearchCV(estimator, GRID, cv=3).fit(*data).n_shared_ == 0
+    assert GridSearchCV(LogisticRegression(random_state=0), GRID, cv=3).fit(*data).n_shared_ == 9
+
+
+@pytest.mark.parametrize(
+    "bad", [{"n_jobs": "all"}, {"error_score": "ignore"}, {"refit": 3}, {"verbose": "much"}]
+)
+def test_bad_parameters_are_refused_in_the_name_of_the_search(data, bad):
+    search = GridSearchCV(LogisticRegression(), GRID, **bad)
+    with pytest.raises(
+        InvalidParameterError, match=f"'{next(iter(bad))}' parameter of GridSearchCV"
+    ):
+        search.fit(*data)
+
+
+def test_float32_fits_that_rounding_ends_early_are_done_by_the_estimator():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((600, 30))
+    y = Z @ rng.standard_normal(30) + 2.0 * rng.standard_normal(600) > 0
+    X = (Z * np.logspace(-2, 3, 30) + 100.0).astype(np.float32)
+    settings = {"scoring": "neg_log_loss", "cv": 3}
+    search = GridSearchCV(LogisticRegression(), {"C": [100.0]}, search_tol=1e-8, **settings)
+    exact = GridSearchCV(LogisticRegression(), {"C": [100.0]}, search_tol=0.0, **settings)
+    found, expected = (s.fit(X, y).cv_results_["mean_test_score"] for s in (search, exact))
+    np.testing.assert_allclose(found, expected, atol=1e-3)
