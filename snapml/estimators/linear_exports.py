@@ -223,8 +223,9 @@ def _their_parameters(model: Any) -> dict[str, Any]:
 
 def _logistic_solver(model: Any) -> str:
     """Return a solver of scikit-learn that takes the model's penalty."""
-    ratios = [getattr(model, "l1_ratio", None), *np.ravel(getattr(model, "l1_ratios", None) or ())]
-    mixes = {float(ratio) for ratio in ratios if isinstance(ratio, int | float)}
+    several = getattr(model, "l1_ratios", None)  # a list or an array, which has no truth value
+    ratios = [getattr(model, "l1_ratio", None), *(() if several is None else np.ravel(several))]
+    mixes = {float(ratio) for ratio in ratios if isinstance(ratio, numbers.Real)}
     if model.penalty == "l1":
         mixes = {1.0}
     elif model.penalty in ("l2", None):

@@ -173,7 +173,11 @@ def parsed(text: bytes | str, path: Any) -> dict[str, Any]:
         raise ValueError(f"{path}: expected the header of a model: {error!r}") from error
     if found != _FORMAT:
         raise ValueError(f"{path}: expected format {_FORMAT!r}, got {found!r}")
-    if type(version) is not int or not 1 <= version <= _VERSION:
+    if type(version) is not int or version < 1:
+        raise ValueError(
+            f"{path}: expected a version of the format, an integer >= 1, got {version!r}"
+        )
+    if version > _VERSION:
         raise ValueError(
             f"{path}: expected at most version {_VERSION} of the format, got {version!r}: "
             f"{content.get('written_by')} wrote it, a newer version"

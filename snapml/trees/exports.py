@@ -27,7 +27,7 @@ class ExportedTree(PortableModel):
         -------
         sklearn.tree.DecisionTreeClassifier or sklearn.tree.DecisionTreeRegressor
             Fitted, with this one's parameters; a fit of it grows by ``splitter="best"`` where
-            this one's splitter is none of scikit-learn's.
+            this one's splitter is none of scikit-learn's. It shares no memory with this model.
 
         Raises
         ------
@@ -47,9 +47,10 @@ class ExportedTree(PortableModel):
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k in known}
         if parameters["splitter"] in ("auto", "hist"):
             parameters["splitter"] = "best"
-        model = theirs(**parameters)
+        model = theirs(**copy.deepcopy(parameters))
         own = {*self.get_params(deep=False), "builder_", "is_categorical_", "categories_"}
-        vars(model).update({k: v for k, v in vars(self).items() if k not in own})
+        learned = {k: v for k, v in vars(self).items() if k not in own}
+        vars(model).update(copy.deepcopy(learned))
         return model
 
     @classmethod

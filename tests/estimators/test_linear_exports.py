@@ -143,6 +143,20 @@ def test_solver_of_scikit_learn_takes_the_penalty(parameters, solver):
     quiet_fit(clone(theirs), X, rows(2)[1])
 
 
+@pytest.mark.parametrize(
+    ("ratios", "solver"),
+    [
+        (None, "lbfgs"),
+        ([0, 1], "saga"),
+        (np.array([0, 0.5]), "saga"),
+        (np.array([0.0]), "lbfgs"),
+    ],
+)
+def test_solver_of_scikit_learn_takes_all_ratios_that_were_tried(ratios, solver):
+    model = snapml.LogisticRegressionCV(l1_ratios=ratios, Cs=[1.0], cv=2)
+    assert quiet_fit(model, X, rows(2)[1]).to_sklearn().solver == solver
+
+
 def test_models_share_no_memory():
     model = snapml.Ridge().fit(X, X[:, 0])
     theirs = model.to_sklearn()

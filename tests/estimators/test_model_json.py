@@ -82,7 +82,8 @@ COEF = ("attributes", "coef_", "array")
     ("path", "value", "message"),
     [
         (("version",), 2, "at most version 1 of the format, got 2"),
-        (("version",), "1", "at most version 1 of the format, got '1'"),
+        (("version",), "1", "a version of the format, an integer >= 1, got '1'"),
+        (("version",), 0, "a version of the format, an integer >= 1, got 0"),
         (("class",), "os.system", "a model of class 'os.system'"),
         (("parameters",), None, "malformed"),
         ((*COEF, "dtype"), "object", "unknown type 'object'"),

@@ -54,6 +54,15 @@ def test_several_outputs_come_back(tmp_path):
     np.testing.assert_array_equal(snapml.load(tmp_path / "tree").predict(X), model.predict(X))
 
 
+@KINDS
+def test_scikit_learns_tree_shares_no_memory(kind):
+    model, X, _ = grown(kind)
+    theirs, expected = model.to_sklearn(), model.predict(X)
+    theirs.tree_.value[:] = 0.0
+    theirs.tree_.threshold[:] = -1e30
+    np.testing.assert_array_equal(model.predict(X), expected)
+
+
 def test_a_process_without_trees_loads_one(tmp_path):
     model, X, _ = grown(DecisionTreeRegressor)
     model.save(tmp_path / "tree")
