@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from snapml.data import ChunkedDataset
 
 __all__ = ["LinearModel"]
 
 _HISTORIES = (None, "summary", "full")
+_FLAGS = ("verbose", "use_gpu", "fit_intercept", "normalize", "dual", "privacy")
+# What a fit learns with some parameters or data only.
+_NOT_ALWAYS = ("feature_names_in_", "support_", "training_history_")
 
 
 class LinearModel(BaseEstimator):
@@ -28,6 +31,7 @@ class LinearModel(BaseEstimator):
     Subclasses say in ``_estimator`` which estimator of this library solves the same problem.
     """
 
+    estimator_: Any
     max_iter: int
     regularizer: float
     device_ids: Any
@@ -71,22 +75,15 @@ class LinearModel(BaseEstimator):
             For ``privacy=True``, and for ``normalize`` or ``kernel`` with a partition.
         """
         self._check()
-        prepared = self._prepare(X_train)
+        steps, prepared, seen = self._prepare(X_train)
         n_rows = prepared.shape[0] if hasattr(prepared, "shape") else len(prepared)
         estimator = self._estimator(n_rows)
         estimator.fit(prepared, y_train)
-        self.estimator_ = estimator
-        self.coef_ = np.atleast_2d(estimator.coef_)
-        self.intercept_ = estimator.intercept_
-        self.n_iter_ = int(np.max(estimator.n_iter_))
-        self.n_features_in_ = int(
-            X_train.shape[1] if hasattr(X_train, "shape") else len(X_train[0])
-        )
-        if self.penalty == "l1":
-            self.support_ = np.flatnonzero(self.coef_.any(axis=0)).astype(np.int32)
-        if self.generate_training_history is not None:
-            scale = self._objective_scale(n_rows)
-            self.training_history_ = self._history(estimator, scale)
+        learned = self._learned(estimator, estimator if seen is None else seen, n_rows)
+        # Nothing of a fit that fails stays, and nothing of the one before this.
+        for name in _NOT_ALWAYS:
+            self.__dict__.pop(name, None)
+        self.__dict__.update(learned, _steps=steps)
         return self
 
     def predict(self, X: Any, n_jobs: int | None = None) -> Any:
@@ -126,15 +123,21 @@ class LinearModel(BaseEstimator):
         return self.estimator_
 
     def _check(self) -> None:
+        for name in _FLAGS:
+            _check_flag(name, getattr(self, name))
         if self.privacy:
             raise NotImplementedError(
                 "privacy=True: this library does not train with differential privacy; leave it "
                 "out, or use a library made for it"
             )
-        regularizer: Any = self.regularizer
-        is_number = isinstance(regularizer, numbers.Real) and not isinstance(regularizer, bool)
-        if not is_number or not 0 < regularizer < math.inf:
-            raise ValueError(f"regularizer: expected a finite number > 0, got {regularizer!r}")
+        _check_positive("intercept_scaling", self.intercept_scaling)
+        _check_positive("regularizer", self.regularizer)
+        if float(self.regularizer) < 1 / sys.float_info.max:  # 1 / regularizer is C
+            raise ValueError(
+                f"regularizer: expected a finite number > 0 with a finite inverse, got "
+                f"{self.regularizer!r}"
+            )
+        _check_devices(self.device_ids)
         for name, known in (
             ("generate_training_history", _HISTORIES),
             ("kernel", ("linear", "rbf")),
@@ -158,8 +161,8 @@ class LinearModel(BaseEstimator):
             "verbose": int(self.verbose),
         }
 
-    def _prepare(self, X: Any) -> Any:
-        """Learn how rows are scaled and mapped, and return them so."""
+    def _prepare(self, X: Any) -> tuple[Any, Any, Any]:
+        """Return how rows are scaled and mapped, the rows so, and what has seen their columns."""
         steps: list[Any] = []
         if self.normalize:
             steps += [MaxAbsScaler() if issparse(X) else StandardScaler(), Normalizer()]
@@ -169,17 +172,19 @@ class LinearModel(BaseEstimator):
             steps.append(
                 RBFSampler(gamma=self.gamma, n_components=self.n_components, random_state=seed)
             )
-        self._steps = make_pipeline(*steps) if steps else None
-        if self._steps is None:
-            return X
+        if not steps:
+            return None, X, None
         self._refuse_partition(X)
-        return self._steps.fit_transform(check_array(X, accept_sparse="csr"))
+        seen = clone(self)
+        X = validate_data(seen, X, accept_sparse="csr")
+        pipeline = make_pipeline(*steps)
+        return pipeline, pipeline.fit_transform(X), seen
 
     def _transformed(self, X: Any) -> Any:
         if self._steps is None:
             return X
         self._refuse_partition(X)
-        return self._steps.transform(check_array(X, accept_sparse="csr"))
+        return self._steps.transform(validate_data(self, X, reset=False, accept_sparse="csr"))
 
     def _refuse_partition(self, X: Any) -> None:
         if isinstance(X, ChunkedDataset):
@@ -188,13 +193,33 @@ class LinearModel(BaseEstimator):
                 "its load() returns them"
             )
 
+    def _learned(self, estimator: Any, seen: Any, n_rows: int) -> dict[str, Any]:
+        """Return the attributes of a fit; `seen` knows the columns before they were mapped."""
+        learned = {
+            "estimator_": estimator,
+            "coef_": np.atleast_2d(estimator.coef_),
+            "intercept_": estimator.intercept_,
+            "n_iter_": int(np.max(estimator.n_iter_)),
+            "n_features_in_": int(seen.n_features_in_),
+        }
+        if hasattr(seen, "feature_names_in_"):
+            learned["feature_names_in_"] = seen.feature_names_in_
+        if self.penalty == "l1":
+            is_used = learned["coef_"].any(axis=0)
+            learned["support_"] = np.flatnonzero(is_used).astype(np.int32)
+        if self.generate_training_history is not None:
+            scale = self._objective_scale(n_rows)
+            learned["training_history_"] = self._history(estimator, scale)
+        return learned
+
     def _history(self, estimator: Any, scale: float) -> list[dict[str, Any]]:
         """Return what was measured where the objective was certified, and at the end."""
         known = [each for each in estimator.history_ if math.isfinite(each["objective"])]
         if self.generate_training_history == "summary":
+            epochs = int(np.max(estimator.n_iter_))
             elapsed = estimator.history_[-1]["time_s"]
             objective = scale * float(estimator.objective_)
-            return [{"epochs": self.n_iter_, "t_elap_sec": elapsed, "train_obj": objective}]
+            return [{"epochs": epochs, "t_elap_sec": elapsed, "train_obj": objective}]
         return [
             {
                 "epochs": [each["epoch"] for each in known],
@@ -207,3 +232,28 @@ class LinearModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither true nor false; scripts have 0 and 1 for these, too."""
+    is_number = isinstance(value, np.bool_ | numbers.Integral)
+    if not is_number or value not in (0, 1):
+        raise ValueError(f"{name}: expected True or False, got {value!r}")
+
+
+def _check_positive(name: str, value: Any) -> None:
+    is_number = not isinstance(value, bool) and isinstance(value, numbers.Real)
+    if not is_number or not 0 < float(value) < math.inf:
+        raise ValueError(f"{name}: expected a finite number > 0, got {value!r}")
+
+
+def _check_devices(ids: Any) -> None:
+    is_row = isinstance(ids, list | tuple | range) or (
+        isinstance(ids, np.ndarray) and ids.ndim == 1
+    )
+    is_known = is_row and all(
+        not isinstance(each, bool) and isinstance(each, numbers.Integral) and int(each) >= 0
+        for each in ids
+    )
+    if ids is not None and not is_known:
+        raise ValueError(f"device_ids: expected a list of integers >= 0, got {ids!r}")

@@ -119,9 +119,12 @@ class LogisticRegression(LinearClassifier):
         'summary'; lists of what was certified on the way for 'full', of the class that took
         longest where several were solved apart.
     estimator_ : snapml.LogisticRegression
-        The fitted estimator, with its certificate and ``save``.
+        The fitted estimator, with its certificate and ``save``. With `normalize` or a kernel it
+        takes rows that are scaled and mapped already, and so does what it saves.
     n_features_in_ : int
         Columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, where the rows of the fit had such.
 
     Examples
     --------
@@ -130,7 +133,7 @@ class LogisticRegression(LinearClassifier):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = LogisticRegression(regularizer=0.1, normalize=True, fit_intercept=True).fit(X, y)
     >>> round(model.score(X, y), 2)
-    0.98
+    0.99
     """
 
     def __init__(
@@ -223,7 +226,7 @@ class LogisticRegression(LinearClassifier):
         # The problem of that name: the intercept is one more column, penalised like any other.
         is_joint = self.dual and self.fit_intercept
         return estimators.LogisticRegression(
-            C=1.0 / self.regularizer,
+            C=1.0 / float(self.regularizer),
             l1_ratio=float(self.penalty == "l1"),
             solver="liblinear" if is_joint else "auto",
             intercept_scaling=self.intercept_scaling,
@@ -253,10 +256,11 @@ class SupportVectorMachine(LinearClassifier):
 
     Attributes
     ----------
-    coef_, intercept_, classes_, n_iter_, training_history_, n_features_in_
+    coef_, intercept_, classes_, n_iter_, training_history_, n_features_in_, feature_names_in_
         As in `LogisticRegression`.
     estimator_ : snapml.LinearSVC
-        The fitted estimator, with its certificate and ``save``.
+        The fitted estimator, with its certificate and ``save``. With `normalize` or a kernel it
+        takes rows that are scaled and mapped already, and so does what it saves.
 
     Examples
     --------
@@ -326,7 +330,7 @@ class SupportVectorMachine(LinearClassifier):
 
     def _estimator(self, n_rows: int) -> Any:
         return estimators.LinearSVC(
-            C=1.0 / self.regularizer,
+            C=1.0 / float(self.regularizer),
             loss=self.loss,
             intercept_scaling=self.intercept_scaling,
             class_weight=self.class_weight,
@@ -372,10 +376,11 @@ class LinearRegression(RegressorMixin, LinearModel):
         Coefficients.
     intercept_ : float
         Intercept.
-    n_iter_, support_, training_history_, n_features_in_
+    n_iter_, support_, training_history_, n_features_in_, feature_names_in_
         As in `LogisticRegression`.
     estimator_ : snapml.Ridge or snapml.Lasso
-        The fitted estimator, with its certificate and ``save``.
+        The fitted estimator, with its certificate and ``save``. With `normalize` or a kernel it
+        takes rows that are scaled and mapped already, and so does what it saves.
 
     Examples
     --------

@@ -214,6 +214,40 @@ def test_rows_are_normalised_and_mapped_alike_in_fit_and_predict(form, kernel):
         model.predict(form(X[:, :3]))
 
 
+PREPARED = pytest.mark.parametrize(
+    "parameters", [{}, {"normalize": True}, {"kernel": "rbf"}], ids=str
+)
+
+
+@PREPARED
+def test_a_refit_that_fails_leaves_the_model_as_it_was(parameters):
+    model = LogisticRegression(**parameters).fit(X, Y)
+    expected = model.predict_proba(X)
+    with pytest.raises(ValueError, match="class"):
+        model.fit(100.0 * X[:, :3], np.zeros(150))
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    assert model.n_features_in_ == 4
+
+
+def test_a_refit_keeps_nothing_of_the_fit_before():
+    model = LogisticRegression(penalty="l1", dual=False, generate_training_history="full")
+    model.fit(X, Y).set_params(penalty="l2", generate_training_history=None).fit(X, Y)
+    assert not hasattr(model, "support_")
+    assert not hasattr(model, "training_history_")
+
+
+@PREPARED
+def test_names_of_columns_are_kept_and_checked(parameters):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    model = LogisticRegression(**parameters).fit(frame, Y)
+    np.testing.assert_array_equal(model.feature_names_in_, list("abcd"))
+    assert model.n_features_in_ == 4
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[list("dcba")])
+    assert not hasattr(model.fit(X, Y), "feature_names_in_")
+
+
 def test_partitions_bring_their_labels(tmp_path):
     path = tmp_path / "rows.snap"
     compat.dump_to_snap_format(X, Y, path)
@@ -250,6 +284,15 @@ def test_searches_and_copies_of_scikit_learn_work(kind):
         ({"penalty": "elasticnet"}, "penalty: expected one of"),
         ({"kernel": "poly"}, "kernel: expected one of"),
         ({"generate_training_history": True}, "generate_training_history: expected one of"),
+        ({"regularizer": 1e-320}, "with a finite inverse, got 1e-320"),
+        ({"intercept_scaling": math.nan}, "intercept_scaling: expected a finite number > 0"),
+        ({"intercept_scaling": 0}, "intercept_scaling: expected a finite number > 0, got 0"),
+        ({"verbose": None}, "verbose: expected True or False, got None"),
+        ({"dual": "no"}, "dual: expected True or False, got 'no'"),
+        ({"fit_intercept": "no"}, "fit_intercept: expected True or False, got 'no'"),
+        ({"normalize": 2}, "normalize: expected True or False, got 2"),
+        ({"device_ids": 5}, "device_ids: expected a list of integers >= 0, got 5"),
+        ({"device_ids": "01"}, "device_ids: expected a list of integers >= 0, got '01'"),
         ({"tol": -1.0}, "tol"),
         ({"max_iter": -1}, "max_iter"),
     ],
