@@ -64,7 +64,7 @@ class LogisticRegressionCV(LogisticRegression):
 
     Every fold fits all values of C in rising order, each from the one before; with two classes and
     an L2 penalty all folds at once, on shared reads of X (docs/model_selection.md), to steps that
-    are expected to gain at most `tol` of ``||w||^2 / 2``. The choice is then fitted to all rows, by
+    can gain at most `tol` of ``||w||^2 / 2``. The choice is then fitted to all rows, by
     `LogisticRegression`, and certified.
 
     Parameters

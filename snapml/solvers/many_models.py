@@ -187,13 +187,15 @@ class _Descent:
         scaling = precondition(
             self._products, self._shared, curvatures, diagonal, self._penalty, groups
         )
-        direction = self._direction(gradient, scaling, curvatures)
+        direction, rest = self._direction(gradient, scaling, curvatures)
         slope = _dots(direction, gradient)
         has_moved = self._advance(direction, values, slope)
         n_active = len(self.models)
         enough = tol * 0.5 * self._penalties(self._w, self._w)
         floor = 8.0 * float(np.finfo(self._w.dtype).eps) * np.abs(values)  # below it is rounding
-        gain = -0.5 * slope
+        # What the exact direction would gain is at most that of this one and of what it left of
+        # the gradient, since no curvature is less than the penalty's.
+        gain = 0.5 * (rest - slope)
         # A gain within rounding ends a model too, but does not say how far the minimum is.
         exact = np.minimum(floor, _EXACT / tol * enough) if tol > 0.0 else 0.0 * floor
         is_close = (gain <= np.maximum(enough, exact)) & np.isfinite(values)
@@ -205,10 +207,15 @@ class _Descent:
 
     def _direction(
         self, gradient: np.ndarray, scaling: Diagonals | Factors, curvatures: np.ndarray
-    ) -> np.ndarray:
-        """Return an approximate Newton direction of every model."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return an approximate Newton direction of every model, and a bound on what it leaves.
+
+        The bound is r^T H^-1 r of the residual r, with the penalty in the place of H; on an
+        intercept without one, with its own entry of H.
+        """
         direction = np.zeros_like(gradient)
         residual = -gradient
+        rest = self._bounds(residual, curvatures)
         scaled = scaling.solve(residual)
         search = scaled.copy()
         square = _dots(residual, scaled)
@@ -238,13 +245,22 @@ class _Descent:
                 direction[:, at] += step * search
             product *= step
             residual -= product
+            rest[at] = self._bounds(residual, curvatures)
             scaled = scaling.solve(residual)
             following = _dots(residual, scaled)
             ratio = np.where(square > 0.0, following / square, 0.0).astype(search.dtype)
             square = np.where(step > 0.0, following, 0.0)
             search *= ratio
             search += scaled
-        return direction
+        return direction, rest
+
+    def _bounds(self, residual: np.ndarray, curvatures: np.ndarray) -> np.ndarray:
+        """Return at least r^T H^-1 r of every column r, float64."""
+        least = float(self._penalty[0, 0])
+        own = float(self._penalty[-1, 0]) + curvatures.sum(axis=0, dtype=np.float64)
+        last = residual[-1].astype(np.float64) ** 2
+        whole = (_dots(residual, residual) - last) / least
+        return whole + np.where(last > 0.0, last / own, 0.0)
 
     def _advance(self, direction: np.ndarray, values: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Move along the directions as far as they lead down; return which models moved."""

@@ -319,13 +319,16 @@ def test_bad_parameters_are_refused_in_the_name_of_the_search(data, bad):
         search.fit(*data)
 
 
-def test_float32_fits_that_rounding_ends_early_are_done_by_the_estimator():
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("search_tol", [1e-2, 1e-8])
+def test_columns_of_very_different_scales_do_not_end_fits_early(dtype, search_tol):
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((600, 30))
     y = Z @ rng.standard_normal(30) + 2.0 * rng.standard_normal(600) > 0
-    X = (Z * np.logspace(-2, 3, 30) + 100.0).astype(np.float32)
+    X = (Z * np.logspace(-2, 3, 30) + 100.0).astype(dtype)
     settings = {"scoring": "neg_log_loss", "cv": 3}
-    search = GridSearchCV(LogisticRegression(), {"C": [100.0]}, search_tol=1e-8, **settings)
-    exact = GridSearchCV(LogisticRegression(), {"C": [100.0]}, search_tol=0.0, **settings)
+    grid = {"C": [1.0, 100.0]}
+    search = GridSearchCV(LogisticRegression(), grid, search_tol=search_tol, **settings)
+    exact = GridSearchCV(LogisticRegression(), grid, search_tol=0.0, **settings)
     found, expected = (s.fit(X, y).cv_results_["mean_test_score"] for s in (search, exact))
     np.testing.assert_allclose(found, expected, atol=1e-3)
