@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.threads import blas_threads_for
 
 __all__ = ["DeviceFactor", "Factor", "make_factor"]
 
@@ -52,7 +53,8 @@ class Factor:
         scaled = matrix / self._diagonal[:, None] / self._diagonal
         self._cholesky = None
         try:
-            factor = cho_factor(scaled, lower=True, check_finite=False)
+            with blas_threads_for(self.size**3 / 3):
+                factor = cho_factor(scaled, lower=True, check_finite=False)
             if is_penalised or factor[0].diagonal().min() > _LEAST_PIVOT:
                 self._cholesky = factor
                 return

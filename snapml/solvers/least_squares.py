@@ -21,7 +21,11 @@ from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_engine import check_rows
 from snapml.solvers.nonnegative import nonnegative_lower_bound
-from snapml.solvers.threads import limit_blas_threads, resolve_n_threads
+from snapml.solvers.threads import (
+    blas_threads_for,
+    limit_blas_threads,
+    resolve_n_threads,
+)
 
 __all__ = ["LeastSquaresResult", "is_direct", "solve_least_squares"]
 
@@ -375,7 +379,8 @@ def _inverse(matrix: np.ndarray, alpha: float) -> _Solve | None:
     shifted *= scale[:, np.newaxis]
     norm = float(np.linalg.norm(shifted, 1))
     try:
-        factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+        with blas_threads_for(len(shifted) ** 3 / 3):
+            factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
         return None
     (reciprocal_condition,) = get_lapack_funcs(("pocon",), (factor[0],))
@@ -394,7 +399,8 @@ def _root(gram: np.ndarray, alpha: float) -> np.ndarray | None:
     shifted = gram + alpha * np.eye(len(gram))
     norm = float(np.linalg.norm(shifted, 1))
     try:
-        root = np.linalg.cholesky(shifted).T
+        with blas_threads_for(len(shifted) ** 3 / 3):
+            root = np.linalg.cholesky(shifted).T
     except np.linalg.LinAlgError:
         return None
     (reciprocal_condition,) = get_lapack_funcs(("pocon",), (root,))

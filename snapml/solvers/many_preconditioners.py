@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from snapml.solvers.many_rows import CompressedProducts, DenseProducts
+from snapml.solvers.threads import blas_threads_for
 
 __all__ = ["Diagonals", "Factors", "SharedGram", "precondition"]
 
@@ -51,7 +52,8 @@ class SharedGram:
             return factor
         matrix = self.gram * self.gram.dtype.type(scale)
         matrix[np.diag_indices_from(matrix)] += penalty[:, 0]
-        found: Factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
+        with blas_threads_for(len(matrix) ** 3 / 3):
+            found: Factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
         self.factors[group] = scale, found
         return found
 

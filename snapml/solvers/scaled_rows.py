@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.threads import blas_threads_for
 
 __all__ = ["MOST_WIDE_COLUMNS", "ScaledRows"]
 
@@ -84,7 +85,7 @@ class ScaledRows:
             columns *= root
             # Both factors are rounded alike: the product remains semidefinite, and the steps that
             # are made from it are corrected by the gradients.
-            with self._engine.fast_products():
+            with self._engine.fast_products(), blas_threads_for(2.0 * count * size**2):
                 gram += columns.T @ columns
         return gram
 

@@ -7,7 +7,7 @@ import math
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from snapml import _native
 
 __all__ = [
     "available_threads",
+    "blas_threads_for",
     "limit_blas_threads",
     "multiply_blas_threads",
     "resolve_n_threads",
@@ -26,6 +27,8 @@ __all__ = [
 # A thread that has less to do than this costs more than it brings: starting and joining a team
 # takes tens of microseconds, and every further replica costs epochs.
 _ENTRIES_PER_THREAD = 200_000
+# Of BLAS, on one thread some tens of milliseconds.
+_FEW_OPERATIONS = 2e9
 
 
 class _NativeThreadController(threadpoolctl.LibController):
@@ -122,6 +125,25 @@ def limit_blas_threads(n_threads: int) -> AbstractContextManager[Any]:
         The limit holds inside.
     """
     return _blas_limits.hold(n_threads)
+
+
+def blas_threads_for(n_operations: float) -> AbstractContextManager[Any]:
+    """Keep BLAS and LAPACK to one thread for what takes one no time.
+
+    OpenBLAS's threads wait for each other at every panel. Where a core has other work, of Java or
+    of another task, that takes hundreds of times as long as a small matrix on one thread.
+
+    Parameters
+    ----------
+    n_operations : float
+        Multiplications and additions: 2 m n k of a product, n^3 / 3 of a Cholesky factor.
+
+    Returns
+    -------
+    context manager
+        The limit, if there is one, holds inside.
+    """
+    return limit_blas_threads(1) if n_operations <= _FEW_OPERATIONS else nullcontext()
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from snapml import _native
 from snapml.solvers import threads
 from snapml.solvers.threads import (
     available_threads,
+    blas_threads_for,
     limit_blas_threads,
     multiply_blas_threads,
     resolve_n_threads,
@@ -180,6 +181,16 @@ def test_number_of_blas_is_set_from_any_thread(by_user):
     finally:
         if first is not None:
             first.restore_original_limits()
+
+
+def test_small_matrices_take_one_thread_of_blas():
+    with limit_blas_threads(2):
+        before = blas_threads()
+        with blas_threads_for(200**3 / 3):
+            assert blas_threads() == [1] * len(before)
+        with blas_threads_for(1e12):
+            assert blas_threads() == before
+        assert blas_threads() == before
 
 
 def test_blas_on_openmp_keeps_a_number_for_each_thread(monkeypatch):
