@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import sys
+from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
@@ -71,10 +72,17 @@ class LinearModel(BaseEstimator):
         ------
         ValueError
             If parameters or data are not as described.
+        TypeError
+            If `X_train` is a path.
         NotImplementedError
             For ``privacy=True``, and for ``normalize`` or ``kernel`` with a partition.
         """
         self._check()
+        if isinstance(X_train, str | PathLike):
+            raise TypeError(
+                f"X_train: expected rows or a partition, got the path {str(X_train)!r}; "
+                "load_from_svmlight_format and load_from_snap_format make partitions of files"
+            )
         steps, prepared, seen = self._prepare(X_train)
         n_rows = prepared.shape[0] if hasattr(prepared, "shape") else len(prepared)
         estimator = self._estimator(n_rows)

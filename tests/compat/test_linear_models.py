@@ -312,3 +312,10 @@ def test_privacy_is_refused_and_says_so():
 def test_models_before_fit_are_refused(kind):
     with pytest.raises(NotFittedError):
         kind().predict(X)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("make", [str, lambda path: path])
+def test_a_path_is_no_rows(kind, make, tmp_path):
+    with pytest.raises(TypeError, match=r"X_train: .*load_from_svmlight_format"):
+        kind().fit(make(tmp_path / "train.svm"))
