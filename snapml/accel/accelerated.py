@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from snapml.accel.served import ours_for, reason_against
+from snapml.estimators.linear_exports import OWN_ATTRIBUTES
 
 __all__ = ["Accelerated", "AcceleratedMeta", "AcceleratedTree"]
 
 _logger = logging.getLogger("snapml.accel")
-_ADDED = ("gap_", "history_", "objective_", "solver_")  # by a fit of snapml
 _PRIVATE = ("_label_binarizer",)  # what scikit-learn's predictions read besides public attributes
 _said: set[tuple[str, str]] = set()
 
@@ -65,7 +65,7 @@ class Accelerated:
                 self._take(model)
                 _logger.info("%s: fitted by snapml", self.genuine.__name__)
                 return self
-        before = {name: vars(self)[name] for name in _ADDED if name in vars(self)}
+        before = {name: vars(self)[name] for name in OWN_ATTRIBUTES if name in vars(self)}
         fit_genuine(X, y, **options)
         for name, value in before.items():  # unless this fit has set it anew, as Ridge does one
             if vars(self)[name] is value:
@@ -88,8 +88,7 @@ class Accelerated:
         """
         parameters = {name: getattr(self, name) for name in self.genuine._get_param_names()}
         model = self.genuine(**copy.deepcopy(parameters))
-        added = () if hasattr(model, "solver") else _ADDED  # Ridge has a solver_ of its own
-        learned = {k: v for k, v in _learned(self).items() if k not in {*_ADDED[:3], *added}}
+        learned = {k: v for k, v in _learned(self).items() if k not in OWN_ATTRIBUTES}
         vars(model).update(copy.deepcopy(learned))
         return model
 

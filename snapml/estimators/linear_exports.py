@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from snapml.estimators.portable import PortableModel
 
-__all__ = ["ExportedLinearModel", "genuine_class", "parameters_from_sklearn"]
+__all__ = ["OWN_ATTRIBUTES", "ExportedLinearModel", "genuine_class", "parameters_from_sklearn"]
 
-# What only these estimators know: proof of their fit.
-_OWN = {"gap_", "objective_", "history_", "solver_", "run_report_"}
+OWN_ATTRIBUTES = frozenset({"gap_", "objective_", "history_", "solver_", "run_report_"})
+"""What only these estimators know: proof of their fit."""
 _OWN_SOLVERS = ("auto", "sdca", "pqn")
 
 
@@ -203,7 +203,7 @@ def _learned(model: Any, to: type[Any]) -> dict[str, Any]:
         for name, value in vars(model).items()
         if name.endswith("_")
         and not name.startswith("_")
-        and name not in _OWN
+        and name not in OWN_ATTRIBUTES
         and not isinstance(getattr(to, name, None), property)
     }
 
