@@ -69,8 +69,8 @@ class GridSearchCV(model_selection.GridSearchCV):
     return_train_score : bool, default=False
         As in scikit-learn.
     search_tol : float, default=1e-2
-        How exact the shared fits are: one ends with the step that is expected to gain at most
-        this share of ``||w||^2 / 2``. An estimate, not a certificate. 0 shares nothing.
+        How exact the shared fits are: one ends with a Newton step that can gain at most this share
+        of ``||w||^2 / 2`` in the quadratic model; that is no certificate. 0 shares nothing.
 
     Attributes
     ----------

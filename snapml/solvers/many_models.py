@@ -187,7 +187,7 @@ class _Descent:
         scaling = precondition(
             self._products, self._shared, curvatures, diagonal, self._penalty, groups
         )
-        direction, rest = self._direction(gradient, scaling, curvatures)
+        direction, rest = self._direction(gradient, scaling, curvatures, diagonal[-1])
         slope = _dots(direction, gradient)
         has_moved = self._advance(direction, values, slope)
         n_active = len(self.models)
@@ -206,7 +206,11 @@ class _Descent:
             self._narrow(np.flatnonzero(~has_ended))
 
     def _direction(
-        self, gradient: np.ndarray, scaling: Diagonals | Factors, curvatures: np.ndarray
+        self,
+        gradient: np.ndarray,
+        scaling: Diagonals | Factors,
+        curvatures: np.ndarray,
+        intercept_curvature: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return an approximate Newton direction of every model, and a bound on what it leaves.
 
@@ -215,7 +219,7 @@ class _Descent:
         """
         direction = np.zeros_like(gradient)
         residual = -gradient
-        rest = self._bounds(residual, curvatures)
+        rest = self._bounds(residual, intercept_curvature)
         scaled = scaling.solve(residual)
         search = scaled.copy()
         square = _dots(residual, scaled)
@@ -245,7 +249,7 @@ class _Descent:
                 direction[:, at] += step * search
             product *= step
             residual -= product
-            rest[at] = self._bounds(residual, curvatures)
+            rest[at] = self._bounds(residual, intercept_curvature[at])
             scaled = scaling.solve(residual)
             following = _dots(residual, scaled)
             ratio = np.where(square > 0.0, following / square, 0.0).astype(search.dtype)
@@ -254,13 +258,11 @@ class _Descent:
             search += scaled
         return direction, rest
 
-    def _bounds(self, residual: np.ndarray, curvatures: np.ndarray) -> np.ndarray:
+    def _bounds(self, residual: np.ndarray, intercept_curvature: np.ndarray) -> np.ndarray:
         """Return at least r^T H^-1 r of every column r, float64."""
-        least = float(self._penalty[0, 0])
-        own = float(self._penalty[-1, 0]) + curvatures.sum(axis=0, dtype=np.float64)
         last = residual[-1].astype(np.float64) ** 2
-        whole = (_dots(residual, residual) - last) / least
-        return whole + np.where(last > 0.0, last / own, 0.0)
+        whole = (_dots(residual, residual) - last) / float(self._penalty[0, 0])
+        return whole + np.where(last > 0.0, last / intercept_curvature, 0.0)
 
     def _advance(self, direction: np.ndarray, values: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Move along the directions as far as they lead down; return which models moved."""
