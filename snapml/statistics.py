@@ -19,6 +19,7 @@ import scipy.stats
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from snapml.estimators import LinearRegression, LogisticRegression, LogisticRegressionCV, Ridge
+from snapml.estimators.offsets import checked_offset, targets_without
 from snapml.estimators.penalty_parameters import resolve_penalty
 
 __all__ = ["Inference", "inference"]
@@ -107,6 +108,7 @@ def inference(
     y: Any,
     sample_weight: Any = None,
     *,
+    offset: Any = None,
     level: float = 0.95,
     covariance: str = "model",
 ) -> Inference:
@@ -123,6 +125,8 @@ def inference(
         Their labels or targets.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight k counts as k copies of the row, as in fit.
+    offset : float or array-like of shape (n_samples,), default=None
+        That of fit: added to each row's margin as it is.
     level : float, default=0.95
         Of the confidence intervals, between 0 and 1.
     covariance : {'model', 'posterior', 'robust'}, default='model'
@@ -164,6 +168,7 @@ def inference(
     rows = _Rows(X, bool(model.fit_intercept))
     y = _targets(model, y, len(rows))
     weights = _weights(sample_weight, len(rows))
+    offsets = checked_offset(model, offset, len(rows))
     estimates = np.asarray(model.coef_, dtype=np.float64).ravel()
     if model.fit_intercept:
         bias = float(np.asarray(model.intercept_, dtype=np.float64).ravel()[0])
@@ -172,7 +177,11 @@ def inference(
     if model.fit_intercept:
         penalties[0] = bias_penalty
     is_logistic = isinstance(model, LogisticRegression)
-    slopes, curvatures = (_logistic if is_logistic else _squared)(rows.times(estimates), y)
+    margins = rows.times(estimates)
+    if is_logistic:
+        slopes, curvatures = _logistic(margins if offsets is None else margins + offsets, y)
+    else:
+        slopes, curvatures = _squared(margins, targets_without(y, offsets))
     information = rows.gram(weights * curvatures)
     inverse = _inverse(information + np.diag(penalties))
     _check_minimum(

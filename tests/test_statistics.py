@@ -63,6 +63,28 @@ def test_weights_agree_with_statsmodels_frequencies():
     assert_equal_to(inference(model, X, LABELS, COUNTS), theirs)
 
 
+@pytest.mark.parametrize("container", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
+def test_offsets_agree_with_statsmodels(container):
+    api = pytest.importorskip("statsmodels.api")
+    offset = np.sin(np.arange(N)) + 0.5
+    rows = container(X)
+    for made, targets, family in (
+        (LogisticRegression(C=np.inf, tol=1e-12), LABELS, api.families.Binomial()),
+        (LinearRegression(), TARGETS, api.families.Gaussian()),
+    ):
+        model = made.fit(rows, targets, COUNTS, offset=offset)
+        options = dict(family=family, freq_weights=COUNTS, offset=offset)
+        theirs = api.GLM(targets, with_ones(X), **options).fit(tol=1e-12)
+        found = inference(model, rows, targets, COUNTS, offset=offset)
+        np.testing.assert_allclose(found.estimates, theirs.params, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(found.standard_errors, theirs.bse, rtol=1e-6)
+        np.testing.assert_allclose(found.covariance, theirs.cov_params(), rtol=1e-5, atol=1e-10)
+        with pytest.raises(ValueError, match="was fitted with one"):
+            inference(model, rows, targets, COUNTS)
+        with pytest.raises(ValueError, match="standard errors away"):
+            inference(model, rows, targets, COUNTS, offset=2.0 * offset)
+
+
 @pytest.mark.parametrize("kind", ["model", "posterior", "robust"])
 @pytest.mark.parametrize(
     ("made", "targets"),

@@ -28,6 +28,7 @@ from snapml.data import Dataset, Matrix
 from snapml.data.temporary_store import removing_temporary_stores
 from snapml.estimators.fit_call import control_of, in_fit_call
 from snapml.estimators.linear_exports import ExportedLinearModel
+from snapml.estimators.offsets import added_offset
 from snapml.estimators.placement import (
     Place,
     byte_limit,
@@ -185,18 +186,19 @@ class LinearEstimator(ExportedLinearModel):
         self.solver_ = results[0].description
         self.history_ = results[0].history if len(results) == 1 else [r.history for r in results]
 
-    def _decision(self, X: Any) -> tuple[Place, Any]:
+    def _decision(self, X: Any, offset: Any = None) -> tuple[Place, Any]:
         """Return margins, one column per row of ``coef_``, and where they and X are."""
         check_is_fitted(self)
         coef = self.coef_.toarray() if issparse(self.coef_) else np.atleast_2d(self.coef_)
         intercept = np.broadcast_to(self.intercept_, len(coef))
         place, found = margins_where_rows_are(self, X, coef, intercept)
         with place.use():
+            found = added_offset(self, place, found, offset)
             return place, found.astype(np.result_type(place.dtype, coef.dtype))
 
-    def _predicted_targets(self, X: Any) -> Any:
+    def _predicted_targets(self, X: Any, offset: Any = None) -> Any:
         """Return a regressor's predictions, one column per target unless there is one."""
-        place, scores = self._decision(X)
+        place, scores = self._decision(X, offset)
         with place.use():
             return place.give(scores if self.coef_.ndim == 2 else scores[:, 0])
 
@@ -232,7 +234,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         ValueError
             If X has another number of features than in fit, or is not finite.
         """
-        place, scores = self._decision(X)
+        return self._signed_margins(*self._decision(X))
+
+    def _signed_margins(self, place: Place, scores: Any) -> Any:
+        """Return margins as the user gets them."""
         with place.use():
             return place.give(scores.ravel() if scores.shape[1] == 1 else scores)
 
@@ -257,7 +262,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         ValueError
             If X has another number of features than in fit, or is not finite.
         """
-        place, scores = self._decision(X)
+        return self._labels_of(*self._decision(X))
+
+    def _labels_of(self, place: Place, scores: Any) -> Any:
+        """Return the labels that margins mean, as the user gets them."""
         with place.use():
             is_one = scores.shape[1] == 1
             chosen = (scores[:, 0] > 0).astype(np.intp) if is_one else scores.argmax(axis=1)

@@ -23,6 +23,7 @@ from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level, told_early_end
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
+from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import byte_limit, fit_input
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
@@ -339,6 +340,8 @@ class ElasticNet(CallbackSupport, LinearRegressor):
         One entry per read: ``epoch``, ``time_s``, ``running_gap``, ``gap`` and ``objective``.
     solver_ : str
         What was run.
+    has_offset_ : bool
+        Whether fit had an offset, which predictions then need as well.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -394,7 +397,13 @@ class ElasticNet(CallbackSupport, LinearRegressor):
 
     @all_or_nothing
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, check_input: bool = True
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        check_input: bool = True,
+        *,
+        offset: Any = None,
     ) -> Any:
         """Fit the model.
 
@@ -413,6 +422,8 @@ class ElasticNet(CallbackSupport, LinearRegressor):
             Weights of the rows; only their proportions matter.
         check_input : bool, default=True
             Has no effect: input is always checked.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's prediction as it is, with a coefficient of 1.
 
         Returns
         -------
@@ -432,7 +443,9 @@ class ElasticNet(CallbackSupport, LinearRegressor):
         weights = check_sample_weight(sample_weight, matrix, exchange)
         if weights is None:
             check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
-        targets = self._target_columns(matrix, y).T
+        offsets = check_offset(offset, matrix)
+        self.has_offset_ = offsets is not None
+        targets = self._target_columns(matrix, targets_without(y, offsets)).T
         results: list[FitResult] = []
         for k, target in enumerate(targets):
             dataset = mean_dataset(matrix, target, weights, exchange)
@@ -578,6 +591,8 @@ class Lasso(ElasticNet):
         One entry per read: ``epoch``, ``time_s``, ``running_gap``, ``gap`` and ``objective``.
     solver_ : str
         What was run.
+    has_offset_ : bool
+        Whether fit had an offset, which predictions then need as well.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -105,12 +105,13 @@ class _Callbacks:
     """Tasks of one fit, as callbacks see them."""
 
     def __init__(self, estimator: Any, arguments: dict[str, Any]) -> None:
-        weights = arguments.get("sample_weight")
+        metadata = {name: arguments.get(name) for name in ("sample_weight", "offset")}
+        given = {name: value for name, value in metadata.items() if value is not None}
         self._estimator = estimator
         self._data = {
             "X": arguments.get("X"),
             "y": arguments.get("y"),
-            "metadata": None if weights is None else {"sample_weight": weights},
+            "metadata": given or None,
         }
         self._fit = estimator._init_callback_context(max_subtasks=None)
         self._fit.call_on_fit_task_begin(estimator=estimator, **self._data)

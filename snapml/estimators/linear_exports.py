@@ -18,8 +18,10 @@ from snapml.estimators.portable import PortableModel
 
 __all__ = ["OWN_ATTRIBUTES", "ExportedLinearModel", "genuine_class", "parameters_from_sklearn"]
 
-OWN_ATTRIBUTES = frozenset({"gap_", "objective_", "history_", "solver_", "run_report_"})
-"""What only these estimators know: proof of their fit."""
+OWN_ATTRIBUTES = frozenset(
+    {"gap_", "objective_", "history_", "solver_", "run_report_", "has_offset_"}
+)
+"""What only these estimators know: of their fit."""
 _OWN_SOLVERS = ("auto", "sdca", "pqn")
 
 
@@ -44,6 +46,8 @@ class ExportedLinearModel(PortableModel):
         ------
         sklearn.exceptions.NotFittedError
             Before fit.
+        ValueError
+            If fit had an offset, which scikit-learn's estimator would leave out.
 
         Examples
         --------
@@ -58,6 +62,11 @@ class ExportedLinearModel(PortableModel):
         True
         """
         check_is_fitted(self)
+        if getattr(self, "has_offset_", False):
+            raise ValueError(
+                f"expected a model without an offset, which scikit-learn's {type(self).__name__} "
+                "would leave out of its predictions"
+            )
         model = self._local()
         is_logistic = hasattr(model, "predict_proba")
         if is_logistic and model.multi_class == "ovr" and len(model.classes_) > 2:

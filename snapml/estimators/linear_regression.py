@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from snapml._validation import (
     check_fit_input,
@@ -16,6 +17,7 @@ from snapml._validation import (
 )
 from snapml.data import CompressedMatrix, Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing
+from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import with_host_predictions
 from snapml.solvers.control import Interim
 from snapml.solvers.least_squares import LeastSquaresResult, solve_least_squares
@@ -28,29 +30,33 @@ __all__ = ["LinearRegression", "LinearRegressor", "least_squares_fit"]
 class LinearRegressor(RegressorMixin, LinearEstimator):
     """Base of the regressors: any number of targets, predict."""
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, offset: Any = None) -> Any:
         """Predict targets.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's prediction; required where fit had one (0 leaves it out).
 
         Returns
         -------
         array of shape (n_samples,) or (n_samples, n_targets)
-            ``X @ coef_.T + intercept_``; of NumPy, or where X is on a GPU of X's library there.
+            ``X @ coef_.T + intercept_ + offset``; of NumPy, or where X is on a GPU of X's library
+            there.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             Before fit.
         ValueError
-            If X has another number of features than in fit, or is not finite.
+            If X has another number of features than in fit, or is not finite; if the offset is
+            missing, or not as described.
         """
-        return self._predicted_targets(X)
+        return self._predicted_targets(X, offset)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return R^2, the share of the variance of y that predictions explain.
 
         Parameters
@@ -61,13 +67,17 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
             Their targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's prediction; required where fit had one (0 leaves it out).
 
         Returns
         -------
         float
             At most 1.
         """
-        return float(super().score(*with_host_predictions(X, y, sample_weight)))
+        X, y, sample_weight, offset = with_host_predictions(X, y, sample_weight, offset)
+        found = self.predict(X, offset=offset)
+        return float(r2_score(y, found, sample_weight=sample_weight))
 
     def _interim_attributes(self, model: Interim) -> dict[str, Any]:
         attributes = super()._interim_attributes(model)
@@ -126,6 +136,8 @@ class LinearRegression(LinearRegressor):
         Half the sum above, summed over the targets, evaluated in float64.
     solver_ : str
         What was run.
+    has_offset_ : bool
+        Whether fit had an offset, which predictions then need as well.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -163,7 +175,9 @@ class LinearRegression(LinearRegressor):
         self.n_threads = n_threads
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegression:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None
+    ) -> LinearRegression:
         """Fit the model.
 
         Parameters
@@ -174,6 +188,8 @@ class LinearRegression(LinearRegressor):
             Targets.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's prediction as it is, with a coefficient of 1.
 
         Returns
         -------
@@ -195,6 +211,9 @@ class LinearRegression(LinearRegressor):
         matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
         self._agree_on_rows(matrix)
         weights = check_sample_weight(sample_weight, matrix, self._communicator().exchange)
+        offsets = check_offset(offset, matrix)
+        self.has_offset_ = offsets is not None
+        y = targets_without(y, offsets)
         result = least_squares_fit(self, X, matrix, y, weights, is_positive=self.positive, tol=tol)
         self._store_models(result.coef, result.intercept, y)
         for name in ("rank_", "singular_"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import accuracy_score
 
 from snapml._validation import (
     check_classes,
@@ -18,9 +20,10 @@ from snapml._validation import (
 from snapml.data import Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset, callers_level
 from snapml.estimators.fit_call import CallbackSupport
+from snapml.estimators.offsets import check_offset, check_two_classes, offset_labels
 from snapml.estimators.penalty_parameters import resolve_penalty
-from snapml.estimators.placement import fit_input
-from snapml.problems import Intercept, Logistic, Loss, Penalty, Problem, Softmax
+from snapml.estimators.placement import fit_input, with_host_predictions
+from snapml.problems import Intercept, Logistic, Loss, OffsetLogistic, Penalty, Problem, Softmax
 
 __all__ = ["LogisticRegression"]
 
@@ -120,6 +123,8 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         ``gap`` and ``objective`` (NaN where no exact pass was made).
     solver_ : str
         What was run, and why.
+    has_offset_ : bool
+        Whether fit had an offset, which predictions then need as well.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -188,7 +193,9 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         self.max_time_s = max_time_s
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LogisticRegression:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None
+    ) -> LogisticRegression:
         """Fit the model.
 
         Parameters
@@ -206,6 +213,9 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
             a text or number names their column in a source.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
+        offset : float or array-like of shape (n_samples,), default=None
+            Of two classes: added to each row's log-odds ``x.w + b`` as it is, with a coefficient of
+            1; from -80 to 80 for float32 rows, -700 to 700 for float64.
 
         Returns
         -------
@@ -224,10 +234,16 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         exchange = self._communicator().exchange
         weights = check_sample_weight(sample_weight, matrix, exchange)
         classes = self.classes_ = check_classes(self, y, exchange)
+        offsets = check_offset(offset, matrix)
+        self.has_offset_ = offsets is not None
         check_finite_in("C", cost, matrix.dtype)
         factors = self._class_factors(y, classes, weights)
         row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)
         problem, dataset = self._pose(matrix, y, classes, row_weights, cost, penalty)
+        if offsets is not None:
+            check_two_classes(classes)
+            problem = replace(problem, loss=OffsetLogistic())
+            dataset = replace(dataset, labels=offset_labels(dataset.labels, offsets))
         n_outputs = 1 if len(classes) == 2 else len(classes)
         start = self._last_end(matrix.shape[0], n_outputs)
         solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
@@ -239,13 +255,89 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         self._last_result = result if self.warm_start else None
         return self
 
-    def predict_proba(self, X: Any) -> Any:
+    def decision_function(self, X: Any, *, offset: Any = None) -> Any:
+        """Return the signed margin of each row: positive means the second class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's margin; required where fit had one (0 leaves it out).
+
+        Returns
+        -------
+        array of shape (n_samples,), or (n_samples, n_classes) for more than two classes
+            ``X @ coef_.T + intercept_ + offset``; of NumPy, or where X is on a GPU of X's library
+            there.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        ValueError
+            If X has another number of features than in fit, or is not finite; if the offset is
+            missing, or not as described.
+        """
+        return self._signed_margins(*self._decision(X, offset))
+
+    def predict(self, X: Any, *, offset: Any = None) -> Any:
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's margin; required where fit had one (0 leaves it out).
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels as given to fit; of NumPy, or where X is on a GPU of X's library there, unless
+            they are no numbers.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before fit.
+        ValueError
+            As of `decision_function`.
+        """
+        return self._labels_of(*self._decision(X, offset))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """Return the accuracy on rows and their labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's margin; required where fit had one (0 leaves it out).
+
+        Returns
+        -------
+        float
+            Share of the weights whose rows are predicted right.
+        """
+        X, y, sample_weight, offset = with_host_predictions(X, y, sample_weight, offset)
+        found = self.predict(X, offset=offset)
+        return float(accuracy_score(y, found, sample_weight=sample_weight))
+
+    def predict_proba(self, X: Any, *, offset: Any = None) -> Any:
         """Predict the probability of each class.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's margin; required where fit had one (0 leaves it out).
 
         Returns
         -------
@@ -253,7 +345,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
             Columns in the order of ``classes_``; where it is, and of which library, as in
             `decision_function`.
         """
-        place, scores = self._decision(X)
+        place, scores = self._decision(X, offset)
         xp, special = place.xp, place.special
         with place.use():
             if scores.shape[1] == 1:
@@ -263,13 +355,15 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
             shares = special.log_expit(scores) if self.multi_class == "ovr" else scores
             return place.give(special.softmax(shares, axis=1))
 
-    def predict_log_proba(self, X: Any) -> Any:
+    def predict_log_proba(self, X: Any, *, offset: Any = None) -> Any:
         """Predict the logarithm of the probability of each class, finite at any margin.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's margin; required where fit had one (0 leaves it out).
 
         Returns
         -------
@@ -277,7 +371,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
             Columns in the order of ``classes_``; where it is, and of which library, as in
             `decision_function`.
         """
-        place, scores = self._decision(X)
+        place, scores = self._decision(X, offset)
         xp, special = place.xp, place.special
         with place.use():
             if scores.shape[1] == 1:

@@ -263,7 +263,7 @@ def with_host_predictions(X: Any, *vectors: Any) -> tuple[Any, ...]:
     if number is None:
         return (X, *vectors)
     matrix = _resident(number, X)
-    names = ("y", "sample_weight")
+    names = ("y", "sample_weight", "offset")
     on_host = [matrix.host_vector(name, v) for name, v in zip(names, vectors, strict=False)]
     return (ResidentMatrix(matrix.device, matrix.device_id, matrix.rows), *on_host)
 

@@ -17,6 +17,7 @@ from snapml.data import ChunkedMatrix, Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, LinearEstimator, all_or_nothing
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
+from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import fit_input, naming_host_copy
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers.control import Interim, among_outputs
@@ -266,6 +267,8 @@ class Ridge(RidgeModel, LinearRegressor):
         ``objective`` (NaN where no exact pass was made).
     solver_ : str
         What was run.
+    has_offset_ : bool
+        Whether fit had an offset, which predictions then need as well.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -319,7 +322,7 @@ class Ridge(RidgeModel, LinearRegressor):
         self.max_time_s = max_time_s
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ridge:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> Ridge:
         """Fit the model.
 
         Parameters
@@ -337,6 +340,8 @@ class Ridge(RidgeModel, LinearRegressor):
             a text or number names their column in a source.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's prediction as it is, with a coefficient of 1.
 
         Returns
         -------
@@ -350,7 +355,9 @@ class Ridge(RidgeModel, LinearRegressor):
         """
         matrix, y = fit_input(self, X, y, multi_output=True, y_numeric=True)
         weights = check_sample_weight(sample_weight, matrix, self._communicator().exchange)
-        self._fit_targets(X, matrix, y, weights)
+        offsets = check_offset(offset, matrix)
+        self.has_offset_ = offsets is not None
+        self._fit_targets(X, matrix, targets_without(y, offsets), weights)
         return self
 
 

@@ -18,7 +18,7 @@ from snapml.kernels.shared_vector import FixedVector, FloatVector
 
 __all__ = ["LOSSES", "CoordinateDescent", "EpochSums", "Step", "program"]
 
-LOSSES = ("Hinge", "Logistic", "Squared", "SquaredHinge")
+LOSSES = ("Hinge", "Logistic", "OffsetLogistic", "Squared", "SquaredHinge")
 """Losses of the core that have a coordinate step."""
 
 # Rows of a block that does not wait for others: few, so that few rows in flight use all

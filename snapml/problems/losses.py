@@ -6,7 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = ["Hinge", "Logistic", "Loss", "SmoothedHinge", "Softmax", "Squared", "SquaredHinge"]
+__all__ = [
+    "Hinge",
+    "Logistic",
+    "Loss",
+    "OffsetLogistic",
+    "SmoothedHinge",
+    "Softmax",
+    "Squared",
+    "SquaredHinge",
+]
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,14 @@ class Logistic(Loss):
     """l = log(1 + exp(-y z))."""
 
     core_name: ClassVar[str] = "Logistic"
+    max_curvature: ClassVar[float] = 0.25
+
+
+@dataclass(frozen=True)
+class OffsetLogistic(Loss):
+    """l = log(1 + exp(-y (z + o))) of an offset o, which the labels carry: t = y exp(o)."""
+
+    core_name: ClassVar[str] = "OffsetLogistic"
     max_curvature: ClassVar[float] = 0.25
 
 

@@ -44,8 +44,9 @@ def test_dual_variable_is_linear_in_the_step(loss, dtype, a, b, label, step):
     exact = (1 - step) * low + step * high
     # A state is as coarse as its type; a logistic dual variable of few digits is not.
     tolerance = 16 * rounding(dtype) * (1 + abs(first) + abs(last) + abs(y))
-    scale = min(abs(exact), abs(y - exact)) if loss.core_name == "Logistic" else 1.0
-    assert abs(found - exact) <= tolerance * scale
+    scale = min(abs(exact), abs(y - exact)) if "Logistic" in loss.core_name else 1.0
+    # The oracle itself has lost digits of a dual variable beside y.
+    assert abs(found - exact) <= tolerance * scale + 4 * float(np.finfo(np.longdouble).eps)
     assert min(first, last) <= state <= max(first, last)
 
 

@@ -88,7 +88,7 @@ def test_what_scikit_learn_holds_comes_back(name):
         return
     again = type(model).from_sklearn(theirs)
     assert_predicts_alike(again, theirs)
-    own = {"gap_", "objective_", "history_", "solver_"}
+    own = {"gap_", "objective_", "history_", "solver_", "has_offset_"}
     for attribute in {key for key in vars(model) if key.endswith("_")} - own:
         assert same(getattr(again, attribute), getattr(model, attribute)), attribute
 

@@ -30,6 +30,8 @@ class LossOracle:
         Whether the gradient is continuous, and the state therefore a margin.
     max_curvature : float
         Largest l''.
+    offset : callable
+        What a state has beyond its margin, from the label.
     """
 
     value: Elementwise
@@ -40,12 +42,14 @@ class LossOracle:
     kinks: tuple[float, ...] = ()
     is_smooth: bool = True
     max_curvature: float = 0.0
+    offset: Callable[[np.ndarray], np.ndarray] = np.zeros_like
 
     def gap(self, state: np.ndarray, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return l(z) + l*(-beta) + beta z: what one row adds to the duality gap."""
         beta = self.dual(state, y)
         if self.is_smooth:  # the same, as a Bregman divergence: no conjugate near its bounds
-            return self.value(z, y) - self.value(state, y) + beta * (z - state)
+            s = state - self.offset(y)
+            return self.value(z, y) - self.value(s, y) + beta * (z - s)
         return self.value(z, y) + self.conjugate(-beta, y) + beta * z
 
 
@@ -104,6 +108,12 @@ SMOOTHED_HINGE = LossOracle(
     dual=lambda state, y: -_smoothed_hinge_gradient(state, y),
 )
 
+
+def _odds(y: np.ndarray) -> np.ndarray:
+    """Return the offset that a label carries, y = -exp(offset) or +exp(offset)."""
+    return np.log(np.abs(y))
+
+
 ORACLES = {
     "Logistic": LossOracle(
         value=lambda z, y: np.logaddexp(0, -y * z),
@@ -112,6 +122,15 @@ ORACLES = {
         conjugate=_logistic_conjugate,
         dual=lambda state, y: y * _sigmoid(-y * state),
         max_curvature=0.25,
+    ),
+    "OffsetLogistic": LossOracle(
+        value=lambda z, y: np.logaddexp(0, -np.sign(y) * (z + _odds(y))),
+        gradient=lambda z, y: -np.sign(y) * _sigmoid(-np.sign(y) * (z + _odds(y))),
+        curvature=lambda z, y: _sigmoid(z + _odds(y)) * _sigmoid(-z - _odds(y)),
+        conjugate=lambda u, y: _logistic_conjugate(u, np.sign(y)) - u * _odds(y),
+        dual=lambda state, y: np.sign(y) * _sigmoid(-np.sign(y) * state),
+        max_curvature=0.25,
+        offset=_odds,
     ),
     "Squared": LossOracle(
         value=lambda z, y: (z - y) ** 2 / 2,

@@ -92,7 +92,7 @@ class MpiEstimator:
         return model
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> Any:
         """Fit one model to the rows of all ranks.
 
         Parameters
@@ -108,6 +108,8 @@ class MpiEstimator:
         sample_weight : array-like of shape (n_own_samples,), default=None
             Their weights; ones where only other ranks have some. Beside what ranks share, of all
             its rows.
+        offset : None
+            For models of one machine only, in this version.
 
         Returns
         -------
@@ -118,6 +120,8 @@ class MpiEstimator:
         ------
         RankError
             If another rank has failed; it says which, and of what.
+        NotImplementedError
+            If there is an offset.
         ValueError
             If parameters or data are not as described, or the ranks' do not fit each other; or
             the checkpoint is damaged, or of other data or parameters.
@@ -131,6 +135,11 @@ class MpiEstimator:
             self._shards = self._watch.communicator
             try:
                 with interrupts.let_through(), self._watch:
+                    if offset is not None:
+                        raise NotImplementedError(
+                            "offset: this version has it on one machine, in memory, out of core "
+                            f"and on GPUs, not on ranks; use snapml.{type(self).__name__}"
+                        )
                     self._fit_own(communicator, X, y, sample_weight)
                     communicator.finish()
             except BaseException as error:

@@ -164,4 +164,10 @@ SNAPML_HD CoordinateStep<Real> coordinate_step(Logistic<Real>, Real state, Real 
   return {state - y * row.turn * step, y * row.turn * moved, maximum(Real(0), gap)};
 }
 
+template <class Real>
+SNAPML_HD CoordinateStep<Real> coordinate_step(OffsetLogistic<Real> loss, Real state, Real z,
+                                               Real t, Real k) {
+  return coordinate_step(Logistic<Real>{}, state, z + loss.offset(t), loss.sign(t), k);
+}
+
 }  // namespace snapml

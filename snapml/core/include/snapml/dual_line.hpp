@@ -35,6 +35,11 @@ SNAPML_HD Real dual_between(Logistic<Real>, Real first, Real last, Real y, Real 
   return -y * clamp(t, minimum(t0, t1), maximum(t0, t1));
 }
 
+template <class Real>
+SNAPML_HD Real dual_between(OffsetLogistic<Real> loss, Real first, Real last, Real t, Real step) {
+  return dual_between(Logistic<Real>{}, first, last, loss.sign(t), step);
+}
+
 template <class Loss>
 SNAPML_HD typename Loss::Real dual_slope(Loss, typename Loss::Real state, typename Loss::Real) {
   return state;
@@ -43,6 +48,12 @@ SNAPML_HD typename Loss::Real dual_slope(Loss, typename Loss::Real state, typena
 template <class Real>
 SNAPML_HD Real dual_slope(Hinge<Real>, Real, Real y) {
   return y;
+}
+
+// The state has the offset, which the dual's own term takes off again.
+template <class Real>
+SNAPML_HD Real dual_slope(OffsetLogistic<Real> loss, Real state, Real t) {
+  return state - loss.offset(t);
 }
 
 }  // namespace snapml

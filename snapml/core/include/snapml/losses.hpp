@@ -5,7 +5,8 @@
 // state is the "dual margin" s_i, the margin at which -l'(s_i) equals beta_i / c_i; the hinge has
 // no invertible slope and stores alpha_i / c_i itself. docs/algorithms.md derives every formula.
 //
-// Labels y are -1 or +1 for the classification losses, any real number for Squared.
+// Labels y are -1 or +1 for the classification losses, any real number for Squared; those of
+// OffsetLogistic and SmoothedHinge carry a number of the row beside the class.
 #pragma once
 
 #include "snapml/math.hpp"
@@ -45,6 +46,36 @@ struct Logistic {
   static SNAPML_HD Real dual(Real state, Real y) { return y * sigmoid(-y * state); }
   // The state of beta = 0 to working precision; exp(-80) is a normal float32.
   static SNAPML_HD Real start(Real y) { return Real(80) * y; }
+};
+
+// l = log(1 + exp(-y (z + o))), o the offset that a row adds to its margin. One label carries both,
+// as t = y exp(o), the odds that the row begins with. A state is a margin with its offset, so that
+// no rounding of o lies between a step and what is stored of it.
+template <class T>
+struct OffsetLogistic {
+  using Real = T;
+
+  static SNAPML_HD Real sign(Real t) { return t < Real(0) ? Real(-1) : Real(1); }
+  static SNAPML_HD Real offset(Real t) { return scalar::log(scalar::fabs(t)); }
+
+  static SNAPML_HD Real value(Real z, Real t) {
+    return Logistic<Real>::value(z + offset(t), sign(t));
+  }
+  static SNAPML_HD Real gradient(Real z, Real t) {
+    return Logistic<Real>::gradient(z + offset(t), sign(t));
+  }
+  static SNAPML_HD Real curvature(Real z, Real t) {
+    return Logistic<Real>::curvature(z + offset(t), sign(t));
+  }
+  static SNAPML_HD Tangent<Real> tangent(Real z, Real t) {
+    return Logistic<Real>::tangent(z + offset(t), sign(t));
+  }
+  // sup over z of u z - l(z + o): the conjugate without an offset, less u o.
+  static SNAPML_HD Real conjugate(Real u, Real t) {
+    return Logistic<Real>::conjugate(u, sign(t)) - u * offset(t);
+  }
+  static SNAPML_HD Real dual(Real state, Real t) { return Logistic<Real>::dual(state, sign(t)); }
+  static SNAPML_HD Real start(Real t) { return Logistic<Real>::start(sign(t)); }
 };
 
 // l = (z - y)^2 / 2.

@@ -1,0 +1,200 @@
+"""Offsets: numbers that rows bring along and that are added to their margins, as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snapml.data import Matrix
+from snapml.estimators.placement import Place
+from snapml.kernels import ResidentMatrix
+
+__all__ = [
+    "added_offset",
+    "check_offset",
+    "check_two_classes",
+    "checked_offset",
+    "offset_labels",
+    "targets_without",
+]
+
+# Labels of the logistic loss carry exp(offset), which is to be a normal number.
+_FARTHEST = {np.dtype(np.float32): 80.0, np.dtype(np.float64): 700.0}
+
+
+def check_offset(offset: Any, matrix: Matrix) -> np.ndarray | None:
+    """Return the offsets of the rows that a model is fitted to.
+
+    Parameters
+    ----------
+    offset : array-like of shape (n_rows,), float or None
+        The user's, on the host or where the matrix is.
+    matrix : Matrix
+        The rows they belong to.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64, or None
+        None where there are none.
+
+    Raises
+    ------
+    ValueError
+        If the shape is another, or a number is not finite.
+    """
+    if offset is None:
+        return None
+    if isinstance(matrix, ResidentMatrix):
+        offset = matrix.host_vector("offset", offset)
+    return _vector(offset, matrix.shape[0])
+
+
+def targets_without(y: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
+    """Return what is left of targets for the columns to explain.
+
+    With ``(z + o - y)^2 / 2`` of the squared loss, an offset of the margin is one of the target.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Targets.
+    offset : ndarray of shape (n_rows,) or None
+        Of each row, the same for all targets.
+
+    Returns
+    -------
+    ndarray
+        Of the same shape.
+    """
+    if offset is None:
+        return y
+    return y - (offset if y.ndim == 1 else offset[:, None])
+
+
+def offset_labels(labels: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """Return labels that carry the offsets of their rows, as the loss `OffsetLogistic` reads them.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows,), float32 or float64
+        -1 and +1.
+    offset : ndarray of shape (n_rows,)
+        Of each row.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), the labels' dtype
+        ``labels * exp(offset)``.
+
+    Raises
+    ------
+    ValueError
+        If an offset is beyond what the dtype can carry; no probability is as close to 0 or 1.
+    """
+    farthest = _FARTHEST[labels.dtype]
+    largest = float(np.abs(offset).max(initial=0.0))
+    if largest > farthest:
+        raise ValueError(
+            f"offset: expected numbers from -{farthest:g} to {farthest:g} for {labels.dtype} rows, "
+            f"got one of size {largest:.4g}"
+        )
+    return (labels * np.exp(offset)).astype(labels.dtype)
+
+
+def added_offset(model: Any, place: Place, margins: Any, offset: Any) -> Any:
+    """Return margins with the offsets of their rows.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Says whether it was fitted with an offset.
+    place : Place
+        Where the margins are; called inside ``with place.use():``.
+    margins : array of shape (n_rows, n_outputs)
+        Without offsets.
+    offset : array-like of shape (n_rows,), float or None
+        The user's.
+
+    Returns
+    -------
+    array of shape (n_rows, n_outputs)
+        The sums.
+
+    Raises
+    ------
+    ValueError
+        If the model was fitted with an offset and gets none, or it has several classes, or the
+        offset is not as described.
+    """
+    if place.matrix is None:
+        values = checked_offset(model, offset, len(margins))
+        return margins if values is None else margins + values[:, None]
+    values = checked_offset(model, place.matrix.host_vector("offset", offset), len(margins))
+    return margins if values is None else margins + place.matrix.device.to_device(values)[:, None]
+
+
+def checked_offset(model: Any, offset: Any, n_rows: int) -> np.ndarray | None:
+    """Return the offsets of rows that a fitted model is asked about.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Says whether it was fitted with an offset.
+    offset : array-like of shape (n_rows,), float or None
+        The user's, on the host.
+    n_rows : int
+        How many there are.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64, or None
+        None where there are none.
+
+    Raises
+    ------
+    ValueError
+        As `added_offset`.
+    """
+    if offset is not None:
+        check_two_classes(getattr(model, "classes_", None))
+        return _vector(offset, n_rows)
+    if getattr(model, "has_offset_", False):
+        raise ValueError(
+            f"offset: expected that of each row, since this {type(model).__name__} was fitted "
+            "with one; offset=0 leaves it out"
+        )
+    return None
+
+
+def check_two_classes(classes: np.ndarray | None) -> None:
+    """Refuse an offset beside more than two classes: one number a row would shift all of them.
+
+    Parameters
+    ----------
+    classes : ndarray or None
+        Of a classifier.
+
+    Raises
+    ------
+    ValueError
+        If there are more than two.
+    """
+    if classes is not None and len(classes) > 2:
+        raise ValueError(
+            f"offset: expected two classes, whose log-odds it is added to, got {len(classes)}"
+        )
+
+
+def _vector(offset: Any, n_rows: int) -> np.ndarray:
+    try:
+        values = np.asarray(offset, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"offset: expected numbers, got {offset!r}") from error
+    if values.ndim == 0:
+        values = np.full(n_rows, float(values))
+    if values.shape != (n_rows,):
+        raise ValueError(f"offset: expected shape ({n_rows},), got {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("offset: expected finite numbers, got NaN or infinity")
+    return values
