@@ -37,6 +37,7 @@ void bind_many(nb::module_& m);         // many_bindings.cpp
 void bind_primal(nb::module_& m);       // primal_bindings.cpp
 void bind_columns(nb::module_& m);      // column_bindings.cpp
 void bind_io(nb::module_& m);           // io_bindings.cpp
+void bind_memory(nb::module_& m);       // memory_bindings.cpp
 void bind_trees(nb::module_& m);        // tree_bindings.cpp
 void bind_exact_trees(nb::module_& m);  // exact_tree_bindings.cpp
 
@@ -460,6 +461,7 @@ NB_MODULE(_native, m) {
   bind_primal(m);
   bind_columns(m);
   bind_io(m);
+  bind_memory(m);
   bind_trees(m);
   bind_exact_trees(m);
 }

@@ -17,6 +17,7 @@ PACKAGE = Path(snapml.__file__).parent
 ROOT = PACKAGE.parent
 OPTIONAL = {"cupy", "mpi4py", "pyspark", "matplotlib", "pyarrow", "pandas", "polars"}
 MAY_IMPORT_NATIVE = {
+    "data/growing_array.py",
     "data/narrow_rows.py",
     "io/click_log.py",
     "io/svmlight.py",

@@ -1,5 +1,7 @@
 """Rows of Arrow batches, moments of columns, and layouts that tasks agree on; without Spark."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix
+from snapml.data.growing_array import can_share
 from snapml.data.temporary_store import removing_temporary_stores
+from snapml.distributed.spark import held_rows
 from snapml.distributed.spark.batches import RowBatch, rows_of
 from snapml.distributed.spark.column_moments import ColumnMoments
 from snapml.distributed.spark.local_rows import LocalRows
@@ -16,6 +20,7 @@ from snapml.solvers.communicator import SerialCommunicator
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
+SHARED = [False, *([True] if can_share() else [])]
 REQUEST = FitRequest("logistic", "f", "l", weight_col="w")
 VECTORS = pa.struct(
     {
@@ -99,15 +104,18 @@ KINDS = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("own", KINDS)
 @pytest.mark.parametrize("other", KINDS)
-def test_rows_that_another_task_has_moved_are_as_those_that_have_come(own, other, dtype, tmp_path):
+@pytest.mark.parametrize("is_shared", SHARED)
+def test_rows_that_another_task_has_moved_are_as_those_that_have_come(
+    own, other, dtype, is_shared, tmp_path
+):
     def held(*kinds):
         batches = [batch(KINDS[kind], [0.0, 1.0], [1.0, 2.0]) for kind in kinds if KINDS[kind]]
         parts = (part for each in batches for part in rows_of(each, REQUEST))
-        return LocalRows(parts, dtype, 10_000)
+        return LocalRows(parts, dtype, 10_000, is_shared=is_shared)
 
     moved, found, expected = held(other), held(own), held(own, other)
     moved.move_to(tmp_path / "rows")
-    found.take_from(tmp_path / "rows", 8)
+    found.take_from([tmp_path / "rows"], 8)
     assert (moved.n_bytes, found.n_rows) == (0, expected.n_rows)
     np.testing.assert_array_equal(found.labels(), expected.labels())
     np.testing.assert_array_equal(found.weights(), expected.weights())
@@ -115,6 +123,37 @@ def test_rows_that_another_task_has_moved_are_as_those_that_have_come(own, other
     assert (type(X), X.dtype) == (type(Y), dtype)
     X, Y = (each.values if isinstance(each, DenseMatrix) else as_dense(each) for each in (X, Y))
     np.testing.assert_array_equal(X, Y)
+
+
+@pytest.mark.skipif(not can_share(), reason="no shared memory here")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_features", [1, 3, 512, 700])
+@pytest.mark.parametrize("n_rows", [(1100, 2000, 513), (3, 600, 4), (0, 1024, 5), (1500, 1024)])
+def test_dense_rows_of_tasks_are_joined_where_they_are(
+    dtype, n_features, n_rows, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(held_rows, "_WORTH_JOINING", 1)
+    rng = np.random.default_rng(0)
+    parts = []
+    for n in n_rows:
+        X, y = rng.normal(size=(n, n_features)).astype(dtype), rng.random(n)
+        parts.append([(X, y, y + 1.0)] if n else [])
+    tasks = [local_rows(part, 10**9, dtype, is_shared=True) for part in parts]
+    folders = [tmp_path / str(k) for k in range(1, len(tasks))]
+    for task, folder in zip(tasks[1:], folders, strict=True):
+        task.move_to(folder)
+    tasks[0].take_from(folders, n_features, 2)
+    X = np.concatenate([X for part in parts for X, _, _ in part])
+    y = np.concatenate([y for part in parts for _, y, _ in part])
+    assert tasks[0].n_rows == len(y)
+    np.testing.assert_array_equal(tasks[0].weights(), tasks[0].labels() + 1.0)
+    found = np.argsort(tasks[0].labels())
+    matrix = tasks[0].matrix(SerialCommunicator(), n_features, None)
+    np.testing.assert_array_equal(matrix.values[found], X[np.argsort(y)])
+    unit = 4096 // math.gcd(4096, n_features * X.itemsize)
+    if n_rows[0] >= unit:  # its pages come first, as they were
+        first = n_rows[0] // unit * unit
+        np.testing.assert_array_equal(matrix.values[:first], X[:first])
 
 
 @pytest.mark.parametrize(
@@ -176,8 +215,9 @@ def test_moments_of_batches_are_those_of_all_rows(seed, n_batches, is_sparse, of
     np.testing.assert_allclose(variance, expected[1], rtol=1e-8, atol=1e-14)
 
 
-def local_rows(parts, limit=10**6, dtype=np.float64):
-    return LocalRows((RowBatch(X, y, w) for X, y, w in parts), dtype, limit)
+def local_rows(parts, limit=10**6, dtype=np.float64, is_shared=False):
+    batches = (RowBatch(X, y, w) for X, y, w in parts)
+    return LocalRows(batches, dtype, limit, is_shared=is_shared)
 
 
 @pytest.mark.parametrize("density", [0.05, 0.9])

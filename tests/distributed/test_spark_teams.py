@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from snapml.data.growing_array import can_share
 from snapml.data.temporary_store import temporary_store_path
-from snapml.distributed.spark import worker
+from snapml.distributed.spark import held_rows, worker
 from snapml.distributed.spark.cards import Card, Contact, errors_of, version_errors
 from snapml.distributed.spark.request import FitRequest
 from snapml.distributed.spark.team import teams_of
@@ -70,9 +71,19 @@ def outcome_of(answer):
     return outcome
 
 
+@pytest.fixture(params=["memory", "disk"])
+def way(request, monkeypatch):
+    """Say where rows go from task to task; systems without shared memory have files."""
+    if request.param == "disk":
+        monkeypatch.setattr(worker, "can_share", lambda: False)
+    elif not can_share():
+        pytest.skip("no shared memory here")
+    return request.param
+
+
 @pytest.mark.parametrize("kind", ["dense", "sparse", "mixed"])
 @pytest.mark.parametrize("bounds", [[0, 40, 90], [0, 50, 50, 90], [0, 0, 90]])
-def test_tasks_of_an_executor_give_the_model_of_one_task_with_their_rows(kind, bounds):
+def test_tasks_of_an_executor_give_the_model_of_one_task_with_their_rows(kind, bounds, way):
     X, y = rows(90, kind)
     first, *others = answers(REQUEST, in_parts(X, y, bounds, kind))
     assert others == [{}] * len(others)
@@ -97,6 +108,21 @@ def refusing(number):
     return refused
 
 
+@pytest.mark.skipif(not can_share(), reason="no shared memory here")
+def test_large_dense_rows_are_trained_on_where_they_are(monkeypatch):
+    monkeypatch.setattr(held_rows, "_WORTH_JOINING", 1)
+    X, y = rows(5000, "dense")
+    joins, found = held_rows.HeldRows.join, []
+    monkeypatch.setattr(
+        held_rows.HeldRows, "join", lambda *given: found.append(joins(*given)) or found[-1]
+    )
+    first, *others = answers(REQUEST, in_parts(X, y, [0, 1500, 3700, 5000], "dense"))
+    (expected,) = answers(REQUEST, in_parts(X, y, [0, 5000], "dense"))
+    assert (found, others) == ([True], [{}, {}])
+    assert outcome_of(first)["n_samples"] == 5000
+    assert outcome_of(first)["coef"] == pytest.approx(outcome_of(expected)["coef"], abs=1e-4)
+
+
 HINDRANCES = {
     "no room on the disk": (shutil, "disk_usage", lambda path: SimpleNamespace(free=999)),
     "no folder": (tempfile, "gettempdir", refusing(errno.ENOENT)),
@@ -113,6 +139,8 @@ def test_tasks_whose_rows_cannot_move_are_shards_of_their_own(why, monkeypatch):
     request = replace(REQUEST, memory_limit=1000 if why == "memory limit" else None)
     if why in HINDRANCES:
         monkeypatch.setattr(*HINDRANCES[why])
+    if why == "no room on the disk":
+        monkeypatch.setattr(worker, "can_share", lambda: False)
     own, other = (outcome_of(answer) for answer in answers(request, parts))
     np.testing.assert_array_equal(own["coef"], other["coef"])
     assert own["coef"] == pytest.approx(expected["coef"], abs=1e-4)
@@ -243,7 +271,7 @@ def test_other_shards_end_at_once_where_a_team_fails(monkeypatch):
     alone, first, other = answers(request, in_parts(X, y, [0, 80, 85, 90], "dense"))
     assert "No space left" in str(other)
     for lost in (first, alone):
-        with pytest.raises(PeerError, match="has closed its connection"):
+        with pytest.raises(PeerError, match=r"has closed its connection|is lost"):
             raise lost
 
 

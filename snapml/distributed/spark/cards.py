@@ -100,7 +100,7 @@ def team_name(rows: LocalRows | None, n_beside: int) -> str | None:
     rows : LocalRows or None
         None if they could not be read.
     n_beside : int
-        Tasks on this machine, which all write their rows to one disk.
+        Tasks on this machine, which all write their rows to one disk where they share no memory.
 
     Returns
     -------
@@ -109,13 +109,15 @@ def team_name(rows: LocalRows | None, n_beside: int) -> str | None:
         on the disk already, or find no room there, and where each process has a share of the
         memory that one with the rows of all would exceed.
     """
-    n_bytes = None if rows is None else rows.n_bytes
     # Spark's own limit, spark.executor.pyspark.memory, is one of addresses.
     has_share = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-    if n_bytes is None or has_share:
+    if rows is None or has_share:
+        return None
+    n_bytes = rows.n_bytes
+    if n_bytes is None:
         return None
     try:
-        TemporaryStore(n_bytes * n_beside).remove()
+        TemporaryStore(0 if rows.is_shared else n_bytes * n_beside).remove()
     except OSError:  # no room, no folder, or one without locks
         return None
     found = [platform.node(), str(os.getppid())]

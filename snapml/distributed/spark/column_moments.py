@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -9,11 +12,13 @@ import numpy as np
 from snapml.data import CompressedMatrix
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_rows import column_sums
+from snapml.solvers.threads import limit_blas_threads
 
 __all__ = ["ColumnMoments"]
 
-# Entries that are looked at together, and of sparse rows for each column.
-_BLOCK_ENTRIES, _ENTRIES_PER_COLUMN = 1 << 20, 4
+# Entries that are looked at together, by layout: dense ones stay in a core's cache between mean and
+# squares. What a block costs in columns is little beside what it costs in entries.
+_SPARSE_ENTRIES, _DENSE_ENTRIES, _ENTRIES_PER_COLUMN = 1 << 20, 1 << 17, 4
 
 
 class ColumnMoments:
@@ -42,26 +47,25 @@ class ColumnMoments:
         weights : ndarray of shape (n_rows,) or None
             Their weights; None weighs all 1.
         n_threads : int, default=1
-            Threads for sparse rows; BLAS has its own.
+            Threads to use.
         """
-        is_sparse = isinstance(X, CompressedMatrix)
-        n_rows, n_features = X.shape
-        n_entries = X.n_stored if is_sparse else X.size
-        # What a block costs in columns is little beside what it costs in entries.
-        most = max(_BLOCK_ENTRIES, _ENTRIES_PER_COLUMN * n_features if is_sparse else 0)
-        step = max(1, most * n_rows // max(1, n_entries))
-        if is_sparse and X.values is None:  # counts need no memory for entries
-            step = max(1, n_rows)
-        for first in range(0, n_rows, step):
-            rows = slice(first, min(first + step, n_rows))
-            own = np.ones(rows.stop - first) if weights is None else weights[rows]
-            weight = float(own.sum())
-            if weight > 0.0:
-                if isinstance(X, CompressedMatrix):
-                    found = _compressed(_rows_of(X, rows), own, n_threads)
-                else:
-                    found = _dense(X[rows], own)
-                self._merge(weight, float(own @ own), *found)
+
+        def of_block(rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            own = np.ones(rows.stop - rows.start) if weights is None else weights[rows]
+            if not own.any():
+                return own, np.zeros(X.shape[1]), np.zeros(X.shape[1])
+            if isinstance(X, CompressedMatrix):
+                return own, *_compressed(_rows_of(X, rows), own, n_threads)
+            return own, *_dense(X[rows], own)
+
+        with ExitStack() as stack:
+            found: Iterator[Any] = map(of_block, _blocks(X))
+            if n_threads > 1 and not isinstance(X, CompressedMatrix):
+                stack.enter_context(limit_blas_threads(1))
+                found = stack.enter_context(ThreadPoolExecutor(n_threads)).map(of_block, _blocks(X))
+            for own, mean, squares in found:  # in the order of rows, whatever the threads
+                if own.any():
+                    self._merge(float(own.sum()), float(own @ own), mean, squares)
 
     def agreed(
         self, communicator: Communicator, *, is_unbiased: bool = True
@@ -98,6 +102,17 @@ class ColumnMoments:
         self._squares += squares + np.square(apart) * (self.weight * weight / total)
         self.mean += apart * (weight / total)
         self.weight, self._weight_squares = total, self._weight_squares + weight_squares
+
+
+def _blocks(X: Any) -> list[slice]:
+    n_rows, n_features = X.shape
+    is_sparse = isinstance(X, CompressedMatrix)
+    most = max(_SPARSE_ENTRIES if is_sparse else _DENSE_ENTRIES, _ENTRIES_PER_COLUMN * n_features)
+    n_entries = X.n_stored if is_sparse else X.size
+    step = max(1, most * n_rows // max(1, n_entries))
+    if is_sparse and X.values is None:  # counts need no memory for entries
+        step = max(1, n_rows)
+    return [slice(k, min(k + step, n_rows)) for k in range(0, n_rows, step)]
 
 
 def _dense(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import mmap
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from snapml.data import ChunkedDataset, ChunkWriter, CompressedMatrix, DenseMatrix, Matrix
+from snapml.data.growing_array import GrowingArray
 from snapml.data.temporary_store import temporary_store_path
 from snapml.distributed.spark.batches import RowBatch
 
 __all__ = ["HeldRows"]
 
-# Reserved beyond what is needed: few moves, and little memory that stays empty.
-_GROWTH = 1.25
+# Bytes that take longer to copy than to arrange.
+_WORTH_JOINING = 1 << 26
 
 
 class HeldRows:
@@ -26,11 +30,13 @@ class HeldRows:
     ----------
     dtype : numpy dtype
         To keep entries in.
+    is_shared : bool, default=False
+        Whether `move_to` is to copy nothing.
     """
 
-    def __init__(self, dtype: np.dtype) -> None:
-        self._dtype = dtype
-        self._arrays: dict[str, _GrowingArray] = {}
+    def __init__(self, dtype: np.dtype, *, is_shared: bool = False) -> None:
+        self._dtype, self._is_shared = dtype, is_shared
+        self._arrays: dict[str, GrowingArray] = {}
         self._width = 0
         self._path: Path | None = None
         self._writer: ChunkWriter | None = None
@@ -46,32 +52,35 @@ class HeldRows:
         """Bytes of memory that the rows take."""
         return sum(array.n_bytes for array in self._arrays.values())
 
-    def append(self, batch: RowBatch) -> None:
+    def append(self, batch: RowBatch, n_threads: int = 1) -> None:
         """Copy rows.
 
         Parameters
         ----------
         batch : RowBatch
             Of the layout and the columns of those before.
+        n_threads : int, default=1
+            Threads to use.
         """
         self._width = batch.X.shape[1]
         if self._writer is not None:
             self._write(self._writer, batch.X, batch.y, batch.weights)
             return
-        self._extend("labels", batch.y, np.float64)
+        extend = partial(self._extend, n_threads=n_threads)
+        extend("labels", batch.y, np.float64)
         if batch.weights is not None:
-            self._extend("weights", batch.weights, np.float64)
+            extend("weights", batch.weights, np.float64)
         if not isinstance(batch.X, CompressedMatrix):
-            self._extend("values", batch.X.reshape(-1), self._dtype)
+            extend("values", batch.X.reshape(-1), self._dtype)
             return
         n_before = len(self._array("indices"))
         if batch.X.values is not None and "values" not in self._arrays:
-            self._extend("values", np.ones(n_before), self._dtype)
-        self._extend("lengths", np.diff(batch.X.indptr), np.int32)
-        self._extend("indices", batch.X.indices, np.int32)
+            extend("values", np.ones(n_before), self._dtype)
+        extend("lengths", np.diff(batch.X.indptr), np.int32)
+        extend("indices", batch.X.indices, np.int32)
         if "values" in self._arrays:
             ones = np.broadcast_to(np.float64(1.0), batch.X.n_stored)
-            self._extend("values", ones if batch.X.values is None else batch.X.values, self._dtype)
+            extend("values", ones if batch.X.values is None else batch.X.values, self._dtype)
 
     def spill(self, stack: ExitStack) -> None:
         """Write the rows to a store, and those that follow.
@@ -112,7 +121,9 @@ class HeldRows:
         return self._array("weights") if "weights" in self._arrays else None
 
     def move_to(self, folder: Path) -> None:
-        """Write the rows to a folder, from where another process reads them, and drop them here.
+        """Have the rows where another process finds them with `moved`, and have none here.
+
+        Shared rows stay in memory, which goes with this object if nobody has taken them by then.
 
         Parameters
         ----------
@@ -125,8 +136,8 @@ class HeldRows:
             If the disk is full.
         """
         folder.mkdir()
-        for name in list(self._arrays):
-            np.save(folder / f"{name}.npy", self._arrays.pop(name).filled())
+        for name, array in self._arrays.items():
+            array.hand_over(folder, name)
 
     @classmethod
     def moved(cls, folder: Path, dtype: np.dtype, width: int) -> HeldRows:
@@ -144,13 +155,53 @@ class HeldRows:
         Returns
         -------
         HeldRows
-            Over the files; it cannot grow.
+            Over the memory of the other process, or its files; it cannot grow.
         """
         held = cls(dtype)
         held._width = width
-        for path in folder.glob("*.npy"):
-            held._arrays[path.stem] = _GrowingArray.over(np.load(path, mmap_mode="r"))
+        for path in folder.iterdir():
+            held._arrays[path.stem] = GrowingArray.handed_over(path)
         return held
+
+    def join(self, others: Sequence[HeldRows]) -> bool:
+        """Add dense rows that other processes have moved, without a copy if that can be.
+
+        The last rows of each, which do not fill pages, then follow those of all.
+
+        Parameters
+        ----------
+        others : sequence of HeldRows
+            As `moved` returns them; of use no more where they were added.
+
+        Returns
+        -------
+        bool
+            Whether they were.
+        """
+        parts = [self, *others]
+        values = [part._arrays["values"] for part in parts if "values" in part._arrays]
+        n_bytes = self._width * self._dtype.itemsize
+        if not n_bytes or sum(part.n_bytes for part in others) < _WORTH_JOINING:
+            return False
+        if len(values) < len(parts) or not all(array.is_shared for array in values):
+            return False
+        unit = mmap.PAGESIZE // math.gcd(mmap.PAGESIZE, n_bytes)
+        whole = [len(part.labels()) // unit * unit for part in parts]
+        joined = {"values": GrowingArray.joined(values, [n * self._width for n in whole])}
+        for name in self._arrays.keys() - {"values"}:
+            found = [part._array(name) for part in parts]
+            joined[name] = GrowingArray(np.dtype(np.float64))
+            for each, n in zip(found, whole, strict=True):
+                joined[name].append(each[:n])
+            for each, n in zip(found, whole, strict=True):
+                joined[name].append(each[n:])
+        self._arrays = joined
+        return True
+
+    def release(self) -> None:
+        """Free the memory of rows that were moved, here and in the other process."""
+        for array in self._arrays.values():
+            array.release()
 
     def let_go(self) -> None:
         """Drop the rows from memory; labels and weights stay."""
@@ -182,10 +233,10 @@ class HeldRows:
     def _array(self, name: str) -> np.ndarray:
         return self._arrays[name].filled() if name in self._arrays else np.empty(0)
 
-    def _extend(self, name: str, part: np.ndarray, dtype: Any) -> None:
+    def _extend(self, name: str, part: np.ndarray, dtype: Any, n_threads: int) -> None:
         if name not in self._arrays:
-            self._arrays[name] = _GrowingArray(np.dtype(dtype))
-        self._arrays[name].append(part)
+            self._arrays[name] = GrowingArray(np.dtype(dtype), is_shared=self._is_shared)
+        self._arrays[name].append(part, n_threads)
 
     def _write(self, writer: ChunkWriter, X: Any, y: np.ndarray, weights: Any) -> None:
         if isinstance(X, CompressedMatrix):
@@ -195,30 +246,3 @@ class HeldRows:
         else:
             X = X.astype(self._dtype, copy=False)
         writer.append(X, y, weights, copy=False)
-
-
-class _GrowingArray:
-    """A vector whose memory is moved by the system where it grows, not copied."""
-
-    def __init__(self, dtype: np.dtype) -> None:
-        self._memory, self._size = np.empty(0, dtype), 0
-
-    @classmethod
-    def over(cls, memory: np.ndarray) -> _GrowingArray:
-        array = cls(memory.dtype)
-        array._memory, array._size = memory, len(memory)
-        return array
-
-    @property
-    def n_bytes(self) -> int:
-        return self._memory.nbytes
-
-    def append(self, part: np.ndarray) -> None:
-        size = self._size + len(part)
-        if size > len(self._memory):
-            self._memory.resize(int(_GROWTH * size), refcheck=False)
-        self._memory[self._size : size] = part
-        self._size = size
-
-    def filled(self) -> np.ndarray:
-        return self._memory[: self._size]

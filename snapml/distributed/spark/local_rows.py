@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from snapml.data import (
     DenseMatrix,
     Matrix,
 )
+from snapml.data.growing_array import by_blocks
 from snapml.data.stacking import stacked
 from snapml.data.temporary_store import temporary_store_path
 from snapml.distributed.spark.batches import RowBatch
@@ -50,6 +50,8 @@ class LocalRows:
         Bytes of rows in memory; more are written to the disk.
     name : str, default='features'
         Of the rows' column, for errors.
+    is_shared : bool, default=False
+        Whether another task can take the rows over without a copy; needs `can_share`.
 
     Raises
     ------
@@ -65,7 +67,9 @@ class LocalRows:
         dtype: np.dtype,
         memory_limit: int,
         name: str = "features",
+        is_shared: bool = False,
     ) -> None:
+        self.is_shared = is_shared
         self.dtype, self._limit, self._name = np.dtype(dtype), memory_limit, name
         self._own_limit = memory_limit
         self.n_features: int | None = None  # None without rows
@@ -75,7 +79,7 @@ class LocalRows:
             for batch in batches:
                 self._see(batch)
                 is_sparse = isinstance(batch.X, CompressedMatrix)
-                self._held.setdefault(is_sparse, HeldRows(self.dtype)).append(batch)
+                self._of_layout(is_sparse).append(batch)
                 if sum(held.n_bytes for held in self._held.values()) > memory_limit:
                     for held in self._held.values():
                         held.spill(stack)
@@ -95,12 +99,12 @@ class LocalRows:
         return sum(held.n_bytes for held in self._held.values())
 
     def move_to(self, folder: Path) -> None:
-        """Write the rows to a folder, for `take_from`, and drop them here.
+        """Have the rows where another task finds them with `take_from`, and have none here.
 
         Parameters
         ----------
         folder : pathlib.Path
-            Is made. All rows are in memory.
+            Is made. All rows are in memory; shared ones stay there until they are taken.
 
         Raises
         ------
@@ -110,27 +114,26 @@ class LocalRows:
         folder.mkdir(parents=True)
         for is_sparse, held in self._held.items():
             held.move_to(folder / _FOLDERS[is_sparse])
-        self._held = {}
+        self._n_rows, self._n_stored = {True: 0, False: 0}, 0
 
-    def take_from(self, folder: Path, n_features: int) -> None:
-        """Add the rows that another task has moved to a folder, and what memory it had for them.
+    def take_from(self, folders: Sequence[Path], n_features: int, n_threads: int = 1) -> None:
+        """Add the rows that other tasks have moved to folders, and what memory they had for them.
 
         Parameters
         ----------
-        folder : pathlib.Path
-            It is of use no more.
+        folders : sequence of pathlib.Path
+            They are of use no more.
         n_features : int
-            Number of columns of both.
+            Number of columns of all.
+        n_threads : int, default=1
+            Threads to use.
         """
         for is_sparse, name in _FOLDERS.items():
-            if (folder / name).exists():
-                moved = HeldRows.moved(folder / name, self.dtype, n_features)
-                (part,) = moved.matrices()
-                X = part.values if isinstance(part, DenseMatrix) else part
-                batch = RowBatch(X, moved.labels(), moved.weights())
-                self._see(batch)
-                self._held.setdefault(is_sparse, HeldRows(self.dtype)).append(batch)
-        self._limit += self._own_limit
+            found = [folder / name for folder in folders if (folder / name).exists()]
+            if found:
+                moved = [HeldRows.moved(each, self.dtype, n_features) for each in found]
+                self._take(is_sparse, moved, n_threads)
+        self._limit += len(folders) * self._own_limit
 
     def label_range(self) -> tuple[float, float]:
         """Return the least and the largest label."""
@@ -249,6 +252,21 @@ class LocalRows:
                 yield found if scale is None else _scaled(found, scale, n_threads)
             held.let_go()
 
+    def _of_layout(self, is_sparse: bool) -> HeldRows:
+        if is_sparse not in self._held:
+            self._held[is_sparse] = HeldRows(self.dtype, is_shared=self.is_shared)
+        return self._held[is_sparse]
+
+    def _take(self, is_sparse: bool, moved: list[HeldRows], n_threads: int) -> None:
+        own, batches = self._of_layout(is_sparse), [_in_one(each) for each in moved]
+        for batch in batches:
+            self._see(batch)
+        if is_sparse or not own.join(moved):
+            for batch in batches:
+                own.append(batch, n_threads)
+            for each in moved:
+                each.release()
+
     def _see(self, batch: RowBatch) -> None:
         X = batch.X
         if self.n_features is None:
@@ -261,6 +279,13 @@ class LocalRows:
         is_sparse = isinstance(X, CompressedMatrix)
         self._n_rows[is_sparse] += X.shape[0]
         self._n_stored += X.n_stored if is_sparse else int(np.count_nonzero(X))
+
+
+def _in_one(held: HeldRows) -> RowBatch:
+    """Return rows in memory as a batch."""
+    (part,) = held.matrices()
+    X = part.values if isinstance(part, DenseMatrix) else part
+    return RowBatch(X, held.labels(), held.weights())
 
 
 def _in_layout(part: Matrix, is_sparse: bool, n_features: int, *, has_values: bool) -> Matrix:
@@ -287,7 +312,7 @@ def _scaled(part: Matrix, scale: np.ndarray, n_threads: int) -> Matrix:
         def multiply(block: slice) -> None:
             np.multiply(rows[block], factors, out=rows[block])
 
-        _by_blocks(multiply, len(rows), max(1, _BLOCK_ENTRIES // max(1, len(factors))), n_threads)
+        by_blocks(multiply, len(rows), max(1, _BLOCK_ENTRIES // max(1, len(factors))), n_threads)
         return part
     if not isinstance(part, CompressedMatrix):
         raise TypeError(f"expected rows in memory, got {type(part).__name__}")
@@ -300,16 +325,8 @@ def _scaled(part: Matrix, scale: np.ndarray, n_threads: int) -> Matrix:
         else:
             values[block] *= np.take(factors, indices[block])
 
-    _by_blocks(scale_block, part.n_stored, _BLOCK_ENTRIES, n_threads)
+    by_blocks(scale_block, part.n_stored, _BLOCK_ENTRIES, n_threads)
     return CompressedMatrix(part.indptr, indices, part.n_features, values)
-
-
-def _by_blocks(work: Callable[[slice], None], size: int, step: int, n_threads: int) -> None:
-    """Have threads work on blocks of an array, in NumPy's loops that let others run."""
-    blocks = [slice(first, first + step) for first in range(0, size, step)]
-    with ThreadPoolExecutor(n_threads) as pool:
-        for _ in pool.map(work, blocks):
-            pass
 
 
 def _empty(is_sparse: bool, n_features: int, dtype: np.dtype) -> Matrix:

@@ -127,16 +127,18 @@ class Team:
             self._mesh.swap({}, {0: memoryview(message)})
         self._group.exchange(None)
 
-    def take_over(self, rows: LocalRows) -> None:
+    def take_over(self, rows: LocalRows, n_threads: int) -> None:
         """Add the rows of the others, in the order of tasks; what they wrote is removed.
 
         Parameters
         ----------
         rows : LocalRows
             Of this task, the first one, inside of `waiting`; has those of all afterwards.
+        n_threads : int
+            Threads to use.
         """
+        rows.take_from(self._folders, self.n_features, n_threads)
         for folder in self._folders:
-            rows.take_from(folder, self.n_features)
             shutil.rmtree(folder)
 
     @contextmanager

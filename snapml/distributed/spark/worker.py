@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from snapml.data import Dataset
+from snapml.data.growing_array import can_share
 from snapml.data.memory_limit import resolve_memory_limit
 from snapml.data.temporary_store import removing_temporary_stores
 from snapml.distributed.checkpoints import Checkpoints
@@ -139,8 +140,10 @@ def _read(
         devices = gpus.placed(request, context.resources(), hosts, rank)
         dtype = np.dtype(np.float32 if request.float32 else np.float64)
         own = (part for batch in batches if batch.num_rows for part in rows_of(batch, request))
-        limit = _memory_limit(request, hosts.count(hosts[rank]))
-        rows = LocalRows(own, dtype, limit, f"featuresCol={request.features_col!r}")
+        n_beside = hosts.count(hosts[rank])
+        limit, name = _memory_limit(request, n_beside), f"featuresCol={request.features_col!r}"
+        is_shared = n_beside > 1 and not devices and can_share()
+        rows = LocalRows(own, dtype, limit, name, is_shared)
     except _ANSWERED as failure:
         error = _text(failure)
     for _ in batches:  # Spark waits for those that read nothing
@@ -159,7 +162,7 @@ def _outcome_on_all(
 ) -> dict[str, Any]:
     """Return the models, or what the data or parameters of any task have caused."""
     try:
-        team.take_over(rows)
+        team.take_over(rows, request.n_threads or 1)
         with gpus.in_spark_terms(devices):
             outcomes = [asdict(one) for one in _fit(rows, team.n_features, request, ranks, devices)]
         ranks.finish()
