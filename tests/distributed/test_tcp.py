@@ -153,6 +153,18 @@ def test_a_rank_without_free_files_says_so(monkeypatch):
         Mesh(listener, [listener.address, ("127.0.0.1", 1)], 0, KEY, 0.5)
 
 
+def test_a_thread_that_waits_for_others_ends_with_its_listener():
+    """As where a task fails while a thread of it meets the others."""
+    listener = Listener("127.0.0.1")
+    addresses = [listener.address, ("127.0.0.1", 1)]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(Mesh, listener, addresses, 0, KEY, 60.0)
+        time.sleep(0.5)
+        listener.close()
+        with pytest.raises(PeerError, match="rank 0 cannot let another one in"):
+            waiting.result(20.0)
+
+
 def test_lost_rank_ends_the_others_swap():
     def work(mesh):
         group = TcpGroup(mesh)

@@ -15,6 +15,7 @@ import socket
 import struct
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 __all__ = ["Listener", "Mesh", "PeerError"]
 
@@ -47,7 +48,9 @@ class Listener:
         self.address: tuple[str, int] = (host, self.socket.getsockname()[1])
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening; a thread that waits for others on it fails, as do they."""
+        with suppress(OSError):  # closed before, or a system that has this for connections alone
+            self.socket.shutdown(socket.SHUT_RDWR)  # to close wakes nobody
         self.socket.close()
 
 
@@ -186,8 +189,8 @@ class Mesh:
 
     def _accept(self, listener: Listener, deadline: float) -> None:
         """Let one rank in; strangers are sent away, and do not end the job."""
-        listener.socket.settimeout(_left(deadline))
         try:
+            listener.socket.settimeout(_left(deadline))
             connection, _ = listener.socket.accept()
         except TimeoutError as error:
             missing = sorted(set(range(self.rank + 1, self.size)) - self._peers.keys())
