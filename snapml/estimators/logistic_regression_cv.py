@@ -378,7 +378,9 @@ class LogisticRegressionCV(LogisticRegression):
                 )
             return [1.0 if self.penalty == "l1" else None]
         values: list[Any] = list(given)
-        if not values or not all(isinstance(v, int | float) and 0 <= v <= 1 for v in values):
+        if not values or not all(
+            isinstance(v, numbers.Real) and 0 <= float(v) <= 1 for v in values
+        ):
             raise ValueError(
                 "l1_ratios must be an array-like of numbers between 0 and 1; got "
                 f"(l1_ratios={given!r})"
@@ -391,7 +393,7 @@ class LogisticRegressionCV(LogisticRegression):
                 stacklevel=callers_level(),
             )
             return [1.0 if self.penalty == "l1" else 0.0]
-        return values
+        return [float(value) for value in values]
 
     def _grid(self) -> np.ndarray:
         """Return the values of C to try."""

@@ -64,3 +64,16 @@ def test_paths_of_folds_that_share_x_are_those_of_folds_that_do_not(monkeypatch,
     np.testing.assert_allclose(shared.coefs_paths_, alone.coefs_paths_, atol=2e-4)
     assert shared.C_ == alone.C_
     np.testing.assert_array_equal(shared.coef_, alone.coef_)
+
+
+@pytest.mark.parametrize("ratios", [np.array([0.0, 0.5], np.float32), (0, np.float64(0.5))])
+def test_ratios_may_be_numbers_of_any_type(ratios):
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    options = PARAMETERS | {"Cs": [0.1, 1.0], "cv": 3, "solver": "saga", "max_iter": 1000}
+    found = LogisticRegressionCV(**options | {"l1_ratios": ratios}).fit(X, y)
+    expected = LogisticRegressionCV(**options | {"l1_ratios": (0.0, 0.5)}).fit(X, y)
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+    assert found.l1_ratios_.dtype == np.float64
+    with pytest.raises(ValueError, match="numbers between 0 and 1"):
+        LogisticRegressionCV(**options | {"l1_ratios": np.float32([0.5, 1.5])}).fit(X, y)
