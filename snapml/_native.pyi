@@ -368,6 +368,8 @@ def gram_descent(
     l1: float,
     l2: float,
     is_positive: bool,
+    lower: np.ndarray[Any, Any] | None,
+    upper: np.ndarray[Any, Any] | None,
     coef: np.ndarray[Any, Any],
     gradient: np.ndarray[Any, Any],
     max_sweeps: int,
@@ -378,12 +380,16 @@ def elastic_net_value(
     l1: float,
     l2: float,
     is_positive: bool,
+    lower: np.ndarray[Any, Any] | None,
+    upper: np.ndarray[Any, Any] | None,
 ) -> float: ...
 def elastic_net_conjugate(
     v: np.ndarray[Any, Any],
     l1: float,
     l2: float,
     is_positive: bool,
+    lower: np.ndarray[Any, Any] | None,
+    upper: np.ndarray[Any, Any] | None,
 ) -> float: ...
 def svmlight_rows(
     text: np.ndarray[Any, Any], is_double: bool, is_wide: bool, least: int, n_threads: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 import math
@@ -57,6 +58,21 @@ __all__ = [
 ]
 
 _logger = logging.getLogger("snapml")
+
+# Parameters that say which objective is minimised, as far as an estimator has them.
+_OF_OBJECTIVE = (
+    "alpha",
+    "bounds",
+    "C",
+    "class_weight",
+    "fit_intercept",
+    "intercept_scaling",
+    "l1_ratio",
+    "multi_class",
+    "penalty",
+    "positive",
+    "solver",
+)
 
 
 class LinearEstimator(ExportedLinearModel):
@@ -169,6 +185,11 @@ class LinearEstimator(ExportedLinearModel):
     def _bias_value(self) -> float:
         """Return the value of the intercept's column."""
         return 1.0
+
+    def _keep_objective(self) -> None:
+        """Keep the parameters that this fit has used, which may be changed for the next one."""
+        names = [name for name in _OF_OBJECTIVE if hasattr(self, name)]
+        self._fitted_with = {name: copy.deepcopy(getattr(self, name)) for name in names}
 
     def _interim_attributes(self, model: Interim) -> dict[str, Any]:
         """Return what predictions by a model on the way need, as fit would store it."""

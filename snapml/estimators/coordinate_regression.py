@@ -21,6 +21,7 @@ from snapml._validation import (
 )
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level, told_early_end
+from snapml.estimators.coefficient_bounds import bounded, check_bounds
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.offsets import check_offset, targets_without
@@ -321,6 +322,9 @@ class ElasticNet(CallbackSupport, LinearRegressor):
         a ``ConvergenceWarning``; asked after each read of the data. None sets no bound.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
+    bounds : tuple of (lower, upper) or None, default=None
+        Of the coefficients: numbers, or array-likes of shape (n_features,), infinite where there is
+        no bound; 0 is between them, as in glmnet. On the CPU, in memory, up to 5,000 columns.
 
     Attributes
     ----------
@@ -376,6 +380,7 @@ class ElasticNet(CallbackSupport, LinearRegressor):
         memory_limit: Any = "auto",
         verbose: int = 0,
         max_time_s: float | None = None,
+        bounds: Any = None,
     ) -> None:
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -394,6 +399,7 @@ class ElasticNet(CallbackSupport, LinearRegressor):
         self.memory_limit = memory_limit
         self.verbose = verbose
         self.max_time_s = max_time_s
+        self.bounds = bounds
 
     @all_or_nothing
     def fit(
@@ -439,6 +445,7 @@ class ElasticNet(CallbackSupport, LinearRegressor):
         rule = self._stopping_rule(self.max_iter)
         checks = dict(multi_output=True, y_numeric=True)
         matrix, y = fit_input(self, X, y, **checks)
+        penalty = bounded(penalty, check_bounds(self.bounds, matrix.shape[1], matrix.dtype))
         exchange = self._communicator().exchange
         weights = check_sample_weight(sample_weight, matrix, exchange)
         if weights is None:
@@ -572,6 +579,9 @@ class Lasso(ElasticNet):
         a ``ConvergenceWarning``; asked after each read of the data. None sets no bound.
     verbose : int, default=0
         Log progress every `verbose` reads to the logger ``snapml``.
+    bounds : tuple of (lower, upper) or None, default=None
+        Of the coefficients: numbers, or array-likes of shape (n_features,), infinite where there is
+        no bound; 0 is between them, as in glmnet. On the CPU, in memory, up to 5,000 columns.
 
     Attributes
     ----------
@@ -626,6 +636,7 @@ class Lasso(ElasticNet):
         memory_limit: Any = "auto",
         verbose: int = 0,
         max_time_s: float | None = None,
+        bounds: Any = None,
     ) -> None:
         super().__init__(
             alpha,
@@ -645,6 +656,7 @@ class Lasso(ElasticNet):
             memory_limit=memory_limit,
             verbose=verbose,
             max_time_s=max_time_s,
+            bounds=bounds,
         )
 
 

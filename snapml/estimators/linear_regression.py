@@ -224,6 +224,7 @@ class LinearRegression(LinearRegressor):
         self.gap_ = float(result.gap.sum())
         self.objective_ = float(result.objective.sum())
         self.solver_ = result.description
+        self._keep_objective()
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -19,6 +19,7 @@ from snapml._validation import (
 )
 from snapml.data import Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset, callers_level
+from snapml.estimators.coefficient_bounds import bounded, check_bounds
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.offsets import check_offset, check_two_classes, offset_labels
 from snapml.estimators.penalty_parameters import resolve_penalty
@@ -101,6 +102,10 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
     multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
         More than two classes: one softmax model ('auto' and 'multinomial', scikit-learn's), or
         one model for each class against the rest.
+    bounds : tuple of (lower, upper) or None, default=None
+        Of the coefficients: numbers, or array-likes of shape (n_features,), infinite where there is
+        no bound; 0 is between them, as in glmnet. For two classes; on the CPU, in memory, up to
+        5,000 columns.
 
     Attributes
     ----------
@@ -147,6 +152,8 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
     True
     """
 
+    bounds: Any = None  # of searches of this kind, which have no such parameter
+
     def __init__(
         self,
         penalty: Any = "deprecated",
@@ -170,6 +177,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         memory_limit: Any = "auto",
         multi_class: str = "auto",
         max_time_s: float | None = None,
+        bounds: Any = None,
     ) -> None:
         self.penalty = penalty
         self.C = C
@@ -191,6 +199,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         self.memory_limit = memory_limit
         self.multi_class = multi_class
         self.max_time_s = max_time_s
+        self.bounds = bounds
 
     @all_or_nothing
     def fit(
@@ -237,6 +246,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         offsets = check_offset(offset, matrix)
         self.has_offset_ = offsets is not None
         check_finite_in("C", cost, matrix.dtype)
+        penalty = self._within_bounds(penalty, matrix, classes)
         factors = self._class_factors(y, classes, weights)
         row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)
         problem, dataset = self._pose(matrix, y, classes, row_weights, cost, penalty)
@@ -253,6 +263,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         self.n_iter_ = np.array([result.n_iter], dtype=np.int32)
         self._store_certificate([result])
         self._last_result = result if self.warm_start else None
+        self._keep_objective()
         return self
 
     def decision_function(self, X: Any, *, offset: Any = None) -> Any:
@@ -407,6 +418,14 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         if math.isinf(cost):
             return 1.0, Penalty(0.0, 0.0)
         return cost, Penalty(float(share), 1.0 - float(share))
+
+    def _within_bounds(self, penalty: Penalty, matrix: Matrix, classes: np.ndarray) -> Penalty:
+        """Return the penalty with the user's bounds on coefficients."""
+        bounds = check_bounds(self.bounds, matrix.shape[1], matrix.dtype)
+        if bounds is not None and len(classes) > 2:
+            raise ValueError(f"bounds: expected two classes, got {len(classes)}")
+        has_column = self.solver == "liblinear" and bool(self.fit_intercept)
+        return bounded(penalty, bounds, n_more=int(has_column))
 
     def _pose(
         self,

@@ -358,6 +358,7 @@ class Ridge(RidgeModel, LinearRegressor):
         offsets = check_offset(offset, matrix)
         self.has_offset_ = offsets is not None
         self._fit_targets(X, matrix, targets_without(y, offsets), weights)
+        self._keep_objective()
         return self
 
 

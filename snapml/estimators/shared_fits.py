@@ -90,6 +90,8 @@ def can_share(estimator: Any, matrix: Matrix, classes: np.ndarray) -> bool:
     has_other_wishes = estimator.device_ids or estimator.solver in ("sdca", "pqn")
     if has_other_wishes or getattr(estimator, "warm_start", False) or estimator.verbose:
         return False
+    if getattr(estimator, "bounds", None) is not None:
+        return False
     # A limit of time, and whoever is told of each pass, belong to single fits.
     if getattr(estimator, "max_time_s", None) is not None:
         return False

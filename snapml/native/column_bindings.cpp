@@ -377,11 +377,27 @@ std::tuple<int64, bool> column_descent_of(const Columns& columns, const AnyArray
   });
 }
 
+using OptionalArray = std::optional<ReadOnlyArray>;
+
+// The penalty of n columns; bounds come for all of them and on both sides, or not at all.
+ColumnPenalties<double> column_penalties(double l1, double l2, bool is_positive,
+                                         const OptionalArray& lower, const OptionalArray& upper,
+                                         int64 n) {
+  if (lower.has_value() != upper.has_value()) {
+    throw std::invalid_argument("expected both bounds or none");
+  }
+  return {{l1, l2, is_positive},
+          optional_vector<double>(lower, "lower", n),
+          optional_vector<double>(upper, "upper", n)};
+}
+
 std::tuple<int64, bool> gram_descent_of(const ReadOnlyArray& gram, const ReadOnlyArray& ridge,
                                         double l1, double l2, bool is_positive,
+                                        const OptionalArray& lower, const OptionalArray& upper,
                                         const AnyArray& coef, const AnyArray& gradient,
                                         int64 max_sweeps, double enough) {
   const int64 n = static_cast<int64>(ridge.size());
+  const ColumnPenalties<double> penalties = column_penalties(l1, l2, is_positive, lower, upper, n);
   return with_float(gram, [&](auto real) {
     using Real = decltype(real);
     const Real* matrix = vector_argument<Real>(gram, "gram", n * n);
@@ -389,8 +405,7 @@ std::tuple<int64, bool> gram_descent_of(const ReadOnlyArray& gram, const ReadOnl
     double* w = vector_argument<double>(coef, "coef", n);
     double* q = vector_argument<double>(gradient, "gradient", n);
     const SweepReport report = without_gil([&](Interrupt& interrupt) {
-      return gram_descent(matrix, n, n, diagonal, ElasticNet<double>{l1, l2, is_positive}, w, q,
-                          {max_sweeps, enough}, interrupt);
+      return gram_descent(matrix, n, n, diagonal, penalties, w, q, {max_sweeps, enough}, interrupt);
     });
     return std::make_tuple(report.sweeps, report.is_done);
   });
@@ -401,7 +416,7 @@ double sum_over(const ReadOnlyArray& vector, Term term) {
   const int64 n = static_cast<int64>(vector.size());
   const double* values = vector_argument<double>(vector, "vector", n);
   double sum = 0;
-  for (int64 j = 0; j < n; ++j) sum += term(values[j]);
+  for (int64 j = 0; j < n; ++j) sum += term(j, values[j]);
   return sum;
 }
 
@@ -448,22 +463,28 @@ void bind_columns(nb::module_& m) {
         nb::arg("total"), nb::arg("coef"), nb::arg("l1"), nb::arg("l2"), nb::arg("is_positive"),
         nb::arg("max_sweeps"), nb::arg("enough"), nb::arg("among").none());
   m.def("gram_descent", &gram_descent_of, nb::arg("gram"), nb::arg("ridge"), nb::arg("l1"),
-        nb::arg("l2"), nb::arg("is_positive"), nb::arg("coef"), nb::arg("gradient"),
-        nb::arg("max_sweeps"), nb::arg("enough"));
+        nb::arg("l2"), nb::arg("is_positive"), nb::arg("lower").none(), nb::arg("upper").none(),
+        nb::arg("coef"), nb::arg("gradient"), nb::arg("max_sweeps"), nb::arg("enough"));
   m.def(
       "elastic_net_value",
-      [](const ReadOnlyArray& w, double l1, double l2, bool is_positive) {
-        const ElasticNet<double> penalty{l1, l2, is_positive};
-        return sum_over(w, [&](double x) { return penalty.value(x); });
+      [](const ReadOnlyArray& w, double l1, double l2, bool is_positive, OptionalArray lower,
+         OptionalArray upper) {
+        const auto n = static_cast<int64>(w.size());
+        const auto penalties = column_penalties(l1, l2, is_positive, lower, upper, n);
+        return sum_over(w, [&](int64 j, double x) { return penalties.of(j).value(x); });
       },
-      nb::arg("w"), nb::arg("l1"), nb::arg("l2"), nb::arg("is_positive"));
+      nb::arg("w"), nb::arg("l1"), nb::arg("l2"), nb::arg("is_positive"), nb::arg("lower").none(),
+      nb::arg("upper").none());
   m.def(
       "elastic_net_conjugate",
-      [](const ReadOnlyArray& v, double l1, double l2, bool is_positive) {
-        const ElasticNet<double> penalty{l1, l2, is_positive};
-        return sum_over(v, [&](double x) { return penalty.conjugate(x); });
+      [](const ReadOnlyArray& v, double l1, double l2, bool is_positive, OptionalArray lower,
+         OptionalArray upper) {
+        const auto n = static_cast<int64>(v.size());
+        const auto penalties = column_penalties(l1, l2, is_positive, lower, upper, n);
+        return sum_over(v, [&](int64 j, double x) { return penalties.of(j).conjugate(x); });
       },
-      nb::arg("v"), nb::arg("l1"), nb::arg("l2"), nb::arg("is_positive"));
+      nb::arg("v"), nb::arg("l1"), nb::arg("l2"), nb::arg("is_positive"), nb::arg("lower").none(),
+      nb::arg("upper").none());
 }
 
 }  // namespace snapml::native

@@ -11,12 +11,13 @@ namespace snapml::native {
 // quadratic's gradient q + G x in `gradient`. `ridge` is added to the diagonal of G.
 template <class Real>
 SweepReport gram_descent(const Real* gram, int64 stride, int64 count, const double* ridge,
-                         const ElasticNet<double>& penalty, double* coef, double* gradient,
+                         const ColumnPenalties<double>& penalties, double* coef, double* gradient,
                          SweepLimits limits, Interrupt& interrupt) {
+  const ElasticNet<double>& penalty = penalties.penalty;
   const auto visit = [&](int64 j) {
     const Real* const row = gram + j * stride;
     const double curvature = static_cast<double>(row[j]) + ridge[j];
-    const double next = penalty.minimiser(coef[j], gradient[j], curvature);
+    const double next = penalties.of(j).minimiser(coef[j], gradient[j], curvature);
     const double step = next - coef[j];
     if (step == 0) return Visited{};
     coef[j] = next;

@@ -10,9 +10,10 @@ from snapml.problems.losses import (
     Squared,
     SquaredHinge,
 )
-from snapml.problems.problem import Intercept, Penalty, Problem
+from snapml.problems.problem import Bounds, Intercept, Penalty, Problem
 
 __all__ = [
+    "Bounds",
     "Hinge",
     "Intercept",
     "Logistic",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+
+import numpy as np
 
 from snapml.problems.losses import Loss, Softmax
 
-__all__ = ["Intercept", "Penalty", "Problem"]
+__all__ = ["Bounds", "Intercept", "Penalty", "Problem"]
 
 
 class Intercept(Enum):
@@ -16,6 +18,28 @@ class Intercept(Enum):
     NONE = "none"
     FREE = "free"  # not penalised
     PENALISED = "penalised"  # one more column of constant value, penalised like any other
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """lower <= w <= upper, a number for each column; 0 is among them.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of shape (n_columns,), float64
+        At most 0 and at least 0; infinite where there is no bound.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def on(self, columns: np.ndarray) -> Bounds:
+        """Return those of some columns."""
+        return Bounds(self.lower[columns], self.upper[columns])
+
+    def nearest(self, coef: np.ndarray) -> np.ndarray:
+        """Return the coefficients within the bounds that are nearest to others."""
+        return np.clip(coef, self.lower, self.upper)
 
 
 @dataclass(frozen=True)
@@ -28,16 +52,23 @@ class Penalty:
         Strengths, at least 0; both 0 is no penalty at all.
     is_positive : bool
         Whether negative coefficients are forbidden.
+    bounds : Bounds or None
+        What coefficients lie between, for the columns that R is taken of.
     """
 
     l1: float = 0.0
     l2: float = 1.0
     is_positive: bool = False
+    bounds: Bounds | None = None
 
     @property
     def is_smooth(self) -> bool:
         """Whether R has a gradient everywhere."""
-        return self.l1 == 0.0 and not self.is_positive
+        return self.l1 == 0.0 and not self.is_positive and self.bounds is None
+
+    def on(self, columns: np.ndarray) -> Penalty:
+        """Return the penalty of some columns."""
+        return self if self.bounds is None else replace(self, bounds=self.bounds.on(columns))
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ _MERGED_PATIENCE = 10.0
 _TALL, _STIFF = 0.67, 150.0
 # Rows that show the stiffness, and from how many chunks of a store they come.
 _STIFFNESS_ROWS, _STIFFNESS_CHUNKS = 256, 8
+# Columns up to which coefficients have bounds: descent on their Gram matrix keeps them.
+_MOST_BOUNDED = 5000
 # Reads of the data within which the quasi-Newton method must converge where the curvature jumps.
 _TRIAL_READS = 60
 
@@ -98,6 +100,7 @@ def fit(
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
     if not problem.penalty.is_smooth:
         _check_alike(dataset, communicator)
+        _check_bounds(problem.penalty, dataset, communicator, settings)
     if out_of_core.is_streamed(dataset):
         out_of_core.check_solvable(problem, settings)
         if settings.device_ids or not problem.penalty.is_smooth:
@@ -165,6 +168,8 @@ def fit_sequence(
     """
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
     _check_alike(dataset, communicator)
+    for penalty in penalties:
+        _check_bounds(penalty, dataset, communicator, settings)
     rule.observer.recognise(dataset, communicator)
     if out_of_core.is_streamed(dataset):
         return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
@@ -188,6 +193,22 @@ def _check_alike(dataset: Dataset, communicator: Communicator) -> None:
             "X: expected stores on all ranks or on none for an L1 penalty or positive "
             f"coefficients, got a store on rank {found.index(True)} and rows in memory on rank "
             f"{found.index(False)}"
+        )
+
+
+def _check_bounds(
+    penalty: Penalty, dataset: Dataset, communicator: Communicator, settings: Settings
+) -> None:
+    """Refuse bounds where no solver of this version keeps them."""
+    if penalty.bounds is None:
+        return
+    is_elsewhere = settings.device_ids or out_of_core.is_streamed(dataset) or communicator.size > 1
+    if is_elsewhere or dataset.matrix.shape[1] > _MOST_BOUNDED:
+        raise NotImplementedError(
+            f"bounds: this version has them for rows in memory, on the CPU, on one rank and of at "
+            f"most {_MOST_BOUNDED} columns, got {dataset.matrix.shape[1]} columns, "
+            f"device_ids={list(settings.device_ids)!r}, {communicator.size} ranks and rows "
+            f"{'in a store' if out_of_core.is_streamed(dataset) else 'in memory'}"
         )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from snapml import _native
 from snapml.solvers.column_model import Slopes
+from snapml.solvers.cpu_formulas import penalty_terms
 from snapml.solvers.quadratic_model import Model
 from snapml.solvers.result import overflow_error
 
@@ -115,7 +116,7 @@ class BlockDescent:
             gram = gram - np.outer(sums, sums / slopes.total)
         coef, slope = found[places], gradient[places] + moved
         ridge, penalty = np.zeros(len(places)), slopes.penalty
-        parts = penalty.l1, penalty.l2, penalty.is_positive
+        parts = penalty_terms(penalty.on(places))
         _native.gram_descent(gram, ridge, *parts, coef, slope, _SWEEPS, 0.0)
         if block is not None:
             step = np.zeros(last - first)

@@ -7,7 +7,7 @@ import numpy as np
 from snapml import _native
 from snapml.problems import Loss, Penalty
 
-__all__ = ["loss_quantity", "penalty_conjugate", "penalty_value"]
+__all__ = ["loss_quantity", "penalty_conjugate", "penalty_terms", "penalty_value"]
 
 
 def loss_quantity(loss: Loss, quantity: str, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -48,7 +48,7 @@ def penalty_value(penalty: Penalty, coef: np.ndarray) -> float:
     float
         Infinity where a coefficient is forbidden.
     """
-    return float(_native.elastic_net_value(coef, penalty.l1, penalty.l2, penalty.is_positive))
+    return float(_native.elastic_net_value(coef, *penalty_terms(penalty)))
 
 
 def penalty_conjugate(penalty: Penalty, vector: np.ndarray) -> float:
@@ -66,4 +66,24 @@ def penalty_conjugate(penalty: Penalty, vector: np.ndarray) -> float:
     float
         Infinity where vector is not feasible.
     """
-    return float(_native.elastic_net_conjugate(vector, penalty.l1, penalty.l2, penalty.is_positive))
+    return float(_native.elastic_net_conjugate(vector, *penalty_terms(penalty)))
+
+
+def penalty_terms(
+    penalty: Penalty,
+) -> tuple[float, float, bool, np.ndarray | None, np.ndarray | None]:
+    """Return a penalty as the extension takes it.
+
+    Parameters
+    ----------
+    penalty : Penalty
+        Of the columns that it is taken of.
+
+    Returns
+    -------
+    tuple
+        l1, l2, whether coefficients are positive, and both bounds of each column or None.
+    """
+    bounds = penalty.bounds
+    ends = (None, None) if bounds is None else (bounds.lower, bounds.upper)
+    return penalty.l1, penalty.l2, penalty.is_positive, *ends

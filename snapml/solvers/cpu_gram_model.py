@@ -7,7 +7,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from snapml import _native
 from snapml.problems import Penalty
-from snapml.solvers.cpu_formulas import penalty_value
+from snapml.solvers.cpu_formulas import penalty_terms, penalty_value
 from snapml.solvers.quadratic_model import Model, model_gap
 from snapml.solvers.result import overflow_error
 
@@ -41,7 +41,7 @@ def minimise_on_gram(
         if model_gap(model, residual_sq, coef, found, gradient) <= target:
             break
         _newton_step(gram, penalty, found, gradient)
-    if 0 < np.count_nonzero(found) <= most_settled:
+    if 0 < len(_free(penalty, found)) <= most_settled:
         _settle(gram, penalty, found, gradient)
     return model.agreed(found)
 
@@ -80,7 +80,7 @@ def _sweep(
 ) -> bool:
     """Descend on the coordinates; return whether the gap seems to be less than `enough`."""
     ridge, limits = np.zeros(len(found)), (_SWEEPS_PER_NEWTON, enough)
-    parts = penalty.l1, penalty.l2, penalty.is_positive
+    parts = penalty_terms(penalty)
     return bool(_native.gram_descent(gram, ridge, *parts, found, gradient, *limits)[1])
 
 
@@ -88,36 +88,58 @@ def _newton_step(
     gram: np.ndarray, penalty: Penalty, found: np.ndarray, gradient: np.ndarray
 ) -> bool:
     """Minimise over the support with its signs kept; return whether that moved anything."""
-    support = np.flatnonzero(found)
+    support = _free(penalty, found)
     if len(support) == 0:
         return False
-    signs = np.sign(found[support])
+    low, high = _intervals(penalty, support, found[support])
+    penalty = penalty.on(support)
     slope = _slope(penalty, found[support], gradient[support])
     direction = _newton_direction(gram, support, penalty, slope)
-    # Coefficients that would change sign rest at zero, where the descent takes them up again. If
-    # that gains nothing, the step ends where the first of them gets there: such a step always does.
+    # Coefficients that would change sign rest at zero, those that would leave their bounds there;
+    # the descent takes them up again. If that gains nothing, the step ends where the first of them
+    # gets there: such a step always does.
     target = found[support] + direction
-    trials = [np.where(target * signs > 0.0, target, 0.0)]
-    is_crossing = target * signs < 0.0
+    trials = [np.clip(target, low, high)]
+    is_crossing = (target < low) | (target > high)
     if is_crossing.any():
-        length = np.min(-found[support][is_crossing] / direction[is_crossing])
-        short = found[support] + length * direction
-        trials.append(np.where(short * signs > 0.0, short, 0.0))
+        ends = np.where(direction < 0.0, low, high) - found[support]
+        length = np.min(ends[is_crossing] / direction[is_crossing])
+        trials.append(np.clip(found[support] + length * direction, low, high))
     return any(_take(gram, support, trial, penalty, found, gradient) for trial in trials)
 
 
 def _settle(gram: np.ndarray, penalty: Penalty, found: np.ndarray, gradient: np.ndarray) -> None:
     """Solve for the support's coefficients, whose last digits no gain of the model shows."""
-    support = np.flatnonzero(found)
+    support = _free(penalty, found)
+    low, high = _intervals(penalty, support, found[support])
     slope = _slope(penalty, found[support], gradient[support])
     step = _newton_direction(gram, support, penalty, slope)
     trial = found[support] + step
-    if np.any(trial * found[support] <= 0.0):
+    if not np.all((low < trial) & (trial < high)):
         return
     change = np.asarray(gram[np.ix_(support, support)] @ step.astype(gram.dtype), np.float64)
     left = _slope(penalty, trial, gradient[support] + change)
     if np.abs(left).max() < np.abs(slope).max():
         found[support] = trial
+
+
+def _free(penalty: Penalty, found: np.ndarray) -> np.ndarray:
+    """Return the coefficients that are neither zero nor at a bound."""
+    is_free = found != 0.0
+    if penalty.bounds is not None:
+        is_free &= (found != penalty.bounds.lower) & (found != penalty.bounds.upper)
+    return np.flatnonzero(is_free)
+
+
+def _intervals(
+    penalty: Penalty, support: np.ndarray, coef: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where coefficients of a support keep their sign and their bounds."""
+    low, high = np.where(coef > 0.0, 0.0, -np.inf), np.where(coef > 0.0, np.inf, 0.0)
+    if penalty.bounds is None:
+        return low, high
+    bounds = penalty.bounds.on(support)
+    return np.maximum(low, bounds.lower), np.minimum(high, bounds.upper)
 
 
 def _slope(penalty: Penalty, coef: np.ndarray, gradient: np.ndarray) -> np.ndarray:

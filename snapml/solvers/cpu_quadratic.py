@@ -142,6 +142,8 @@ class _SparseSet:
             if (gathered := self._gathered_for(model)) is not None:
                 return gathered.minimise(model, coef, target)
             most = _MOST_SPARSE_GRAM_OF_SHARDS
+        if model.penalty.bounds is not None:
+            most = _MOST_GRAM_COLUMNS
         if n_columns > most:
             return minimise_on_columns(self._engine.problem, self, model, coef, target)
         gram = self.gram(np.arange(len(coef)), model)

@@ -10,7 +10,7 @@ from snapml.problems import Penalty
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_formulas import penalty_conjugate, penalty_value
 
-__all__ = ["Model", "feasible_scale", "model_gap"]
+__all__ = ["Model", "conjugate_at", "feasible_scale", "model_gap"]
 
 
 class Model:
@@ -101,8 +101,7 @@ def model_gap(
     scale = feasible_scale(penalty, point)
     rest = 1.0 - scale
     fit = 0.5 * rest**2 * residual_sq - scale * rest * product + 0.5 * scale**2 * square
-    conjugate = penalty_conjugate(penalty, point) if penalty.l2 else 0.0
-    return primal + fit - scale * float(point @ coef) + conjugate
+    return primal + fit - scale * float(point @ coef) + conjugate_at(penalty, scale, point)
 
 
 def feasible_scale(penalty: Penalty, point: np.ndarray) -> float:
@@ -122,5 +121,39 @@ def feasible_scale(penalty: Penalty, point: np.ndarray) -> float:
     """
     if penalty.l2 or len(point) == 0:
         return 1.0
-    largest = float(np.max(point if penalty.is_positive else np.abs(point)))
+    largest = float(np.max(_open_sizes(penalty, point), initial=0.0))
     return 1.0 if largest <= penalty.l1 else penalty.l1 / largest
+
+
+def conjugate_at(penalty: Penalty, scale: float, point: np.ndarray) -> float:
+    """Return R* at a dual point that `feasible_scale` has made feasible, rounding aside.
+
+    Parameters
+    ----------
+    penalty : Penalty
+        R.
+    scale : float
+        Of the point.
+    point : ndarray
+        X^T beta.
+
+    Returns
+    -------
+    float
+        Finite.
+    """
+    if penalty.l2:
+        return penalty_conjugate(penalty, scale * point)
+    if penalty.bounds is None:
+        return 0.0
+    # Where a column is not bounded the conjugate is 0 or infinite, and no rounding is to say which.
+    is_open = _open_sizes(penalty, point) > 0.0
+    return penalty_conjugate(penalty, np.where(is_open, 0.0, scale * point))
+
+
+def _open_sizes(penalty: Penalty, point: np.ndarray) -> np.ndarray:
+    """Return |v| where no bound ends the coefficient's way along v, 0 or less where one does."""
+    if penalty.bounds is not None:
+        ends = np.where(point > 0.0, penalty.bounds.upper, penalty.bounds.lower)
+        return np.where(np.isinf(ends), np.abs(point), 0.0)
+    return point if penalty.is_positive else np.abs(point)

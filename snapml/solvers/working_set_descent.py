@@ -331,9 +331,7 @@ def _choose(state: State) -> np.ndarray:
     count = int(max(_FIRST_COLUMNS, _GROWTH * len(support)))
     if count >= n or (2 * count >= n and n <= _ALL_COLUMNS):
         return np.arange(n)
-    point = -state.slopes
-    size = point if penalty.is_positive else np.abs(point)
-    excess = size - penalty.l1
+    excess = _sizes(state) - penalty.l1
     with np.errstate(divide="ignore", invalid="ignore"):
         score = excess / np.sqrt(state.column_squares())
     score[~np.isfinite(score)] = -np.inf
@@ -344,12 +342,19 @@ def _choose(state: State) -> np.ndarray:
     return np.sort(np.union1d(top, support))
 
 
+def _sizes(state: State) -> np.ndarray:
+    """Return how steep the loss falls along each column, 0 or less where it may not go."""
+    penalty, point = state.problem.penalty, -state.slopes
+    if penalty.bounds is not None:
+        ends = np.where(point > 0.0, penalty.bounds.upper, penalty.bounds.lower)
+        return np.where(state.coef == ends, 0.0, np.abs(point))
+    return point if penalty.is_positive else np.abs(point)
+
+
 def _choose_sparse(state: State, support: np.ndarray) -> np.ndarray:
     """Return the support and all columns that violate optimality: a sweep costs about a read."""
     penalty, n = state.problem.penalty, state.engine.n_cols
-    point = -state.slopes
-    size = point if penalty.is_positive else np.abs(point)
-    columns = np.union1d(support, np.flatnonzero(size > penalty.l1))
+    columns = np.union1d(support, np.flatnonzero(_sizes(state) > penalty.l1))
     is_most = len(columns) > _SHARE_OF_ALL * n or n <= _ALL_COLUMNS
     return np.arange(n) if is_most else columns
 
@@ -391,7 +396,8 @@ def improve(state: State, columns: WorkingSet, target: float) -> bool:
     bool
         Whether any step lowered the objective.
     """
-    chosen, penalty = columns.columns, state.problem.penalty
+    chosen = columns.columns
+    penalty = state.problem.penalty.on(chosen)
     is_quadratic = not state.problem.loss.is_classification
     slopes, has_moved = state.slopes[chosen], False
     for step in range(_MOST_STEPS):
@@ -413,7 +419,7 @@ def improve(state: State, columns: WorkingSet, target: float) -> bool:
         if is_quadratic or step + 1 == _MOST_STEPS or state.is_on_any(columns.is_most_of_data):
             break
         slopes = state.total(columns.adjoint(state.gradients))
-        bound = state.bound(slopes, state.coef[chosen])
+        bound = state.bound(slopes, penalty)
         if state.objective - bound <= target:
             break
     return has_moved
@@ -438,12 +444,14 @@ def search_line(state: State, columns: Movable, model: Model, found: np.ndarray)
     bool
         Whether it moved.
     """
-    chosen, penalty, slopes = columns.columns, state.problem.penalty, model.slopes
+    chosen, penalty, slopes = columns.columns, model.penalty, model.slopes
     coef = state.coef[chosen]
-    rest = penalty_value(penalty, state.coef) - penalty_value(penalty, coef)
+    rest = penalty_value(state.problem.penalty, state.coef) - penalty_value(penalty, coef)
     length = 1.0
     for _ in range(30):
         trial = coef + length * (found - coef)
+        if penalty.bounds is not None:
+            trial = penalty.bounds.nearest(trial)  # rounding may have led out of them
         step = trial - coef
         if not step.any():
             return False

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from snapml.problems import Intercept
+from snapml.problems import Intercept, Penalty
 from snapml.solvers.certificate import certified_gap, minimise_shift
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_formulas import penalty_conjugate, penalty_value
+from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.dual_balance import DualBalance
 from snapml.solvers.engine import ColumnEngine
-from snapml.solvers.quadratic_model import feasible_scale
+from snapml.solvers.quadratic_model import conjugate_at, feasible_scale
 from snapml.solvers.result import FitResult, StartModel
 
 __all__ = ["MANY_SLOW", "ROUNDING", "Ahead", "State"]
@@ -49,6 +49,8 @@ class State:
                 self.coef[-1] = float(start.intercept) / engine.tau
             elif self.problem.intercept is Intercept.FREE:
                 self.shift = float(start.intercept)
+        if self.problem.penalty.bounds is not None:
+            self.coef = self.problem.penalty.bounds.nearest(self.coef)
         has_coef = bool(self.coef.any())
         self.margins = engine.product(self.coef) if has_coef else self._zeros()
         self.gradients, self.curvatures = self._zeros(), self._zeros()
@@ -199,13 +201,25 @@ class State:
     def read(self) -> None:
         """Read the data once: slopes of all columns, and with them a lower bound."""
         self.slopes = self.total(self.engine.adjoint(self.gradients))
-        bound = self.bound(self.slopes, self.coef)
+        bound = self.bound(self.slopes, self.problem.penalty)
         self._lower_bound = max(self._lower_bound, bound)
         self.gap = certified_gap(self.objective, self._lower_bound)
 
-    def bound(self, slopes: np.ndarray, coef: np.ndarray) -> float:
-        """Return the dual objective at beta = -gradients, scaled to where it is finite."""
-        penalty = self.problem.penalty
+    def bound(self, slopes: np.ndarray, penalty: Penalty) -> float:
+        """Return the dual objective at beta = -gradients, scaled to where it is finite.
+
+        Parameters
+        ----------
+        slopes : ndarray of shape (n_columns,)
+            Of the loss on all columns, or on some that alone may move.
+        penalty : Penalty
+            Of these columns.
+
+        Returns
+        -------
+        float
+            At most the minimum over the coefficients of these columns.
+        """
         point = -slopes
         gradients = self.gradients
         if self.problem.intercept is Intercept.FREE and len(slopes) == self.engine.n_cols:
@@ -218,7 +232,7 @@ class State:
         best = -math.inf
         for scale in scales:
             terms = float(self.total(np.array([self.engine.dual_terms(gradients, scale)]))[0])
-            conjugate = penalty_conjugate(penalty, scale * point) if penalty.l2 else 0.0
+            conjugate = conjugate_at(penalty, scale, point)
             if self._offset is not None:
                 fixed = np.array([float(gradients @ self._offset)])
                 terms += scale * float(self.total(fixed)[0])

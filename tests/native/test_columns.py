@@ -110,13 +110,38 @@ def test_penalty_and_conjugate_add_up_to_the_product_only_at_the_slope():
     rng = np.random.default_rng(3)
     for l1, l2, is_positive in ((0.7, 0.5, False), (0.7, 0.5, True), (0.0, 2.0, True)):
         for v in rng.normal(size=50) * 2:
-            conjugate = _native.elastic_net_conjugate(np.array([v]), l1, l2, is_positive)
+            conjugate = _native.elastic_net_conjugate(
+                np.array([v]), l1, l2, is_positive, None, None
+            )
             grid = np.linspace(0 if is_positive else -20, 20, 40001)
             values = grid * v - l1 * np.abs(grid) - l2 * grid**2 / 2
             assert conjugate == pytest.approx(values.max(), abs=1e-5)
-    assert _native.elastic_net_value(np.array([-1e-9]), 1.0, 0.0, True) == np.inf
-    assert _native.elastic_net_conjugate(np.array([1.1]), 1.0, 0.0, False) == np.inf
-    assert _native.elastic_net_conjugate(np.array([-9.0]), 1.0, 0.0, True) == 0.0
+    assert _native.elastic_net_value(np.array([-1e-9]), 1.0, 0.0, True, None, None) == np.inf
+    assert _native.elastic_net_conjugate(np.array([1.1]), 1.0, 0.0, False, None, None) == np.inf
+    assert _native.elastic_net_conjugate(np.array([-9.0]), 1.0, 0.0, True, None, None) == 0.0
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.5])
+@pytest.mark.parametrize("ends", [(-0.5, 2.0), (0.0, 1.5), (-3.0, 0.0), (0.0, 0.0), (-1.0, 1.0)])
+def test_conjugate_within_bounds_is_the_supremum_within_them(ends, l2):
+    w = np.linspace(*ends, 200_001)
+    for l1 in (0.0, 1.0):
+        for v in (-9.0, -1.2, -0.7, 0.0, 0.4, 1.3, 7.0):
+            bounds = [np.array([end]) for end in ends]
+            terms = l1, l2, False, *bounds
+            found = _native.elastic_net_conjugate(np.array([v]), *terms)
+            assert found == pytest.approx(np.max(v * w - l1 * np.abs(w) - l2 * w * w / 2), abs=1e-9)
+            for outside in (ends[0] - 1e-9, ends[1] + 1e-9):
+                assert _native.elastic_net_value(np.array([outside]), *terms) == np.inf
+
+
+def test_conjugate_within_one_bound_is_infinite_on_the_other_side():
+    lower, upper = np.array([-np.inf]), np.array([2.0])
+    for v, exact in ((-1.5, np.inf), (-1.0, 0.0), (1.0, 0.0), (3.0, 4.0)):
+        found = _native.elastic_net_conjugate(np.array([v]), 1.0, 0.0, False, lower, upper)
+        assert found == exact
+    with pytest.raises(ValueError, match="both bounds or none"):
+        _native.elastic_net_value(np.array([0.0]), 1.0, 0.0, False, lower, None)
 
 
 @pytest.mark.parametrize("is_positive", [False, True])
@@ -127,7 +152,7 @@ def test_gram_descent_reaches_the_optimality_conditions(dtype, is_positive):
     start, q = np.zeros(8), rng.normal(size=8) * 30
     l1, l2, w, gradient = 5.0, 0.3, start.copy(), q.copy()
     sweeps, is_done = _native.gram_descent(
-        gram, np.zeros(8), l1, l2, is_positive, w, gradient, 1000, 1e-12
+        gram, np.zeros(8), l1, l2, is_positive, None, None, w, gradient, 1000, 1e-12
     )
     assert is_done
     assert sweeps < 1000

@@ -45,4 +45,41 @@ struct ElasticNet {
   }
 };
 
+// The same where w lies between bounds, which have 0 between them or at one end.
+template <class T>
+struct BoundedElasticNet {
+  using Real = T;
+  ElasticNet<Real> penalty;
+  Real lower;
+  Real upper;
+
+  SNAPML_HD Real value(Real w) const {
+    return w < lower || w > upper ? infinity<Real>() : penalty.value(w);
+  }
+  // v w - R(w) is concave: its maximum is where it was, or at the bound before that.
+  SNAPML_HD Real conjugate(Real v) const {
+    const Real end = v > Real(0) ? upper : lower;
+    const bool is_open = scalar::fabs(end) == infinity<Real>();
+    if (is_open || penalty.excess(v) <= penalty.l2 * scalar::fabs(end)) return penalty.conjugate(v);
+    return v * end - penalty.value(end);
+  }
+  SNAPML_HD Real minimiser(Real w, Real gradient, Real curvature) const {
+    return clamp(penalty.minimiser(w, gradient, curvature), lower, upper);
+  }
+};
+
+// A penalty on each of many columns; both pointers are null where there are no bounds.
+template <class T>
+struct ColumnPenalties {
+  using Real = T;
+  ElasticNet<Real> penalty;
+  const Real* lower;
+  const Real* upper;
+
+  SNAPML_HD BoundedElasticNet<Real> of(long long j) const {
+    if (lower == nullptr) return {penalty, -infinity<Real>(), infinity<Real>()};
+    return {penalty, lower[j], upper[j]};
+  }
+};
+
 }  // namespace snapml
