@@ -11,8 +11,10 @@ import numbers
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import numpy as np
 import scipy.linalg
+import scipy.optimize
 import scipy.sparse
 import scipy.special
 import scipy.stats
@@ -63,6 +65,17 @@ class Inference:
         Rows, or their weights added up.
     penalty : float
         Strength of the L2 penalty beside the log-likelihood, or beside half the sum of squares.
+    model : str
+        Name of the class.
+    n_parameters : float
+        tr M of docs/statistics.md: without a penalty the number of coefficients.
+    log_likelihood : float
+        Of the labels; of targets with the normal law of the variance that makes it largest.
+    null_log_likelihood : float
+        Of the model that has the intercept (where this one has one) and the offset only.
+    r_squared : float
+        Share of the null model's sum of squares that is explained; McFadden's for logistic
+        regression.
     """
 
     names: tuple[str, ...]
@@ -79,6 +92,79 @@ class Inference:
     scale: float
     n_rows: float
     penalty: float
+    model: str
+    n_parameters: float
+    log_likelihood: float
+    null_log_likelihood: float
+    r_squared: float
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, 2 `n_parameters` - 2 `log_likelihood`."""
+        return 2.0 * (self.n_parameters - self.log_likelihood)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion, log(`n_rows`) `n_parameters` - 2 `log_likelihood`."""
+        return math.log(self.n_rows) * self.n_parameters - 2.0 * self.log_likelihood
+
+    def summary(self) -> str:
+        """Return the fit's numbers above the table of coefficients, as statsmodels lays them out.
+
+        Returns
+        -------
+        str
+            Lines of text.
+        """
+        is_logistic = math.isinf(self.residual_df)
+        left = [
+            ("Model", self.model),
+            ("Rows", f"{self.n_rows:.10g}"),
+            ("Parameters", f"{self.n_parameters:.6g}"),
+            ("Residual df", "" if is_logistic else f"{self.residual_df:.6g}"),
+            ("L2 penalty", f"{self.penalty:.4g}"),
+        ]
+        right = [
+            ("McFadden R^2" if is_logistic else "R^2", f"{self.r_squared:.4f}"),
+            ("Log-likelihood", f"{self.log_likelihood:.6g}"),
+            ("Null log-likelihood", f"{self.null_log_likelihood:.6g}"),
+            ("AIC", f"{self.aic:.6g}"),
+            ("BIC", f"{self.bic:.6g}"),
+        ]
+        lines = [
+            f"{first:14}{value:>22}    {second:20}{other:>14}"
+            for (first, value), (second, other) in zip(left, right, strict=True)
+        ]
+        *table, _ = str(self).splitlines()
+        rule = "-" * max(map(len, [*lines, *table]))
+        kind = f"Covariance: {self.kind}"
+        return "\n".join([*lines, rule, table[0], rule, *table[1:], rule, kind])
+
+    def to_frame(self) -> Any:
+        """Return the table of coefficients as a pandas DataFrame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each coefficient, by its name; columns ``estimate``, ``std_error``,
+            ``statistic``, ``p_value``, ``lower``, ``upper``.
+
+        Raises
+        ------
+        ImportError
+            If pandas is missing.
+        """
+        import pandas as pd
+
+        columns = {
+            "estimate": self.estimates,
+            "std_error": self.standard_errors,
+            "statistic": self.statistics,
+            "p_value": self.p_values,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
+        return pd.DataFrame(columns, index=list(self.names))
 
     def __str__(self) -> str:
         """Return a table, a line for each coefficient."""
@@ -118,7 +204,7 @@ def inference(
     ----------
     model : LogisticRegression, LinearRegression or Ridge
         Fitted to these rows: of two classes or one target, without an L1 penalty, class weights or
-        a constraint, of at most 5,000 coefficients.
+        a constraint, of at most 5,000 coefficients. Parameters of the objective are as in that fit.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         The rows.
     y : array-like of shape (n_samples,)
@@ -144,9 +230,10 @@ def inference(
     TypeError
         If the model is another.
     ValueError
-        If a parameter is not as described; if columns are linearly dependent and not penalised; or
-        if a coefficient is further than a tenth of its standard error from the minimum of the
-        objective: the rows are others, or ``tol`` was too large.
+        If a parameter is not as described, or the model's has been changed since its fit; if
+        columns are linearly dependent and not penalised; or if a coefficient is further than a
+        tenth of its standard error from the minimum of the objective: the rows are others, or
+        ``tol`` was too large.
 
     Examples
     --------
@@ -164,6 +251,7 @@ def inference(
     if not isinstance(given, numbers.Real) or not 0.0 < float(given) < 1.0:
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
     penalty, bias_penalty = _penalties(model)
+    _check_unchanged(model)
     X = validate_data(model, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
     rows = _Rows(X, bool(model.fit_intercept))
     y = _targets(model, y, len(rows))
@@ -177,11 +265,12 @@ def inference(
     if model.fit_intercept:
         penalties[0] = bias_penalty
     is_logistic = isinstance(model, LogisticRegression)
-    margins = rows.times(estimates)
+    margins, fixed = rows.times(estimates), np.zeros(len(rows))
     if is_logistic:
-        slopes, curvatures = _logistic(margins if offsets is None else margins + offsets, y)
+        fixed = fixed if offsets is None else offsets
     else:
-        slopes, curvatures = _squared(margins, targets_without(y, offsets))
+        y = targets_without(y, offsets)
+    slopes, curvatures = (_logistic if is_logistic else _squared)(margins + fixed, y)
     information = rows.gram(weights * curvatures)
     inverse = _inverse(information + np.diag(penalties))
     _check_minimum(
@@ -191,28 +280,39 @@ def inference(
         1.0 if is_logistic else float(weights @ slopes**2) / float(weights.sum()),
     )
     n_rows, df, scale = float(weights.sum()), math.inf, 1.0
+    hat = inverse @ information
     if not is_logistic:
-        hat = inverse @ information
         df = n_rows - float(2.0 * np.trace(hat) - np.sum(hat * hat.T))
         if not df > 0.0:
             raise ValueError(f"X: expected more rows than coefficients, got {len(rows)} rows")
         scale = float(weights @ slopes**2) / df
     middle = rows.gram(weights * slopes**2) if covariance == "robust" else scale * information
     of_all = scale * inverse if covariance == "posterior" else inverse @ middle @ inverse
-    return _found(_names(model), estimates, of_all, covariance, level, df, scale, n_rows, penalty)
+    null = _null_margins(is_logistic, bool(model.fit_intercept), fixed, y, weights)
+    likelihood = _log_likelihood if is_logistic else _normal_log_likelihood
+    values = [likelihood(z, y, weights) for z in (margins + fixed, null)]
+    explained = 1.0 - values[0] / values[1]
+    if not is_logistic:
+        explained = 1.0 - float(weights @ slopes**2) / float(weights @ (y - null) ** 2)
+    return Inference(
+        **_tests(estimates, of_all, level, df),
+        names=_names(model),
+        kind=covariance,
+        residual_df=df,
+        scale=scale,
+        n_rows=n_rows,
+        penalty=penalty,
+        model=type(model).__name__,
+        n_parameters=float(np.trace(hat)),
+        log_likelihood=values[0],
+        null_log_likelihood=values[1],
+        r_squared=explained,
+    )
 
 
-def _found(
-    names: tuple[str, ...],
-    estimates: np.ndarray,
-    covariance: np.ndarray,
-    kind: str,
-    level: float,
-    df: float,
-    scale: float,
-    n_rows: float,
-    penalty: float,
-) -> Inference:
+def _tests(
+    estimates: np.ndarray, covariance: np.ndarray, level: float, df: float
+) -> dict[str, Any]:
     """Return tests and intervals by a covariance."""
     errors = np.sqrt(np.diag(covariance))
     law = scipy.stats.norm() if math.isinf(df) else scipy.stats.t(df)
@@ -220,22 +320,16 @@ def _found(
     is_certain = (errors == 0.0) & (estimates == 0.0)
     statistics = np.where(is_certain, 0.0, estimates / np.where(is_certain, 1.0, errors))
     reach = float(law.ppf(0.5 + 0.5 * level)) * errors
-    return Inference(
-        names=names,
-        estimates=estimates,
-        standard_errors=errors,
-        statistics=statistics,
-        p_values=2.0 * law.sf(np.abs(statistics)),
-        lower=estimates - reach,
-        upper=estimates + reach,
-        level=level,
-        covariance=covariance,
-        kind=kind,
-        residual_df=df,
-        scale=scale,
-        n_rows=n_rows,
-        penalty=penalty,
-    )
+    return {
+        "estimates": estimates,
+        "standard_errors": errors,
+        "statistics": statistics,
+        "p_values": 2.0 * law.sf(np.abs(statistics)),
+        "lower": estimates - reach,
+        "upper": estimates + reach,
+        "level": level,
+        "covariance": covariance,
+    }
 
 
 class _Rows:
@@ -286,6 +380,48 @@ def _squared(margins: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return margins - y, np.ones(len(y))
 
 
+def _log_likelihood(margins: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    return float(weights @ scipy.special.log_expit(np.where(y > 0.0, margins, -margins)))
+
+
+def _normal_log_likelihood(margins: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """Return it for the variance that makes it largest."""
+    n = float(weights.sum())
+    with np.errstate(divide="ignore"):  # of a perfect fit
+        return -0.5 * n * float(np.log(2.0 * np.pi / n * (weights @ (y - margins) ** 2)) + 1.0)
+
+
+def _null_margins(
+    is_logistic: bool, has_intercept: bool, fixed: np.ndarray, y: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Return the margins of the best model of an intercept and the offset alone."""
+    if not has_intercept:
+        return fixed
+    if not is_logistic:
+        return fixed + float(weights @ y) / float(weights.sum())
+
+    def slope(b: float) -> float:
+        return float(weights @ (scipy.special.expit(b + fixed) - y))
+
+    # The least and the largest offset bound what the intercept has to make up for.
+    share = float(weights @ y) / float(weights.sum())
+    middle = float(scipy.special.logit(share))
+    ends = middle - float(fixed.max()) - 1.0, middle - float(fixed.min()) + 1.0
+    return fixed + float(scipy.optimize.brentq(slope, *ends, xtol=1e-12))
+
+
+def _check_unchanged(model: Any) -> None:
+    """Refuse a model whose objective is no longer that of its fit."""
+    for name, used in getattr(model, "_fitted_with", {}).items():
+        now = getattr(model, name)
+        is_same = now == used if np.isscalar(now) and np.isscalar(used) else False
+        if not is_same and joblib.hash(now) != joblib.hash(used):
+            raise ValueError(
+                f"model: expected the parameters of its fit, got {name}={now!r} after a fit with "
+                f"{name}={used!r}: fit again, or set it back"
+            )
+
+
 def _penalties(model: Any) -> tuple[float, float]:
     """Return the strength of the L2 penalty on coefficients and on the intercept."""
     is_known = isinstance(model, LogisticRegression | LinearRegression | Ridge)
@@ -306,6 +442,8 @@ def _penalties(model: Any) -> tuple[float, float]:
         )
     if getattr(model, "positive", False):
         raise ValueError("model: expected no constraint, got positive=True")
+    if getattr(model, "bounds", None) is not None:
+        raise ValueError("model: expected no constraint, got bounds")
     if not isinstance(model, LogisticRegression):
         return float(np.ravel(getattr(model, "alpha", 0.0))[0]), 0.0
     if model.class_weight is not None:

@@ -241,3 +241,70 @@ def test_a_column_of_zeros_with_a_penalty_has_a_line_without_nan(kind):
     assert found.p_values[-1] == 1.0
     assert np.isfinite(found.lower).all()
     assert np.isfinite(found.upper).all()
+
+
+@pytest.mark.parametrize(
+    ("made", "targets", "change"),
+    [
+        (LogisticRegression(C=2.0), LABELS, {"C": 1.9}),
+        (LogisticRegression(class_weight="balanced"), LABELS, {"class_weight": None}),
+        (LogisticRegression(bounds=([-1.0] * P, 1.0)), LABELS, {"bounds": None}),
+        (LogisticRegression(solver="liblinear"), LABELS, {"intercept_scaling": 1.01}),
+        (Ridge(alpha=1.0), TARGETS, {"alpha": 1.01}),
+        (LinearRegression(positive=True), TARGETS, {"positive": False}),
+        (LinearRegression(fit_intercept=False), X @ np.ones(P), {"fit_intercept": 0.5}),
+    ],
+)
+def test_parameters_changed_since_the_fit_are_noticed(made, targets, change):
+    model = made.fit(X, targets).set_params(**change)
+    with pytest.raises(ValueError, match=f"parameters of its fit, got {next(iter(change))}="):
+        inference(model, X, targets)
+
+
+def test_parameters_that_are_equal_or_do_not_matter_may_change():
+    model = Ridge(alpha=1).fit(X, TARGETS).set_params(alpha=1.0, n_threads=1, max_iter=7)
+    inference(model, X, TARGETS)
+
+
+def test_fit_numbers_agree_with_statsmodels():
+    api = pytest.importorskip("statsmodels.api")
+    rows = with_ones(X)
+    found = inference(LogisticRegression(C=np.inf, tol=1e-12).fit(X, LABELS), X, LABELS)
+    theirs = api.Logit(LABELS, rows).fit(disp=False, tol=1e-12)
+    assert found.null_log_likelihood == pytest.approx(theirs.llnull, rel=1e-9)
+    assert found.r_squared == pytest.approx(theirs.prsquared, rel=1e-9)
+    other = inference(LinearRegression().fit(X, TARGETS), X, TARGETS)
+    ols = api.OLS(TARGETS, rows).fit()
+    assert other.r_squared == pytest.approx(ols.rsquared, rel=1e-9)
+    for mine, one in ((found, theirs), (other, ols)):
+        assert mine.log_likelihood == pytest.approx(one.llf, rel=1e-9)
+        assert mine.aic == pytest.approx(one.aic, rel=1e-9)
+        assert mine.bic == pytest.approx(one.bic, rel=1e-9)
+        assert mine.n_parameters == pytest.approx(P + 1)
+
+
+def test_null_model_has_the_offset():
+    api = pytest.importorskip("statsmodels.api")
+    offset = 3.0 * np.sin(np.arange(N)) - 2.0
+    model = LogisticRegression(C=np.inf, tol=1e-12).fit(X, LABELS, COUNTS, offset=offset)
+    found = inference(model, X, LABELS, COUNTS, offset=offset)
+    options = dict(family=api.families.Binomial(), freq_weights=COUNTS, offset=offset)
+    theirs = api.GLM(LABELS, with_ones(X), **options).fit(tol=1e-12)
+    null = api.GLM(LABELS, np.ones(N), **options).fit(tol=1e-12)
+    assert found.log_likelihood == pytest.approx(theirs.llf, rel=1e-9)
+    assert found.null_log_likelihood == pytest.approx(null.llf, rel=1e-9)
+
+
+def test_summary_and_frame_show_the_same_numbers():
+    pandas = pytest.importorskip("pandas")
+    found = inference(Ridge(alpha=5.0).fit(X, TARGETS), X, TARGETS)
+    text = found.summary()
+    for shown in (f"{found.r_squared:.4f}", f"{found.aic:.6g}", f"{found.bic:.6g}", "Ridge"):
+        assert shown in text
+    assert found.n_parameters < P + 1
+    assert all(line in text for line in str(found).splitlines()[:-1])
+    frame = found.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.index) == list(found.names)
+    np.testing.assert_array_equal(frame["p_value"], found.p_values)
+    np.testing.assert_array_equal(frame[["lower", "upper"]].T, [found.lower, found.upper])
