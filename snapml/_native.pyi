@@ -453,6 +453,12 @@ class WideRows(BinTable):
 class BinnedColumns(BinTable):
     """Columns as lists of rows and bins, without their bin of zero."""
 
+class GrownTree:
+    """Nodes that `write_tree` numbers and gives values."""
+
+    @property
+    def n_nodes(self) -> int: ...
+
 def bin_columns(pool: ThreadPool, columns: Rows, max_bins: int) -> BinnedColumns: ...
 def bin_rows(
     pool: ThreadPool, rows: Rows, max_bins: int, kept: np.ndarray[Any, Any] | None
@@ -476,7 +482,22 @@ def grow_tree(
     most_histogram_bytes: int,
     monotonic: np.ndarray[Any, Any] | None,
     n_codes: np.ndarray[Any, Any] | None,
-) -> dict[str, Any]: ...
+) -> GrownTree: ...
+def write_tree(
+    pool: ThreadPool,
+    grown: GrownTree,
+    targets: np.ndarray[Any, Any],
+    weights: np.ndarray[Any, Any] | None,
+    children_left: np.ndarray[Any, Any],
+    children_right: np.ndarray[Any, Any],
+    feature: np.ndarray[Any, Any],
+    threshold: np.ndarray[Any, Any],
+    impurity: np.ndarray[Any, Any],
+    n_node_samples: np.ndarray[Any, Any],
+    weighted_n_node_samples: np.ndarray[Any, Any],
+    missing_go_to_left: np.ndarray[Any, Any],
+    value: np.ndarray[Any, Any],
+) -> tuple[int, np.ndarray[Any, Any]]: ...
 def grow_exact_tree(
     pool: ThreadPool,
     rows: Rows,

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "tree_arguments.hpp"
 #include "trees/exact_growing.hpp"
@@ -52,6 +53,22 @@ trees::TreeArrays grow_exactly(const ExactRows<Real>& data, const trees::ExactOp
   const trees::ExactClasses<int32> targets(raw.classes, raw.weights, n_rows, raw.n_classes,
                                            data.is_entropy);
   return grow_on(data, targets, options, pool, interrupt);
+}
+
+// Named as scikit-learn's tree names them.
+nb::dict as_dict(trees::TreeArrays tree) {
+  nb::dict arrays;
+  arrays["max_depth"] = tree.max_depth;
+  arrays["children_left"] = as_array(std::move(tree.left));
+  arrays["children_right"] = as_array(std::move(tree.right));
+  arrays["feature"] = as_array(std::move(tree.column));
+  arrays["threshold"] = as_array(std::move(tree.threshold));
+  arrays["impurity"] = as_array(std::move(tree.impurity));
+  arrays["n_node_samples"] = as_array(std::move(tree.n_rows));
+  arrays["weighted_n_node_samples"] = as_array(std::move(tree.weight));
+  arrays["missing_go_to_left"] = as_array(std::move(tree.missing_left));
+  arrays["value"] = as_array(std::move(tree.values));
+  return arrays;
 }
 
 nb::dict grow_exact_tree(ThreadPool& pool, const Rows& rows,

@@ -1,5 +1,5 @@
-// What the bindings of trees take and return: rows, targets and names on the way in, nodes as
-// arrays on the way out.
+// What the bindings of trees take and return: rows, targets and names on the way in, arrays on the
+// way out.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,7 +14,7 @@
 
 #include "arguments.hpp"
 #include "rows.hpp"
-#include "trees/tree.hpp"
+#include "trees/splitting.hpp"
 
 namespace snapml::native {
 
@@ -100,22 +100,6 @@ nb::object as_array(std::vector<T> numbers) {
   std::vector<T>* const vector = memory.release();
   nb::capsule owner(vector, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(vector->data(), {vector->size()}, owner));
-}
-
-inline nb::dict as_dict(trees::TreeArrays tree) {
-  nb::dict arrays;
-  arrays["max_depth"] = tree.max_depth;
-  arrays["left_child"] = as_array(std::move(tree.left));
-  arrays["right_child"] = as_array(std::move(tree.right));
-  arrays["feature"] = as_array(std::move(tree.column));
-  arrays["threshold"] = as_array(std::move(tree.threshold));
-  arrays["impurity"] = as_array(std::move(tree.impurity));
-  arrays["n_node_samples"] = as_array(std::move(tree.n_rows));
-  arrays["weighted_n_node_samples"] = as_array(std::move(tree.weight));
-  arrays["missing_go_to_left"] = as_array(std::move(tree.missing_left));
-  arrays["left_codes"] = as_array(std::move(tree.left_codes));
-  arrays["values"] = as_array(std::move(tree.values));
-  return arrays;
 }
 
 }  // namespace snapml::native

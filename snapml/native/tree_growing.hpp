@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "free_memory.hpp"
 #include "tree_arguments.hpp"
 #include "trees/binning.hpp"
 #include "trees/large_nodes.hpp"
@@ -54,9 +55,9 @@ struct TreeOptions {
 };
 
 template <class Binned, class Targets>
-trees::TreeArrays grow_with(const Binned& binned, const Targets& targets,
-                            const trees::RawTargets& raw, TreeOptions options, double centre,
-                            double all_weight, ThreadPool& pool, Interrupt& interrupt) {
+trees::UnvaluedTree grow_with(const Binned& binned, const Targets& targets,
+                              const trees::RawTargets& raw, TreeOptions options, double centre,
+                              double all_weight, ThreadPool& pool, Interrupt& interrupt) {
   const bool is_weighted = raw.weights != nullptr;
   const double scale = targets.weight_scale();
   // Each weight is rounded by up to half a unit; a side has at least one unit.
@@ -74,15 +75,15 @@ trees::TreeArrays grow_with(const Binned& binned, const Targets& targets,
   }
   trees::GrownTree grown = grow_on(growth, pool, interrupt);
   if (interrupt.requested()) return {};
-  trees::TreeArrays tree =
-      trees::tree_arrays(std::move(grown), raw, options.grow, centre, options.most_values, pool);
-  if (options.grow.monotonic != nullptr) trees::clip_values(raw.n_classes, tree);
-  return tree;
+  return_free_memory();
+  return trees::unvalued_tree(std::move(grown), options.grow, binned.n_rows, raw.n_classes, centre,
+                              options.most_values);
 }
 
 template <class Binned>
-trees::TreeArrays grow_classes(const Binned& binned, const trees::RawTargets& raw,
-                               const TreeOptions& options, ThreadPool& pool, Interrupt& interrupt) {
+trees::UnvaluedTree grow_classes(const Binned& binned, const trees::RawTargets& raw,
+                                 const TreeOptions& options, ThreadPool& pool,
+                                 Interrupt& interrupt) {
   const auto grow = [&](const auto& targets, double weight) {
     return grow_with(binned, targets, raw, options, 0, weight, pool, interrupt);
   };
@@ -113,8 +114,9 @@ inline double centre_of(const trees::RawTargets& raw, int64 n_rows) {
 }
 
 template <class Binned>
-trees::TreeArrays grow_values(const Binned& binned, const trees::RawTargets& raw,
-                              const TreeOptions& options, ThreadPool& pool, Interrupt& interrupt) {
+trees::UnvaluedTree grow_values(const Binned& binned, const trees::RawTargets& raw,
+                                const TreeOptions& options, ThreadPool& pool,
+                                Interrupt& interrupt) {
   const int64 n_rows = binned.n_rows;
   const bool is_poisson = options.grow.criterion == Criterion::kPoisson;
   const double centre = is_poisson ? 0 : centre_of(raw, n_rows);
@@ -150,13 +152,13 @@ inline const int32* codes_argument(const std::optional<ReadOnlyArray>& n_codes,
 }
 
 template <class Binned>
-nb::dict grow_tree_of(ThreadPool& pool, const Binned& binned, const ReadOnlyArray& targets,
-                      const std::optional<ReadOnlyArray>& weights, int64 n_classes,
-                      const std::string& criterion, int64 max_depth, int64 min_samples_split,
-                      int64 min_samples_leaf, double min_weight, double min_impurity_decrease,
-                      int64 max_features, uint64 seed, int64 max_leaf_nodes, int64 most_values,
-                      int64 most_histogram_bytes, const std::optional<ReadOnlyArray>& monotonic,
-                      const std::optional<ReadOnlyArray>& n_codes) {
+trees::UnvaluedTree grow_tree_of(
+    ThreadPool& pool, const Binned& binned, const ReadOnlyArray& targets,
+    const std::optional<ReadOnlyArray>& weights, int64 n_classes, const std::string& criterion,
+    int64 max_depth, int64 min_samples_split, int64 min_samples_leaf, double min_weight,
+    double min_impurity_decrease, int64 max_features, uint64 seed, int64 max_leaf_nodes,
+    int64 most_values, int64 most_histogram_bytes, const std::optional<ReadOnlyArray>& monotonic,
+    const std::optional<ReadOnlyArray>& n_codes) {
   const Criterion kind = criterion_of(criterion);
   const trees::RawTargets raw = raw_targets(binned.n_rows, targets, weights, n_classes, kind);
   if (monotonic && raw.n_classes > 2) {
@@ -171,10 +173,10 @@ nb::dict grow_tree_of(ThreadPool& pool, const Binned& binned, const ReadOnlyArra
       min_weight,
       most_values,
       most_histogram_bytes};
-  return as_dict(without_gil([&](Interrupt& interrupt) {
+  return without_gil([&](Interrupt& interrupt) {
     return raw.classes != nullptr ? grow_classes(binned, raw, options, pool, interrupt)
                                   : grow_values(binned, raw, options, pool, interrupt);
-  }));
+  });
 }
 
 template <class Binned>

@@ -8,7 +8,13 @@ from sklearn.tree._tree import Tree
 from snapml import _native
 from snapml.data.memory_limit import available_bytes
 from snapml.solvers.threads import resolve_n_threads
-from snapml.trees.histogram_tree import VALUES_SHARE, GrowthRules, Targets, as_tree
+from snapml.trees.histogram_tree import (
+    NODE_ARRAYS,
+    VALUES_SHARE,
+    GrowthRules,
+    Targets,
+    empty_tree,
+)
 
 __all__ = ["CRITERIA", "grow_exact_tree"]
 
@@ -78,9 +84,15 @@ def grow_exact_tree(
         rules.seed,
         int(VALUES_SHARE * (free - needed) / 8),
     )
-    if not len(arrays["left_child"]):
+    n_nodes = len(arrays["feature"])
+    if n_nodes == 0:
         return None
-    return as_tree(arrays, X.shape[1], targets.n_classes)
+    tree = empty_tree(n_nodes, X.shape[1], targets.n_classes)
+    tree.max_depth = arrays["max_depth"]
+    for name in NODE_ARRAYS:
+        own = getattr(tree, name)
+        own[:] = arrays.pop(name).reshape(own.shape)
+    return tree
 
 
 def _check_sums(targets: Targets) -> None:

@@ -14,7 +14,28 @@ from snapml.data.memory_limit import available_bytes
 from snapml.solvers.threads import resolve_n_threads
 from snapml.trees.categorical_tree import CODE_BYTES, CategoricalTree
 
-__all__ = ["VALUES_SHARE", "GrowthRules", "Targets", "as_tree", "find_leaves", "grow_tree"]
+__all__ = [
+    "NODE_ARRAYS",
+    "VALUES_SHARE",
+    "GrowthRules",
+    "Targets",
+    "empty_tree",
+    "find_leaves",
+    "grow_tree",
+]
+
+NODE_ARRAYS = (
+    "children_left",
+    "children_right",
+    "feature",
+    "threshold",
+    "impurity",
+    "n_node_samples",
+    "weighted_n_node_samples",
+    "missing_go_to_left",
+    "value",
+)
+"""What scikit-learn's tree says of its nodes; the arrays are views of its memory."""
 
 # Of the memory that is free: the values of nodes are copied once, histograms are a stack of a few.
 VALUES_SHARE = 0.4
@@ -127,7 +148,7 @@ def grow_tree(
     if not binned.is_finite:
         return None
     free = available_bytes()
-    arrays = _native.grow_tree(
+    grown = _native.grow_tree(
         pool,
         binned,
         targets.values,
@@ -147,15 +168,22 @@ def grow_tree(
         monotonic,
         rules.n_codes,
     )
-    del binned  # deep trees have many nodes: their arrays come twice now
+    del binned  # before there is the tree, which may be larger
+    tree = empty_tree(grown.n_nodes, X.shape[1], targets.n_classes)
+    tree.max_depth, left_codes = _native.write_tree(
+        pool,
+        grown,
+        targets.values,
+        targets.weights,
+        **{name: getattr(tree, name) for name in NODE_ARRAYS},
+    )
     if used is not None:
-        columns_of_nodes = arrays["feature"]
+        columns_of_nodes = tree.feature
         is_inner = columns_of_nodes >= 0
         columns_of_nodes[is_inner] = used[columns_of_nodes[is_inner]]
-    tree = as_tree(arrays, X.shape[1], targets.n_classes)
     if rules.n_codes is None:
         return tree
-    return CategoricalTree(tree, rules.n_codes, arrays["left_codes"].reshape(-1, CODE_BYTES))
+    return CategoricalTree(tree, rules.n_codes, left_codes.reshape(-1, CODE_BYTES))
 
 
 def _as_columns(X: Any, kept: np.ndarray | None) -> Any:
@@ -191,31 +219,29 @@ def _compressed(
     )
 
 
-def as_tree(arrays: dict[str, Any], n_features: int, n_classes: int) -> Tree:
-    """Return scikit-learn's tree of the nodes.
+def empty_tree(n_nodes: int, n_features: int, n_classes: int) -> Tree:
+    """Return scikit-learn's tree of nodes that are still to be written, in its own memory.
 
     Parameters
     ----------
-    arrays : dict
-        Of a compiled builder; those of nodes are taken out.
+    n_nodes : int
+        How many.
     n_features, n_classes : int
         Of the data; one class for numbers.
 
     Returns
     -------
     sklearn.tree._tree.Tree
-        With the arrays in it.
+        Its arrays, `NODE_ARRAYS`, hold zeros and can be written to.
     """
-    nodes = np.zeros(len(arrays["left_child"]), NODE_DTYPE)
-    for name in NODE_DTYPE.names:
-        nodes[name] = arrays.pop(name)
     tree = Tree(n_features, np.array([n_classes], np.intp), 1)
+    # Zeros that nobody writes to take no memory.
     tree.__setstate__(
         {
-            "max_depth": arrays["max_depth"],
-            "node_count": len(nodes),
-            "nodes": nodes,
-            "values": arrays["values"].reshape(len(nodes), 1, n_classes),
+            "max_depth": 0,
+            "node_count": n_nodes,
+            "nodes": np.zeros(n_nodes, NODE_DTYPE),
+            "values": np.zeros((n_nodes, 1, n_classes)),
         }
     )
     return tree

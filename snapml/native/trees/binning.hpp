@@ -272,8 +272,8 @@ std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, R
   return reports[0];
 }
 
-// Sampled entries that are in memory at a time.
-constexpr int64 kGathered = 1 << 21;
+// Sampled entries that are in memory at a time: of 65,536 rows, a line of float32 each.
+constexpr int64 kGathered = 1 << 20;
 
 // Writes some of the sampled rows' entries of some columns, one column after the other: a line of
 // memory holds neighbours in a row or in a column.

@@ -13,7 +13,6 @@
 #include "column_draws.hpp"
 #include "exact_criteria.hpp"
 #include "sorted_columns.hpp"
-#include "tree.hpp"
 
 namespace snapml::native::trees {
 
@@ -33,6 +32,16 @@ struct ExactSplit {
   bool missing_left = false;
 
   int64 n_left() const { return position + (missing_left ? n_missing : 0); }
+};
+
+// The nodes as scikit-learn numbers them.
+struct TreeArrays {
+  int64 max_depth = 0;
+  std::vector<int64> left, right, column, n_rows;
+  std::vector<double> threshold, impurity, weight, values;
+  std::vector<uint8> missing_left;
+
+  std::size_t size() const { return left.size(); }
 };
 
 template <class Targets>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../parallel.hpp"
-#include "growth.hpp"
+#include "grown.hpp"
 #include "histogram.hpp"
 #include "partition.hpp"
 #include "splitting.hpp"
@@ -40,8 +40,8 @@ class SubtreeGrower {
   }
 
   // Grows below `top` on its rows, which come out in their final order.
-  std::vector<Node> grow(uint32* rows, const Node& top, int64 depth, Histogram histogram,
-                         Interrupt& interrupt, int worker) {
+  NodeList grow(uint32* rows, const Node& top, int64 depth, Histogram histogram,
+                Interrupt& interrupt, int worker) {
     const int64 count = top.count();
     copy_rows(rows, count);
     std::vector<Node>& nodes = nodes_;
@@ -63,7 +63,7 @@ class SubtreeGrower {
       node.begin += top.begin;
       node.end += top.begin;
     }
-    return {nodes.begin(), nodes.end()};  // as many as there are: lists grow to twice as much
+    return {nodes, growth_.options};
   }
 
  private:

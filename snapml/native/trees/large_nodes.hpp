@@ -9,16 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "../free_memory.hpp"
 #include "growing.hpp"
 
 namespace snapml::native::trees {
-
-// Lists of nodes: the upper part, and what is below each of its nodes that names a subtree.
-struct GrownTree {
-  std::vector<Node> nodes;
-  std::vector<std::vector<Node>> subtrees;
-  std::unique_ptr<uint32[]> rows;  // in the order of the leaves
-};
 
 // Rows in their order; memory is first touched by the threads that use it.
 inline std::unique_ptr<uint32[]> numbered_rows(int64 n_rows, ThreadPool& pool) {
@@ -62,7 +56,7 @@ class TreeGrower {
   GrownTree grow() {
     tree_.rows = numbered_rows(growth_.binned.n_rows, pool_);
     room_.reset(new uint32[static_cast<std::size_t>(growth_.binned.n_rows)]);
-    tree_.nodes.push_back(root_of(growth_.binned.n_rows));
+    nodes_.push_back(root_of(growth_.binned.n_rows));
     if (is_open(0, 0)) push(0, 0, nullptr);
     while (!open_.empty() && !interrupt_.requested()) {
       interrupt_.poll(0);
@@ -77,6 +71,7 @@ class TreeGrower {
       }
     }
     room_.reset();
+    return_free_memory();
     grow_subtrees();
     return std::move(tree_);
   }
@@ -119,7 +114,7 @@ class TreeGrower {
     return histogram;
   }
 
-  Node& at(int32 node) { return tree_.nodes[static_cast<std::size_t>(node)]; }
+  Node& at(int32 node) { return nodes_[static_cast<std::size_t>(node)]; }
 
   void split(OpenNode& open) {
     const Node node = at(open.pending.node);
@@ -129,8 +124,7 @@ class TreeGrower {
     const int64 n_left = part_by_all(
         tree_.rows.get() + node.begin, node.count(),
         [&](uint32 row) { return sides.is_left(binned.row(row)[column]); }, room_.get(), pool_);
-    const auto [small, large] =
-        growth_.add_children(tree_.nodes, open.pending.node, open.split, n_left);
+    const auto [small, large] = growth_.add_children(nodes_, open.pending.node, open.split, n_left);
     push_children(small, large, open.pending);
   }
 
@@ -225,21 +219,22 @@ class TreeGrower {
     };
     std::sort(tasks_.begin(), tasks_.end(),
               [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
-    tree_.subtrees.resize(tasks_.size());
     for (std::size_t t = 0; t < tasks_.size(); ++t) {
-      at(tasks_[t].node).subtree = static_cast<int32>(t);
+      at(tasks_[t].node).subtree = static_cast<int32>(t) + 1;
     }
+    tree_.lists.resize(tasks_.size() + 1);
+    tree_.lists[0] = {nodes_, growth_.options};
     std::atomic<std::size_t> next{0};
     pool_.run([&](int worker) {
       SubtreeGrower<Targets, Binned> grower(growth_);
       for (std::size_t t = next++; t < tasks_.size() && !interrupt_.requested(); t = next++) {
         const Node& node = at(tasks_[t].node);
         if (growth_.is_cut(node, tasks_[t].depth)) {
-          tree_.subtrees[t] = {node};
+          tree_.lists[t + 1] = {{node}, growth_.options};
           continue;
         }
-        tree_.subtrees[t] = grower.grow(tree_.rows.get() + node.begin, node, tasks_[t].depth,
-                                        std::move(tasks_[t].histogram), interrupt_, worker);
+        tree_.lists[t + 1] = grower.grow(tree_.rows.get() + node.begin, node, tasks_[t].depth,
+                                         std::move(tasks_[t].histogram), interrupt_, worker);
       }
     });
   }
@@ -251,6 +246,7 @@ class TreeGrower {
   std::vector<SplitFinder<Targets>> finders_;
   DrawnColumns drawn_;
   GrownTree tree_;
+  std::vector<Node> nodes_;  // the upper part
   std::unique_ptr<uint32[]> room_;
   std::vector<OpenNode> open_;  // a heap
   std::vector<Pending<Sum>> tasks_;

@@ -132,7 +132,7 @@ class SparseTreeGrower {
     room_.reset(new uint32[n_rows]);
     is_left_.resize(n_rows);
     for (int64 i = 0; i < binned.n_rows; ++i) entries_.push_back(growth_.targets.entry(i));
-    tree_.nodes.push_back(root_of(binned.n_rows));
+    nodes_.push_back(root_of(binned.n_rows));
     SparseTask root{0, 0, {}};
     for (std::size_t j = 0; j < binned.columns.size(); ++j) {
       if (binned.sizes[j] == 0) continue;
@@ -141,8 +141,8 @@ class SparseTreeGrower {
     }
     most_entries_ = std::max<int64>(root.n_entries() / (8 * pool_.size()), 1 << 14);
     std::vector<SparseTask> stack;
-    if (is_open(tree_.nodes[0], 0)) stack.push_back(std::move(root));
-    grow_all(tree_.nodes, stack, kAllWorkers);
+    if (is_open(nodes_[0], 0)) stack.push_back(std::move(root));
+    grow_all(nodes_, stack, kAllWorkers);
     grow_subtrees();
     return std::move(tree_);
   }
@@ -172,18 +172,20 @@ class SparseTreeGrower {
     const auto size = [&](const SparseTask& task) { return task.n_entries(); };
     std::sort(small_.begin(), small_.end(),
               [&](const auto& a, const auto& b) { return size(a) > size(b); });
-    tree_.subtrees.resize(small_.size());
+    const auto top_of = [&](std::size_t t) -> Node& {
+      return nodes_[static_cast<std::size_t>(small_[t].node)];
+    };
+    for (std::size_t t = 0; t < small_.size(); ++t) top_of(t).subtree = static_cast<int32>(t) + 1;
+    tree_.lists.resize(small_.size() + 1);
+    tree_.lists[0] = {nodes_, growth_.options};
     std::atomic<std::size_t> next{0};
-    for (std::size_t t = 0; t < small_.size(); ++t) {
-      tree_.nodes[static_cast<std::size_t>(small_[t].node)].subtree = static_cast<int32>(t);
-    }
     pool_.run([&](int worker) {
       for (std::size_t t = next++; t < small_.size() && !interrupt_.requested(); t = next++) {
-        std::vector<Node>& nodes = tree_.subtrees[t];
-        nodes.push_back(tree_.nodes[static_cast<std::size_t>(small_[t].node)]);
+        std::vector<Node> nodes{top_of(t)};
         std::vector<SparseTask> stack;
         stack.push_back({0, small_[t].depth, std::move(small_[t].parts)});
         grow_all(nodes, stack, worker);
+        tree_.lists[t + 1] = {nodes, growth_.options};
       }
     });
   }
@@ -304,6 +306,7 @@ class SparseTreeGrower {
   std::vector<ColumnScanner<Targets>> scanners_;
   std::vector<typename Targets::Entry> entries_;
   GrownTree tree_;
+  std::vector<Node> nodes_;  // the upper part
   std::unique_ptr<uint32[]> room_;
   std::vector<uint8> is_left_;
   std::vector<SparseTask> small_;

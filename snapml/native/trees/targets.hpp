@@ -23,6 +23,15 @@ inline double fixed_point_scale(double sum) {
   return std::ldexp(1.0, std::min(61 - exponent, 1000));
 }
 
+// Rows' classes or numbers as they came, for sums in float64.
+struct RawTargets {
+  const int32* classes;
+  const double* values;
+  const double* weights;
+  int64 n_classes;
+  double weight(int64 row) const { return weights == nullptr ? 1 : weights[row]; }
+};
+
 // Count, weight and weighted target of a side: what criteria of one number look at. Its value is
 // the first class's share of two, or the mean target.
 struct Moments {
