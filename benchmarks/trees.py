@@ -3,9 +3,9 @@
 The rows are generated, of the size and kind of the Higgs data set: 28 columns of float32, some
 informative, two classes that overlap. Every library grows one tree of the same depth without a
 limit on leaves from the array that it is given; binning counts. LightGBM has a limit: where trees
-may have more leaves, it gets as many as ours has. Libraries take turns; one whose fit takes long is
-not asked again. ``bytes_beyond_rows`` is the peak memory of a fit of ours in a fresh process. Run
-from the repository's root, on a machine with nothing else to do::
+may have more leaves, it gets as many as ours has. Libraries and numbers of threads take turns; one
+whose fits have taken long is not asked again. ``bytes_beyond_rows`` is the peak memory of a fit of
+ours in a fresh process. Run from the repository's root, on a machine with nothing else to do::
 
     python -m benchmarks.trees
     python -m benchmarks.trees --rows 500000 1000000 2000000 5000000 10000000 --depths 12 \
@@ -142,9 +142,9 @@ def main() -> int:
     parser.add_argument("--depths", type=int, nargs="+", default=[4, 8, 12, 16, 20])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--libraries", nargs="+", default=list(LIBRARIES), choices=LIBRARIES)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument(
-        "--slow-seconds", type=float, default=10, help="a longer fit is not repeated"
+        "--enough-seconds", type=float, default=10, help="longer fits together are not repeated"
     )
     parser.add_argument(
         "--most-exact-rows", type=int, default=2_000_000, help="scikit-learn is not given more"
@@ -158,8 +158,8 @@ def main() -> int:
     test = higgs_like(_TEST_ROWS, seed=1)
     for n_rows in arguments.rows:
         train = higgs_like(n_rows, seed=0)
-        for depth, n_threads in product(arguments.depths, arguments.threads):
-            rows = run(train, test, depth, n_threads, arguments)
+        for depth in arguments.depths:
+            rows = run(train, test, depth, arguments)
             write_rows(arguments.output, rows)
             if rows:
                 print(report(rows), flush=True)
@@ -170,10 +170,9 @@ def run(
     train: tuple[np.ndarray, np.ndarray],
     test: tuple[np.ndarray, np.ndarray],
     depth: int,
-    n_threads: int,
     arguments: argparse.Namespace,
 ) -> list[dict[str, Any]]:
-    """Let libraries take turns at one depth.
+    """Let libraries take turns at one depth, each on all numbers of threads.
 
     Parameters
     ----------
@@ -181,50 +180,44 @@ def run(
         Rows and labels.
     depth : int
         Most levels below the root.
-    n_threads : int
-        Of fits and predictions.
     arguments : argparse.Namespace
-        The command line: libraries, repeats, what is too slow.
+        The command line: libraries, threads, repeats, what is too slow.
 
     Returns
     -------
     list of dict
         One row per fit.
     """
-    rows: list[dict[str, Any]] = []
-    names = _those_that_run(len(train[0]), n_threads, arguments)
-    if not names:
-        return []
-    limit = _leaf_limit(train, depth) if "lightgbm" in names else None
-    for name in names:
+    turns = _those_that_run(len(train[0]), arguments)
+    limit = _leaf_limit(train, depth) if ("lightgbm", arguments.threads[0]) in turns else None
+    beyond_rows = {}
+    for name, n_threads in turns:
         small = train[0][:_WARM_UP_ROWS], train[1][:_WARM_UP_ROWS]
         measure(name, small, test, depth, n_threads, limit)
-    beyond_rows = peak_beyond_rows(len(train[0]), depth, n_threads) if "snapml" in names else None
+        if name == "snapml":
+            beyond_rows[name, n_threads] = peak_beyond_rows(len(train[0]), depth, n_threads)
+    rows: list[dict[str, Any]] = []
+    spent = dict.fromkeys(turns, 0.0)
     for repeat in range(arguments.repeats):
-        first = repeat % len(names)
-        slow = {row["library"] for row in rows if row["seconds"] > arguments.slow_seconds}
-        for name in names[first:] + names[:first]:
-            if name in slow:
+        first = repeat % max(len(turns), 1)
+        for turn in turns[first:] + turns[:first]:
+            if spent[turn] > arguments.enough_seconds:
                 continue
-            row = measure(name, train, test, depth, n_threads, limit)
-            row["bytes_beyond_rows"] = beyond_rows if name == "snapml" else None
+            row = measure(turn[0], train, test, depth, turn[1], limit)
+            spent[turn] += row["seconds"]
+            row["bytes_beyond_rows"] = beyond_rows.get(turn)
             rows.append({**row, "repeat": repeat, **machine_facts()})
     return rows
 
 
-def _those_that_run(n_rows: int, n_threads: int, arguments: argparse.Namespace) -> list[str]:
-    """Leave scikit-learn out where it has run, or would run for too long."""
-    names = list(arguments.libraries)
-    if "scikit-learn" not in names:
-        return names
-    if n_threads != arguments.threads[0]:
-        reason = "has one thread, and was measured"
-    elif n_rows > arguments.most_exact_rows:
-        reason = f"is given {arguments.most_exact_rows} rows at most (--most-exact-rows)"
-    else:
-        return names
-    print(f"  scikit-learn left out: it {reason}")
-    return [name for name in names if name != "scikit-learn"]
+def _those_that_run(n_rows: int, arguments: argparse.Namespace) -> list[tuple[str, int]]:
+    """Return libraries and threads; scikit-learn has one, and no time for too many rows."""
+    turns = list(product(arguments.libraries, arguments.threads))
+    left_out = {("scikit-learn", n_threads) for n_threads in arguments.threads[1:]}
+    if n_rows > arguments.most_exact_rows:
+        left_out.add(("scikit-learn", arguments.threads[0]))
+        print(f"  scikit-learn left out: at most {arguments.most_exact_rows} rows are its")
+    return [turn for turn in turns if turn not in left_out]
 
 
 def _leaf_limit(train: tuple[np.ndarray, np.ndarray], depth: int) -> int | None:
@@ -307,23 +300,25 @@ def report(rows: list[dict[str, Any]]) -> str:
     Parameters
     ----------
     rows : list of dict
-        Of one size, depth and number of threads.
+        Of one size and depth.
 
     Returns
     -------
     str
-        One line per library.
+        One line per library and number of threads.
     """
     head = rows[0]
-    lines = [f"{head['n_rows']} rows, depth {head['depth']}, threads {head['threads']}"]
-    for name in dict.fromkeys(row["library"] for row in rows):
-        own = [row for row in rows if row["library"] == name]
+    lines = [f"{head['n_rows']} rows, depth {head['depth']}"]
+    turns = sorted({(row["library"], row["threads"]) for row in rows})
+    for name, n_threads in turns:
+        own = [row for row in rows if (row["library"], row["threads"]) == (name, n_threads)]
         middle = {
             key: median(row[key] for row in own)
             for key in ("seconds", "cpu_seconds", "n_leaves", "predict_rows_per_s")
         }
         lines.append(
-            f"  {name:13s} {middle['seconds']:8.3f} s  cpu {middle['cpu_seconds']:8.3f} s  "
+            f"  {name:13s} {n_threads} {middle['seconds']:8.3f} s  "
+            f"cpu {middle['cpu_seconds']:8.3f} s  "
             f"leaves {middle['n_leaves']:8.0f}  accuracy {own[0]['test_accuracy']:.4f}  "
             f"predicts {middle['predict_rows_per_s'] / 1e6:6.2f} M rows/s"
         )
