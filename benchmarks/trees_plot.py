@@ -77,7 +77,7 @@ def draw(rows: list[dict[str, str]], path: Path) -> Any:
     scores.set_ylabel("accuracy on new rows")
     n_rows, n_columns = int(alone[0]["n_rows"]), alone[0]["n_columns"]
     figure.suptitle(f"One tree, {n_rows:,} rows of {n_columns} columns, one thread", fontsize=10)
-    times.legend(fontsize=8, frameon=False)
+    scores.legend(fontsize=8, frameon=False, loc="lower right")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
