@@ -2,14 +2,28 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.calibration import CalibrationDisplay
 from sklearn.datasets import load_diabetes
 
-from snapml import Lasso, LinearRegression, LogisticRegression, Ridge
-from snapml.plots import CoefficientsDisplay, ConvergenceDisplay
+from snapml import (
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Ridge,
+    lasso_path,
+)
+from snapml.data import make_click_log
+from snapml.plots import (
+    ClickCalibrationDisplay,
+    CoefficientsDisplay,
+    ConvergenceDisplay,
+    RegularizationPathDisplay,
+)
 
 matplotlib = pytest.importorskip("matplotlib")
 X, Y = load_diabetes(return_X_y=True, as_frame=True)
@@ -74,6 +88,109 @@ def test_plots_are_drawn_where_they_are_told_to():
 def test_scikit_learns_calibration_display_takes_our_models():
     shown = CalibrationDisplay.from_estimator(LogisticRegression().fit(X, LABELS), X, LABELS)
     assert len(shown.line_.get_xdata()) >= 3
+
+
+@pytest.mark.parametrize("ratios", [None, (0.0, 0.5)])
+@pytest.mark.parametrize("is_legacy", [False, True])
+def test_paths_of_cross_validation_are_means_over_folds(ratios, is_legacy):
+    given = {} if ratios is None else {"l1_ratios": ratios, "solver": "saga"}
+    model = LogisticRegressionCV(Cs=5, cv=3, use_legacy_attributes=is_legacy, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        model.fit(X, LABELS)
+        model.use_legacy_attributes = False
+        plain = model.fit(X, LABELS).coefs_paths_
+        model.use_legacy_attributes = is_legacy
+        model.fit(X, LABELS)
+    shown = RegularizationPathDisplay.from_estimator(model, n_labels=3)
+    chosen = float(np.ravel(model.l1_ratio_)[0])
+    which = 0 if ratios is None else ratios.index(chosen)
+    expected = plain[:, which, :, 0, :10].mean(axis=0)
+    np.testing.assert_allclose([line.get_ydata() for line in shown.lines_], expected.T, rtol=1e-6)
+    np.testing.assert_array_equal(shown.lines_[0].get_xdata(), model.Cs_)
+    texts = [text.get_text() for text in shown.ax_.get_legend().get_texts()]
+    largest = np.argsort(-np.abs(expected).max(axis=0))[:3]
+    assert texts == [*(X.columns[k] for k in largest), "chosen C"]
+    assert shown.ax_.lines[-1].get_xdata()[0] == np.ravel(model.C_)[0]
+    assert (shown.ax_.get_xscale(), shown.ax_.get_xlabel()) == ("log", "C")
+    before = n_drawn_pixels(shown.figure_)
+    for line in shown.lines_:
+        line.remove()
+    assert n_drawn_pixels(shown.figure_) < before - 500
+
+
+def test_paths_of_lasso_are_drawn_as_they_come():
+    alphas, coefs, _ = lasso_path(X - X.mean(), Y - Y.mean())
+    shown = RegularizationPathDisplay(alphas, coefs, X.columns).plot()
+    np.testing.assert_array_equal(shown.lines_[2].get_ydata(), coefs[2])
+    assert len(shown.ax_.get_legend().get_texts()) == 10
+    assert RegularizationPathDisplay([1.0, 2.0], [[0.0, 1.0]]).names == ["x0"]
+
+
+def test_click_calibration_has_bins_of_as_many_rows_and_their_intervals():
+    clicks, labels = make_click_log(20_000, 5_000, random_state=0)
+    model = LogisticRegression(C=0.1).fit(clicks[:10_000], labels[:10_000])
+    shown = ClickCalibrationDisplay.from_estimator(model, clicks[10_000:], labels[10_000:])
+    probability = model.predict_proba(clicks[10_000:])[:, 1]
+    order = np.argsort(probability, kind="stable")
+    assert shown.n_rows.sum() == 10_000
+    assert shown.n_clicks.sum() == labels[10_000:].sum()
+    np.testing.assert_allclose(shown.n_rows, 500, atol=5)
+    np.testing.assert_allclose(shown.predicted[0], probability[order[: shown.n_rows[0]]].mean())
+    n, k, z = shown.n_rows[-1], shown.n_clicks[-1], 1.959963984540054
+    centre = (k + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * np.sqrt(k * (n - k) / n + z * z / 4)
+    np.testing.assert_allclose([shown.lower_[-1], shown.upper_[-1]], [centre - half, centre + half])
+    assert (shown.ax_.get_xscale(), shown.ax_.get_yscale()) == ("log", "log")
+    before = n_drawn_pixels(shown.figure_)
+    shown.bars_.remove()
+    assert n_drawn_pixels(shown.figure_) < before - 300
+
+
+def test_bins_without_clicks_are_upper_ends_and_ties_are_one_bin():
+    probability = np.repeat([0.001, 0.01, 0.2], 100)
+    is_click = np.zeros(300, bool)
+    is_click[110:113] = is_click[200:221] = True
+    shown = ClickCalibrationDisplay.from_predictions(is_click, probability).plot()
+    np.testing.assert_array_equal(shown.n_clicks, [0, 3, 21])
+    np.testing.assert_allclose(shown.predicted, [0.001, 0.01, 0.2])
+    assert shown.lower_[0] == 0.0
+    np.testing.assert_array_equal(shown.empty_.get_ydata(), shown.upper_[:1])
+    np.testing.assert_allclose(shown.bars_.lines[0].get_ydata(), [0.03, 0.21])
+    assert "none: upper end" in {each.get_text() for each in shown.ax_.get_legend().get_texts()}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (([True], [0.1, 0.2]), "one for each row"),
+        (([], []), "at least one"),
+        (([True], [np.nan]), "from 0 to 1"),
+        (([True], [1.5]), "from 0 to 1"),
+    ],
+)
+def test_bad_probabilities_are_refused(given, says):
+    with pytest.raises(ValueError, match=says):
+        ClickCalibrationDisplay.from_predictions(*given)
+
+
+def test_bad_paths_and_classes_are_refused():
+    with pytest.raises(ValueError, match="LogisticRegressionCV, got Lasso"):
+        RegularizationPathDisplay.from_estimator(Lasso().fit(X, Y))
+    with pytest.raises(ValueError, match=r"\(n_features, n_strengths\)"):
+        RegularizationPathDisplay([1.0, 2.0], [[1.0], [2.0]])
+    with pytest.raises(ValueError, match="positive ones, got 0"):
+        RegularizationPathDisplay([1.0, 0.0], [[1.0, 2.0]])
+    with pytest.raises(ValueError, match="names: expected 1"):
+        RegularizationPathDisplay([1.0], [[1.0]], ["a", "b"])
+    three = LogisticRegression().fit(X, np.arange(len(Y)) % 3)
+    with pytest.raises(ValueError, match="two classes, got 3"):
+        ClickCalibrationDisplay.from_estimator(three, X, LABELS)
+    two = LogisticRegression().fit(X, LABELS)
+    with pytest.raises(ValueError, match=r"y: expected the classes .* got \[0 2\]"):
+        ClickCalibrationDisplay.from_estimator(two, X, 2 * LABELS)
+    with pytest.raises(ValueError, match="n_bins: expected at least 1"):
+        ClickCalibrationDisplay.from_predictions([True], [0.5], n_bins=0)
 
 
 def test_what_has_no_such_plot_is_refused_with_the_reason():
