@@ -204,7 +204,7 @@ def test_parameters_without_a_counterpart_are_refused(monkeypatch):
         snapml.Lasso.from_sklearn(theirs)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in ("labels", "labels CV")])
+@pytest.mark.parametrize("name", MODELS)
 def test_onnx_predicts_the_same(name):
     convert = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
