@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import mmap
 import os
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -190,7 +191,10 @@ class GrowingArray:
             except (SystemError, BufferError):  # not on this system, or somebody looks at it
                 pass
         before = self._map
-        self._map = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if sys.platform == "win32":  # where such memory is private, and belongs to no file
+            self._map = mmap.mmap(-1, n_bytes)
+        else:
+            self._map = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if before is not None:
             np.copyto(
                 np.frombuffer(self._map, np.uint8, len(before)), np.frombuffer(before, np.uint8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 from numbers import Real
 from pathlib import Path
@@ -69,7 +70,11 @@ def _system_bytes() -> int:
     match = re.search(r"^MemAvailable:\s+(\d+) kB", text or "", re.MULTILINE)
     if match:
         return 1024 * int(match[1])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    if platform.system() == "Linux":  # without /proc
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    import psutil  # a dependency wherever the system is not Linux
+
+    return int(psutil.virtual_memory().available)
 
 
 def _first_number(*paths: Path) -> int | None:
@@ -82,6 +87,6 @@ def _first_number(*paths: Path) -> int | None:
 
 def _text(path: Path) -> str | None:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except OSError:
         return None

@@ -8,14 +8,16 @@ without a name would vanish at once, but every one of them would need an open fi
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+
+from snapml.data.file_lock import is_locked_by_us
 
 __all__ = ["TemporaryStore", "removing_temporary_stores", "temporary_store_path"]
 
@@ -123,7 +125,10 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
         return (
             entry.name.startswith(_PREFIX)
             and entry.is_dir(follow_symlinks=False)
-            and entry.stat(follow_symlinks=False).st_uid == os.getuid()
+            and (
+                sys.platform == "win32"  # where each user has a folder of temporary files
+                or entry.stat(follow_symlinks=False).st_uid == os.getuid()
+            )
         )
     except OSError:  # which another process is removing
         return False
@@ -131,7 +136,7 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
 
 def _locked(folder: Path, *, is_new: bool) -> int | None:
     """Lock a folder, and return the descriptor of its lock; None where another process has it."""
-    how = os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if is_new else 0)
+    how = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | (os.O_CREAT | os.O_EXCL if is_new else 0)
     try:
         lock = os.open(folder / _LOCK, how, 0o600)
     except OSError:
@@ -139,11 +144,9 @@ def _locked(folder: Path, *, is_new: bool) -> int | None:
             _remove_empty(folder)
         return None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock).st_nlink > 0:  # nobody removed it between the two calls
+        # Another process's, or about to be removed; or removed between the two calls.
+        if is_locked_by_us(lock) and os.fstat(lock).st_nlink > 0:
             return lock
-    except BlockingIOError:  # locked, or about to be removed
-        pass
     except OSError:  # a file system without locks
         if is_new:
             os.close(lock)
@@ -155,13 +158,18 @@ def _locked(folder: Path, *, is_new: bool) -> int | None:
 
 def _remove(folder: Path, lock: int) -> None:
     """Remove a folder, its lock last, so that what is interrupted here is found again."""
-    try:
+    with ExitStack() as stack:
+        stack.callback(os.close, lock)
         shutil.rmtree(folder / _ROWS, ignore_errors=True)
-        if not (folder / _ROWS).exists():
+        if (folder / _ROWS).exists():
+            return
+        if sys.platform != "win32":
             (folder / _LOCK).unlink(missing_ok=True)
-            _remove_empty(folder)
-    finally:
-        os.close(lock)
+        else:  # which removes no file that is open, here or in a process that is about to sweep
+            stack.close()
+            with suppress(PermissionError):
+                (folder / _LOCK).unlink(missing_ok=True)
+        _remove_empty(folder)
 
 
 def _remove_empty(folder: Path) -> None:

@@ -22,13 +22,14 @@
 
 // Registered with threadpoolctl (snapml/solvers/threads.py), which looks the symbols up by name.
 // 0: no limit set.
+#ifdef _WIN32
+#define SNAPML_EXPORTED extern "C" __declspec(dllexport)
+#else
+#define SNAPML_EXPORTED extern "C" __attribute__((visibility("default")))
+#endif
 static std::atomic<int> thread_limit{0};
-extern "C" __attribute__((visibility("default"))) int snapml_get_num_threads() {
-  return thread_limit.load();
-}
-extern "C" __attribute__((visibility("default"))) void snapml_set_num_threads(int n) {
-  thread_limit.store(n);
-}
+SNAPML_EXPORTED int snapml_get_num_threads() { return thread_limit.load(); }
+SNAPML_EXPORTED void snapml_set_num_threads(int n) { thread_limit.store(n); }
 
 namespace snapml::native {
 
@@ -461,7 +462,9 @@ NB_MODULE(_native, m) {
   bind_primal(m);
   bind_columns(m);
   bind_io(m);
+#ifndef _WIN32
   bind_memory(m);
+#endif
   bind_trees(m);
   bind_exact_trees(m);
 }

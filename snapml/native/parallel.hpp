@@ -5,7 +5,9 @@
 // when cores are shared.
 #pragma once
 
+#ifndef _WIN32
 #include <unistd.h>
+#endif
 
 #include <atomic>
 #include <chrono>
@@ -21,6 +23,15 @@
 #include "snapml/config.hpp"
 
 namespace snapml::native {
+
+// Differs in a forked child.
+inline int64 process_number() {
+#ifdef _WIN32  // which has no forks
+  return 0;
+#else
+  return getpid();
+#endif
+}
 
 // All workers wait until the last has arrived. Rounds of a descent are short, so arriving spins a
 // little before it yields the core.
@@ -87,7 +98,7 @@ class ThreadPool {
     bool stopping = false;
     std::exception_ptr error;
     std::vector<std::thread> threads;
-    pid_t owner = getpid();
+    int64 owner = process_number();
 
     void begin(const std::function<void(int)>& work) {
       {
@@ -127,7 +138,7 @@ class ThreadPool {
   };
 
   void start() {
-    if (team_ && team_->owner == getpid()) return;
+    if (team_ && team_->owner == process_number()) return;
     if (team_) (void)team_.release();  // after fork: its mutex and threads belong to the parent
     team_ = std::make_unique<Team>();
     try {
@@ -143,7 +154,7 @@ class ThreadPool {
 
   void stop() {
     if (!team_) return;
-    if (team_->owner != getpid()) {
+    if (team_->owner != process_number()) {
       (void)team_.release();
       return;
     }

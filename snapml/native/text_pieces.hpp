@@ -2,11 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
-#include <system_error>
 #include <vector>
 
+#include "decimal.hpp"
 #include "parallel.hpp"
 #include "snapml/config.hpp"
 
@@ -78,14 +77,8 @@ struct Cursor {
     if (n_digits <= 19 && digits <= (uint64{1} << 53) && exponent >= -22 && exponent <= 22) {
       const double whole = static_cast<double>(digits);
       value = exponent < 0 ? whole / kPowers[-exponent] : whole * kPowers[exponent];
-    } else {
-      const auto [stop, status] = std::from_chars(unsigned_text, p, value);
-      if (status == std::errc::result_out_of_range) {
-        if (exponent + n_digits > 0) return false;
-        value = 0;  // below the smallest number
-      } else if (status != std::errc() || stop != p) {
-        return false;
-      }
+    } else if (!read_decimal(unsigned_text, p, exponent + n_digits > 0, value)) {
+      return false;
     }
     if (is_negative) value = -value;
     return true;
