@@ -58,23 +58,26 @@ class SharedModel:
         Of all rows, those that the fold leaves out too.
     n_products : int
         Products with its Hessian that it took part in.
+    transformers : Pipeline or None, default=None
+        The fitted steps before it, where it is the last of a pipeline.
     """
 
     coef: np.ndarray
     intercept: float
     margins: np.ndarray
     n_products: int
+    transformers: Any = None
 
 
-def can_share(estimator: Any, matrix: Matrix, classes: np.ndarray) -> bool:
+def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> bool:
     """Return whether a fit can share its reads of X with others.
 
     Parameters
     ----------
     estimator : estimator
         With its parameters.
-    matrix : Matrix
-        The rows.
+    matrix : Matrix or None
+        The rows; None where they are to be judged later.
     classes : ndarray
         Labels that occur.
 
@@ -85,7 +88,7 @@ def can_share(estimator: Any, matrix: Matrix, classes: np.ndarray) -> bool:
     """
     if type(estimator) not in (LogisticRegression, LinearSVC) or len(classes) != 2:
         return False
-    if not isinstance(matrix, DenseMatrix | CompressedMatrix):
+    if not isinstance(matrix, DenseMatrix | CompressedMatrix | None):
         return False
     has_other_wishes = estimator.device_ids or estimator.solver in ("sdca", "pqn")
     if has_other_wishes or getattr(estimator, "warm_start", False) or estimator.verbose:

@@ -10,7 +10,8 @@ from sklearn import model_selection
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
-from sklearn.utils import indexable
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_consistent_length, column_or_1d, indexable
 
 from snapml._validation import (
     check_classes,
@@ -23,10 +24,12 @@ from snapml.data import Matrix
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.shared_fits import SharedFit, can_share, solve_shared
 from snapml.estimators.support_vector_machine import LinearSVC
+from snapml.model_selection.pipelines import is_shareable, solve_pipelines
 from snapml.model_selection.stand_in import (
     SharedSearch,
     StandIn,
     for_row_numbers,
+    last_step,
     parameters_of,
 )
 from snapml.solvers.cpu_engine import check_rows
@@ -41,7 +44,8 @@ class GridSearchCV(model_selection.GridSearchCV):
     Fits of `LogisticRegression` and of `LinearSVC` with the squared hinge, on two classes and with
     an L2 penalty, are columns of one solve where they differ in C, class weights or fold: each read
     of X serves all of them, folds are weights of rows, and weaker penalties start from stronger
-    ones. Everything else (other estimators, pipelines, other penalties, more classes, GPUs, stores,
+    ones. A pipeline may end in one of them: its transformers are fitted once for each fold and
+    setting. Everything else (other estimators, other penalties, more classes, GPUs, stores,
     metadata routing) is evaluated by scikit-learn as always. The results are the same object.
 
     Parameters
@@ -152,7 +156,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
             return self
         matrix, labels, weights = data
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        numbers = np.arange(matrix.shape[0])
+        numbers = np.arange(len(labels))
         groups = params.get("groups")
         folds = [(numbers[train], numbers[test]) for train, test in splitter.split(X, y, groups)]
         # As scikit-learn: sparse rows of formats that have no rows to take become CSR.
@@ -175,29 +179,46 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
 
     def _data_to_share(
         self, X: Any, y: Any, params: dict[str, Any]
-    ) -> tuple[Matrix, np.ndarray, np.ndarray | None] | None:
-        """Return checked data, None where nothing can be shared.
+    ) -> tuple[Matrix | None, np.ndarray, np.ndarray | None] | None:
+        """Return checked rows, labels and weights; None where nothing can be shared.
 
         Data that are not as they should be are left to the ordinary evaluation, which says so.
         """
-        is_ours = type(self.estimator) in (LogisticRegression, LinearSVC)
+        last = last_step(self.estimator)
+        is_ours = type(last) in (LogisticRegression, LinearSVC)
         if not is_ours or y is None or self.search_tol == 0 or is_routing_enabled():
             return None
-        if any(getattr(one, "_skl_callbacks", ()) for one in (self, self.estimator)):
+        if any(getattr(one, "_skl_callbacks", ()) for one in (self, self.estimator, last)):
             return None  # whom the ordinary evaluation tells of each candidate
-        if not set(params) <= {"sample_weight", "groups"}:
+        weights_name = "sample_weight"
+        if last is not self.estimator:
+            weights_name = f"{self.estimator.steps[-1][0]}__{weights_name}"
+        if not set(params) <= {weights_name, "groups"}:
             return None
         try:
-            matrix, labels = check_fit_input(clone(self.estimator), X, y)
-            weights = check_sample_weight(params.get("sample_weight"), matrix)
-            classes = check_classes(self.estimator, labels)
-            check_rows(matrix, self.estimator.n_threads)
+            matrix, labels = self._checked_rows(X, y)
+            weights = params.get(weights_name)
+            if matrix is not None:
+                weights = check_sample_weight(weights, matrix)
+            elif weights is not None:
+                check_consistent_length(labels, weights)
+                weights = column_or_1d(weights)
+            classes = check_classes(last, labels)
         except (TypeError, ValueError, NonFiniteError):
             return None
-        able = [can_share(one, matrix, classes) for one in self._candidates()]
+        able = [_is_able(one, matrix, classes) for one in self._candidates()]
         # Ordinary fits on row numbers would leave n_jobs without effect.
         is_enough = all(able) or (any(able) and self.n_jobs in (None, 1))
         return (matrix, labels, weights) if is_enough else None
+
+    def _checked_rows(self, X: Any, y: Any) -> tuple[Matrix | None, np.ndarray]:
+        """Return rows and labels; no rows for pipelines, whose first step knows what they are."""
+        if type(self.estimator) is Pipeline:
+            check_consistent_length(X, y)
+            return None, column_or_1d(y)
+        matrix, labels = check_fit_input(clone(self.estimator), X, y)
+        check_rows(matrix, self.estimator.n_threads)
+        return matrix, labels
 
     def _candidates(self) -> list[Any]:
         """Return an estimator for each candidate."""
@@ -209,21 +230,35 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
     def _solve(
         self,
         search: SharedSearch,
-        matrix: Matrix,
+        matrix: Matrix | None,
         labels: np.ndarray,
         weights: np.ndarray | None,
     ) -> float:
         """Fit what can be shared; return the seconds that took."""
         began = time.perf_counter()
-        able = [one for one in self._candidates() if can_share(one, matrix, search.classes)]
+        able = [one for one in self._candidates() if _is_able(one, matrix, search.classes)]
+        if matrix is None:
+            solve_pipelines(able, search, labels, weights, self.search_tol)
+        else:
+            self._solve_plain(able, search, matrix, labels, weights)
+        self.n_shared_ = len(search.models)
+        return time.perf_counter() - began
+
+    def _solve_plain(
+        self,
+        able: list[Any],
+        search: SharedSearch,
+        matrix: Matrix,
+        labels: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> None:
+        """Fit estimators on the folds of one matrix."""
         fits = [SharedFit(one, number) for one in able for number in range(len(search.folds))]
         trains = [train for train, _ in search.folds]
         models = solve_shared(fits, trains, matrix, labels, weights, self.search_tol)
         for fit, model in zip(fits, models, strict=True):
             if model is not None:
                 search.models[parameters_of(fit.estimator), fit.fold] = model
-        self.n_shared_ = len(search.models)
-        return time.perf_counter() - began
 
     def _take(
         self, inner: model_selection.GridSearchCV, search: SharedSearch, seconds: float
@@ -243,6 +278,13 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
             name = parameters_of(one)
             n_own = sum((name, number) in search.models for number in range(len(search.folds)))
             self.cv_results_["mean_fit_time"][at] += share * n_own / len(search.folds)
+
+
+def _is_able(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> bool:
+    """Return whether a candidate can share, as far as that can be told before it is fitted."""
+    if matrix is None and not is_shareable(estimator):
+        return False
+    return can_share(last_step(estimator), matrix, classes)
 
 
 class _RowSearch(model_selection.GridSearchCV):

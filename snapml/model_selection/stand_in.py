@@ -6,6 +6,7 @@ takes its rows and goes to the estimator itself.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -14,12 +15,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics._scorer import _BaseScorer
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _check_feature_names
 
 from snapml.estimators.shared_fits import SharedModel, fitted
 
-__all__ = ["SharedSearch", "StandIn", "for_row_numbers"]
+__all__ = ["SharedSearch", "StandIn", "for_row_numbers", "last_step", "parameters_of"]
 
 _PREDICTIONS = frozenset(
     {"predict", "predict_proba", "predict_log_proba", "decision_function", "score"}
@@ -69,8 +71,24 @@ class SharedSearch:
 
 
 def parameters_of(estimator: Any) -> str:
-    """Return a text that is the same for equal parameters."""
-    return repr(sorted(estimator.get_params(deep=False).items()))
+    """Return a text that is the same for equal parameters, those of a pipeline's steps as well."""
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+        return _text(estimator)
+
+
+def _text(value: Any) -> str:
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return f"{type(value)}{_text(value.get_params(deep=False))}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(sorted(f'{key!r}:{_text(one)}' for key, one in value.items()))}}}"
+    return repr(value)
+
+
+def last_step(estimator: Any) -> Any:
+    """Return the last step of a pipeline, or the estimator itself where it is none."""
+    return estimator.steps[-1][1] if type(estimator) is Pipeline else estimator
 
 
 class StandIn(BaseEstimator):
@@ -132,9 +150,14 @@ class StandIn(BaseEstimator):
         """Return the estimator with its coefficients."""
         if self._model is None:
             return self.estimator
-        found = fitted(self.estimator, self._model, self.search.classes)
-        _check_feature_names(found, self.search.X, reset=True)
-        return found
+        found = fitted(last_step(self.estimator), self._model, self.search.classes)
+        before = self._model.transformers
+        if before is None:
+            _check_feature_names(found, self.search.X, reset=True)
+            return found
+        pipeline = clone(self.estimator)
+        pipeline.steps = [*before.steps, (pipeline.steps[-1][0], found)]
+        return pipeline
 
     def __getattr__(self, name: str) -> Any:
         """Return a method of the estimator that takes row numbers, or its classes."""
@@ -153,7 +176,7 @@ class StandIn(BaseEstimator):
                 return getattr(self.estimator, name)(self.search.rows(rows), *others, **params)
             # Margins as the only feature of a model of coefficient one: the estimator's own way.
             one = SharedModel(np.ones(1, self._model.margins.dtype), 0.0, np.empty(0), 0)
-            judge = fitted(self.estimator, one, self.search.classes)
+            judge = fitted(last_step(self.estimator), one, self.search.classes)
             return getattr(judge, name)(self._model.margins[rows][:, None], *others, **params)
 
         return predictions

@@ -1,4 +1,4 @@
-"""The page's own example runs as it is written."""
+"""The page's own examples run as they are written."""
 
 import re
 from pathlib import Path
@@ -10,11 +10,13 @@ import snapml
 PAGE = Path(snapml.__file__).parents[1] / "docs" / "model_selection.md"
 
 
-@pytest.mark.parametrize("number", [0])
-def test_examples_of_the_page_run(number, capsys):
+def test_examples_of_the_page_run(capsys):
     if not PAGE.exists():
         pytest.skip("the documentation is not beside an installed package")
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert len(blocks) == 1
-    exec(compile(blocks[number], str(PAGE), "exec"), {})
-    assert "\n50\n" in capsys.readouterr().out
+    assert len(blocks) == 2
+    names = {}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)
+        assert names["search"].n_shared_ == 50
+    assert "\n50 " in capsys.readouterr().out

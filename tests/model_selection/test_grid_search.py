@@ -197,12 +197,15 @@ def test_candidates_that_cannot_share_are_fitted_one_by_one_beside_those_that_ca
 @pytest.mark.parametrize(
     ("estimator", "grid"),
     [
-        (make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [1.0]}),
+        (
+            make_pipeline(StandardScaler(), TheirLogisticRegression()),
+            {"logisticregression__C": [1.0]},
+        ),
         (TheirLogisticRegression(), {"C": [1.0]}),
         (LogisticRegression(), {"l1_ratio": [1.0]}),
         (LinearSVC(loss="hinge"), {"C": [1.0]}),
     ],
-    ids=["pipeline", "another library's", "L1", "hinge"],
+    ids=["pipeline of another's", "another library's", "L1", "hinge"],
 )
 def test_what_cannot_be_shared_is_evaluated_as_always(data, estimator, grid):
     theirs, ours = search_twice(estimator, grid, *data, cv=3)
