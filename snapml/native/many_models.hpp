@@ -5,6 +5,7 @@
 // ones these are matrix products.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -170,12 +171,20 @@ struct ManyMargins {
   Sum* curvatures;
 };
 
-// Losses of a panel of one row, and slopes and curvatures, each times the row's weight.
+// A panel of models in some rows, one after another: enough entries to hide how long each takes.
+constexpr int64 kTileRows = 16;
+template <class Sum>
+struct Tile {
+  static constexpr int64 kSize = kTileRows * kPanel<Sum>;
+  Sum z[kSize], y[kSize], c[kSize], loss[kSize], slope[kSize], curvature[kSize];
+};
+
+// Losses and slopes, each times the row's weight.
 template <class Loss, class Sum>
-SNAPML_CLONES void panel_losses(const Sum* __restrict__ z, const Sum* __restrict__ y,
-                                const Sum* __restrict__ c, Sum* __restrict__ loss,
-                                Sum* __restrict__ slope) {
-  for (int k = 0; k < kPanel<Sum>; ++k) {
+SNAPML_CLONES void tile_losses(const Sum* __restrict__ z, const Sum* __restrict__ y,
+                               const Sum* __restrict__ c, int64 size, Sum* __restrict__ loss,
+                               Sum* __restrict__ slope) {
+  for (int64 k = 0; k < size; ++k) {
     const Tangent<Sum> at = Loss::tangent(z[k], y[k]);
     loss[k] = c[k] == 0 ? Sum(0) : c[k] * at.value;
     slope[k] = c[k] == 0 ? Sum(0) : c[k] * at.gradient;
@@ -183,31 +192,56 @@ SNAPML_CLONES void panel_losses(const Sum* __restrict__ z, const Sum* __restrict
 }
 
 template <class Loss, class Sum>
-SNAPML_CLONES void panel_curvatures(const Sum* __restrict__ z, const Sum* __restrict__ y,
-                                    const Sum* __restrict__ c, Sum* __restrict__ out) {
-  for (int k = 0; k < kPanel<Sum>; ++k) {
+SNAPML_CLONES void tile_curvatures(const Sum* __restrict__ z, const Sum* __restrict__ y,
+                                   const Sum* __restrict__ c, int64 size, Sum* __restrict__ out) {
+  for (int64 k = 0; k < size; ++k) {
     out[k] = c[k] == 0 ? Sum(0) : c[k] * Loss::curvature(z[k], y[k]);
   }
 }
 
-// The losses of one row and one panel: `at` is the first model's place in the margins.
-template <class Loss, class Sum>
-void row_losses(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins, int64 i,
-                int64 first, double* losses) {
-  Sum z[kPanel<Sum>], y[kPanel<Sum>], c[kPanel<Sum>], loss[kPanel<Sum>], slope[kPanel<Sum>];
-  const int64 at = i * targets.n_models + first;
-  for (int64 k = 0; k < kPanel<Sum>; ++k) {
-    const int64 model = first + k;
-    z[k] = margins.margins[at + k];
-    if (margins.moves != nullptr) z[k] += margins.steps[model] * margins.moves[at + k];
-    y[k] = targets.labels[i * targets.n_label_columns + targets.label_columns[model]];
-    c[k] = targets.factors[model] *
-           targets.weights[i * targets.n_weight_columns + targets.weight_columns[model]];
+// Margins, labels and weights of the models from `first` on in some rows.
+template <class Sum>
+void fill_tile(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins, Range rows,
+               int64 first, Tile<Sum>& tile) {
+  Sum *z = tile.z, *y = tile.y, *c = tile.c;
+  const int32* const label_columns = targets.label_columns + first;
+  const int32* const weight_columns = targets.weight_columns + first;
+  for (int64 i = rows.begin; i < rows.end; ++i) {
+    const int64 at = i * targets.n_models + first;
+    const Sum* const labels = targets.labels + i * targets.n_label_columns;
+    const Sum* const weights = targets.weights + i * targets.n_weight_columns;
+    std::memcpy(z, margins.margins + at, kPanelBytes);
+    for (int64 k = 0; k < kPanel<Sum>; ++k) {
+      if (margins.moves != nullptr) z[k] += margins.steps[first + k] * margins.moves[at + k];
+      y[k] = labels[label_columns[k]];
+      c[k] = targets.factors[first + k] * weights[weight_columns[k]];
+    }
+    z += kPanel<Sum>;
+    y += kPanel<Sum>;
+    c += kPanel<Sum>;
   }
-  panel_losses<Loss>(z, y, c, loss, slope);
-  for (int64 k = 0; k < kPanel<Sum>; ++k) losses[first + k] += static_cast<double>(loss[k]);
-  if (margins.slopes != nullptr) std::memcpy(margins.slopes + at, slope, sizeof(slope));
-  if (margins.curvatures != nullptr) panel_curvatures<Loss>(z, y, c, margins.curvatures + at);
+}
+
+// The losses of some rows and one panel, whose models begin with `first`.
+template <class Loss, class Sum>
+void panel_losses(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins, Range rows,
+                  int64 first, Tile<Sum>& tile, double* losses) {
+  fill_tile(targets, margins, rows, first, tile);
+  const int64 size = (rows.end - rows.begin) * kPanel<Sum>;
+  tile_losses<Loss>(tile.z, tile.y, tile.c, size, tile.loss, tile.slope);
+  if (margins.curvatures != nullptr) {
+    tile_curvatures<Loss>(tile.z, tile.y, tile.c, size, tile.curvature);
+  }
+  for (int64 i = rows.begin; i < rows.end; ++i) {
+    const int64 from = (i - rows.begin) * kPanel<Sum>, to = i * targets.n_models + first;
+    for (int64 k = 0; k < kPanel<Sum>; ++k) losses[first + k] += double{tile.loss[from + k]};
+    if (margins.slopes != nullptr) {
+      std::memcpy(margins.slopes + to, tile.slope + from, kPanelBytes);
+    }
+    if (margins.curvatures != nullptr) {
+      std::memcpy(margins.curvatures + to, tile.curvature + from, kPanelBytes);
+    }
+  }
 }
 
 // losses (models) = sum_i c_i l(z_i, y_i) of each model, in float64.
@@ -219,9 +253,11 @@ void many_losses(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margin
   pool.run([&](int worker) {
     double* const mine = parts.data() + worker * m;
     const Range range = share(targets.n_rows, pool.size(), worker);
-    for (int64 i = range.begin; i < range.end; ++i) {
+    Tile<Sum> tile;
+    for (int64 i = range.begin; i < range.end; i += kTileRows) {
+      const Range rows{i, std::min(i + kTileRows, range.end)};
       for (int64 first = 0; first < m; first += kPanel<Sum>) {
-        row_losses<Loss>(targets, margins, i, first, mine);
+        panel_losses<Loss>(targets, margins, rows, first, tile, mine);
       }
     }
   });

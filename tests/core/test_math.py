@@ -43,6 +43,19 @@ def test_exponential_is_exact_on_both_sides_of_every_change_of_its_exponent():
         assert roundings_off(scalar("exp_nonpositive", x, np.float64), exact, np.float64) <= 3
 
 
+def test_exponential_of_float32_is_exact_on_both_sides_of_every_change_of_its_exponent():
+    halves = (-np.log(2) * (np.arange(124) + 0.5)).astype(np.float32)
+    for x in np.concatenate([halves, np.nextafter(halves, 0, dtype=np.float32)]):
+        exact = np.exp(np.longdouble(x))
+        assert roundings_off(scalar("exp_nonpositive", x, np.float32), exact, np.float32) <= 3
+
+
+@pytest.mark.parametrize("x", [-87.0, -88.5, -104.0, -1e4, -1e30, -np.inf])
+def test_exponential_of_float32_far_out_is_a_tiny_normal_number(x):
+    found = scalar("exp_nonpositive", x, np.float32)
+    assert np.finfo(np.float32).tiny <= found <= 1.01 * np.exp(-87.0)
+
+
 @pytest.mark.parametrize("x", [-708.0, -709.0, -745.2, -1e4, -1e300, -np.inf])
 def test_exponential_far_out_is_a_tiny_normal_number(x):
     found = scalar("exp_nonpositive", x, np.float64)

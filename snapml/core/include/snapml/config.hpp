@@ -21,6 +21,7 @@ using ::log1p;
 __device__ __forceinline__ double from_bits(long long bits) { return __longlong_as_double(bits); }
 __device__ __forceinline__ long long to_bits(double x) { return __double_as_longlong(x); }
 __device__ __forceinline__ float float_of(uint32 bits) { return __uint_as_float(bits); }
+__device__ __forceinline__ uint32 bits_of(float x) { return __float_as_uint(x); }
 }  // namespace scalar
 }  // namespace snapml
 #else
@@ -60,6 +61,11 @@ SNAPML_HD float float_of(uint32 bits) {
   float x;
   std::memcpy(&x, &bits, sizeof x);
   return x;
+}
+SNAPML_HD uint32 bits_of(float x) {
+  uint32 bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
 }
 }  // namespace scalar
 }  // namespace snapml

@@ -61,7 +61,8 @@ SNAPML_HD float one_minus_exp_minus(float x) {
 SNAPML_HD double one_minus_exp_minus(double x) { return -scalar::expm1(-x); }
 
 // exp(x) for x <= 0 and log(1 + e) for e in [0, 1], free of branches and calls: a compiler turns a
-// loop over them into vector instructions. Both to 3 roundings; exp is flat below -708.
+// loop over them into vector instructions. Both to 3 roundings; exp is flat below -708, and below
+// -87 in float32.
 SNAPML_HD double exp_nonpositive(double x) {
   constexpr double kRound =
       6755399441055744.0;  // 1.5 * 2^52: adding it leaves an integer in the low bits
@@ -87,7 +88,22 @@ SNAPML_HD double exp_nonpositive(double x) {
                  static_cast<int64>((static_cast<uint64>(scalar::to_bits(shifted)) + 1023u) << 52));
 }
 
-SNAPML_HD float exp_nonpositive(float x) { return scalar::exp(x); }
+SNAPML_HD float exp_nonpositive(float x) {
+  constexpr float kRound = 12582912.f;  // 1.5 * 2^23
+  x = maximum(x, -87.f);
+  const float shifted = x * 1.44269504f + kRound;
+  const float k = shifted - kRound;
+  const float r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
+  float p = 1.f / 5040;
+  p = p * r + 1.f / 720;
+  p = p * r + 1.f / 120;
+  p = p * r + 1.f / 24;
+  p = p * r + 1.f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.f;
+  p = p * r + 1.f;
+  return p * scalar::float_of((scalar::bits_of(shifted) + 127u) << 23);
+}
 
 SNAPML_HD double log1p_unit(double e) {
   const double s = e / (2.0 + e), q = s * s;  // log(1 + e) = 2 atanh(s), s <= 1/3
@@ -109,7 +125,17 @@ SNAPML_HD double log1p_unit(double e) {
   return 2.0 * s + 2.0 * s * (q * p);
 }
 
-SNAPML_HD float log1p_unit(float e) { return scalar::log1p(e); }
+SNAPML_HD float log1p_unit(float e) {
+  const float s = e / (2.f + e), q = s * s;
+  float p = 1.f / 15;
+  p = p * q + 1.f / 13;
+  p = p * q + 1.f / 11;
+  p = p * q + 1.f / 9;
+  p = p * q + 1.f / 7;
+  p = p * q + 1.f / 5;
+  p = p * q + 1.f / 3;
+  return 2.f * s + 2.f * s * (q * p);
+}
 
 // x log x, continued by its limit 0 at x = 0.
 template <class Real>
