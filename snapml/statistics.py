@@ -291,9 +291,10 @@ def inference(
     null = _null_margins(is_logistic, bool(model.fit_intercept), fixed, y, weights)
     likelihood = _log_likelihood if is_logistic else _normal_log_likelihood
     values = [likelihood(z, y, weights) for z in (margins + fixed, null)]
-    explained = 1.0 - values[0] / values[1]
+    left, whole = values
     if not is_logistic:
-        explained = 1.0 - float(weights @ slopes**2) / float(weights @ (y - null) ** 2)
+        left, whole = float(weights @ slopes**2), float(weights @ (y - null) ** 2)
+    explained = 1.0 - left / whole if whole else math.nan  # targets that need no model
     return Inference(
         **_tests(estimates, of_all, level, df),
         names=_names(model),
@@ -318,7 +319,8 @@ def _tests(
     law = scipy.stats.norm() if math.isinf(df) else scipy.stats.t(df)
     # A column of zeros with a penalty: its estimate is 0 whatever the labels, without an error.
     is_certain = (errors == 0.0) & (estimates == 0.0)
-    statistics = np.where(is_certain, 0.0, estimates / np.where(is_certain, 1.0, errors))
+    with np.errstate(divide="ignore"):  # of a perfect fit
+        statistics = np.where(is_certain, 0.0, estimates / np.where(is_certain, 1.0, errors))
     reach = float(law.ppf(0.5 + 0.5 * level)) * errors
     return {
         "estimates": estimates,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import snapml
 from snapml import Lasso, LinearRegression, LogisticRegression, LogisticRegressionCV, Ridge
 from snapml.statistics import inference
 
@@ -281,6 +282,19 @@ def test_fit_numbers_agree_with_statsmodels():
         assert mine.aic == pytest.approx(one.aic, rel=1e-9)
         assert mine.bic == pytest.approx(one.bic, rel=1e-9)
         assert mine.n_parameters == pytest.approx(P + 1)
+
+
+@pytest.mark.parametrize("made", [LinearRegression(), Ridge()])
+def test_targets_that_need_no_model_have_no_r_squared(made):
+    assert np.isnan(inference(made.fit(X, np.ones(N)), X, np.ones(N)).r_squared)
+
+
+def test_model_that_was_loaded_notices_changed_parameters(tmp_path):
+    Ridge(alpha=1.0).fit(X, TARGETS).save(tmp_path / "model")
+    model = snapml.load(tmp_path / "model")
+    inference(model, X, TARGETS)
+    with pytest.raises(ValueError, match="parameters of its fit, got alpha="):
+        inference(model.set_params(alpha=2.0), X, TARGETS)
 
 
 def test_null_model_has_the_offset():

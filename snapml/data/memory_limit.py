@@ -58,11 +58,17 @@ def available_bytes() -> int:
     limit = _first_number(_CGROUP / "memory.max", _CGROUP / "memory/memory.limit_in_bytes")
     used = _first_number(_CGROUP / "memory.current", _CGROUP / "memory/memory.usage_in_bytes")
     if limit is not None and used is not None:
-        # The pages of files count as used, and are given up where memory is short.
+        # The pages of files count as used, and are given up where memory is short; memory that
+        # processes share counts among them, and is not.
         stat = _text(_CGROUP / "memory.stat") or _text(_CGROUP / "memory/memory.stat") or ""
-        files = re.search(r"^(?:file|total_cache) (\d+)$", stat, re.MULTILINE)
-        free = min(free, max(0, limit - used + (int(files[1]) if files else 0)))
+        files = _entry(stat, "file|total_cache") - _entry(stat, "shmem|total_shmem")
+        free = min(free, max(0, limit - used + max(0, files)))
     return free
+
+
+def _entry(stat: str, names: str) -> int:
+    found = re.search(rf"^(?:{names}) (\d+)$", stat, re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def _system_bytes() -> int:

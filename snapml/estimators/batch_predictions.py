@@ -134,6 +134,11 @@ def batches_with(
         results in the order of `methods`. Parameters are checked at once.
     """
     check_is_fitted(model)
+    if getattr(model, "has_offset_", False):
+        raise ValueError(
+            f"model: expected one without an offset, which rows in batches do not bring, got a "
+            f"{type(model).__name__} fitted with one: call its own methods with offset="
+        )
     for method in methods:
         if method not in METHODS or not hasattr(model, method):
             has = [name for name in METHODS if hasattr(model, name)]

@@ -11,7 +11,9 @@ from snapml.problems import Bounds, Penalty
 __all__ = ["bounded", "check_bounds"]
 
 
-def check_bounds(bounds: Any, n_features: int, dtype: np.dtype) -> Bounds | None:
+def check_bounds(
+    bounds: Any, n_features: int, dtype: np.dtype, names: np.ndarray | None = None
+) -> Bounds | None:
     """Return bounds on coefficients, rounded inwards to what the coefficients' type can hold.
 
     Parameters
@@ -22,6 +24,8 @@ def check_bounds(bounds: Any, n_features: int, dtype: np.dtype) -> Bounds | None
         Number of columns.
     dtype : dtype
         Of the coefficients.
+    names : ndarray of shape (n_features,), default=None
+        Of the columns; a Series of these names goes by name.
 
     Returns
     -------
@@ -38,7 +42,7 @@ def check_bounds(bounds: Any, n_features: int, dtype: np.dtype) -> Bounds | None
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise ValueError(f"bounds: expected a pair (lower, upper), got {bounds!r}")
     lower, upper = (
-        _side(side, given, n_features)
+        _side(side, _by_name(side, given, names), n_features)
         for side, given in zip(("lower", "upper"), bounds, strict=True)
     )
     wrong = np.flatnonzero(~((lower <= 0.0) & (upper >= 0.0)))
@@ -85,6 +89,21 @@ def bounded(penalty: Penalty, bounds: Bounds | None, *, n_more: int = 0) -> Pena
     open_end = np.full(n_more, np.inf)
     own = Bounds(np.append(lower, -open_end), np.append(bounds.upper, open_end))
     return Penalty(penalty.l1, penalty.l2, bounds=own)
+
+
+def _by_name(side: str, given: Any, names: np.ndarray | None) -> Any:
+    """Return the entries of a Series with texts for its index in the order of the columns."""
+    index = getattr(given, "index", None)
+    if names is None or index is None or callable(index):
+        return given
+    labels = list(index)
+    if not all(isinstance(label, str) for label in labels):
+        return given
+    if sorted(labels) != sorted(names):
+        raise ValueError(
+            f"bounds: expected one entry for each column of X by its name for {side}, got {labels}"
+        )
+    return given.loc[list(names)]
 
 
 def _side(side: str, given: Any, n_features: int) -> np.ndarray:

@@ -360,6 +360,8 @@ class ElasticNet(CallbackSupport, LinearRegressor):
     array([0.446, 0.446])
     """
 
+    bounds: Any = None  # of models pickled before there was this parameter
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -445,7 +447,9 @@ class ElasticNet(CallbackSupport, LinearRegressor):
         rule = self._stopping_rule(self.max_iter)
         checks = dict(multi_output=True, y_numeric=True)
         matrix, y = fit_input(self, X, y, **checks)
-        penalty = bounded(penalty, check_bounds(self.bounds, matrix.shape[1], matrix.dtype))
+        names = getattr(self, "feature_names_in_", None)
+        bounds = check_bounds(self.bounds, matrix.shape[1], matrix.dtype, names)
+        penalty = bounded(penalty, bounds)
         exchange = self._communicator().exchange
         weights = check_sample_weight(sample_weight, matrix, exchange)
         if weights is None:

@@ -21,7 +21,12 @@ from snapml.data import Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset, callers_level
 from snapml.estimators.coefficient_bounds import bounded, check_bounds
 from snapml.estimators.fit_call import CallbackSupport
-from snapml.estimators.offsets import check_offset, check_two_classes, offset_labels
+from snapml.estimators.offsets import (
+    check_offset,
+    check_two_classes,
+    offset_labels,
+    start_within_reach,
+)
 from snapml.estimators.penalty_parameters import resolve_penalty
 from snapml.estimators.placement import fit_input, with_host_predictions
 from snapml.problems import Intercept, Logistic, Loss, OffsetLogistic, Penalty, Problem, Softmax
@@ -256,6 +261,8 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
             dataset = replace(dataset, labels=offset_labels(dataset.labels, offsets))
         n_outputs = 1 if len(classes) == 2 else len(classes)
         start = self._last_end(matrix.shape[0], n_outputs)
+        if offsets is not None and problem.intercept is Intercept.FREE:
+            start = start_within_reach(start, offsets, matrix.shape[1])
         solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
         result = self._run(X, problem, dataset, rule, start, solver)
         self.coef_ = result.coef.reshape(n_outputs, -1)
@@ -421,7 +428,8 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
 
     def _within_bounds(self, penalty: Penalty, matrix: Matrix, classes: np.ndarray) -> Penalty:
         """Return the penalty with the user's bounds on coefficients."""
-        bounds = check_bounds(self.bounds, matrix.shape[1], matrix.dtype)
+        names = getattr(self, "feature_names_in_", None)
+        bounds = check_bounds(self.bounds, matrix.shape[1], matrix.dtype, names)
         if bounds is not None and len(classes) > 2:
             raise ValueError(f"bounds: expected two classes, got {len(classes)}")
         has_column = self.solver == "liblinear" and bool(self.fit_intercept)

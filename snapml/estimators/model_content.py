@@ -288,4 +288,6 @@ def _made(cls: type[Any], content: dict[str, Any], get: Callable[[Any], np.ndarr
         found = model._from_file(found)
     for name, value in found.items():
         setattr(model, name, value)
+    if hasattr(model, "_keep_objective"):
+        model._keep_objective()  # changes from here on are noticed
     return model

@@ -9,6 +9,7 @@ import numpy as np
 from snapml.data import Matrix
 from snapml.estimators.placement import Place
 from snapml.kernels import ResidentMatrix
+from snapml.solvers.fit_settings import Start
 
 __all__ = [
     "added_offset",
@@ -16,9 +17,12 @@ __all__ = [
     "check_two_classes",
     "checked_offset",
     "offset_labels",
+    "start_within_reach",
     "targets_without",
 ]
 
+# Margins at which a curvature is e-20 of what it was, and far from rounding away.
+_REACH = 20.0
 # Labels of the logistic loss carry exp(offset), which is to be a normal number.
 _FARTHEST = {np.dtype(np.float32): 80.0, np.dtype(np.float64): 700.0}
 
@@ -100,6 +104,35 @@ def offset_labels(labels: np.ndarray, offset: np.ndarray) -> np.ndarray:
             f"got one of size {largest:.4g}"
         )
     return (labels * np.exp(offset)).astype(labels.dtype)
+
+
+def start_within_reach(start: Start | None, offset: np.ndarray, n_features: int) -> Start | None:
+    """Return a start from which a solver sees the loss bend.
+
+    Where most offsets are far from 0, so are the margins of a model of zeros, and every curvature
+    there rounds to nothing. An intercept that is free makes up for their median.
+
+    Parameters
+    ----------
+    start : Start or None
+        Where the last fit ended; None for zeros.
+    offset : ndarray of shape (n_rows,)
+        Of each row.
+    n_features : int
+        Columns of X.
+
+    Returns
+    -------
+    Start or None
+        With another intercept where the present one leaves half of the rows out of reach.
+    """
+    middle = float(np.median(offset))
+    coef = np.zeros((1, n_features + 1)) if start is None or start.coef is None else start.coef
+    if abs(middle + float(coef[0, -1])) <= _REACH:
+        return start
+    coef = coef.copy()
+    coef[0, -1] = -middle
+    return Start(coef=coef)
 
 
 def added_offset(model: Any, place: Place, margins: Any, offset: Any) -> Any:
@@ -188,7 +221,10 @@ def check_two_classes(classes: np.ndarray | None) -> None:
 
 def _vector(offset: Any, n_rows: int) -> np.ndarray:
     try:
-        values = np.asarray(offset, dtype=np.float64)
+        values = np.asarray(offset)
+        if values.dtype.kind not in "fiubO":  # dates and texts, too, convert to numbers
+            raise TypeError(values.dtype)
+        values = values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"offset: expected numbers, got {offset!r}") from error
     if values.ndim == 0:

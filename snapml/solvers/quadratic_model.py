@@ -10,7 +10,7 @@ from snapml.problems import Penalty
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_formulas import penalty_conjugate, penalty_value
 
-__all__ = ["Model", "conjugate_at", "feasible_scale", "model_gap"]
+__all__ = ["Model", "dual_scales", "model_gap"]
 
 
 class Model:
@@ -98,14 +98,21 @@ def model_gap(
     product = float(step @ model.slopes)  # sum_i g_i u_i
     square = float(step @ (gradient - model.slopes))  # sum_i h_i u_i^2
     primal = product + 0.5 * square + penalty_value(penalty, found)
-    scale = feasible_scale(penalty, point)
-    rest = 1.0 - scale
-    fit = 0.5 * rest**2 * residual_sq - scale * rest * product + 0.5 * scale**2 * square
-    return primal + fit - scale * float(point @ coef) + conjugate_at(penalty, scale, point)
+    along = float(point @ coef)
+
+    def rest_at(scale: float, conjugate: float) -> float:
+        rest = 1.0 - scale
+        fit = 0.5 * rest**2 * residual_sq - scale * rest * product + 0.5 * scale**2 * square
+        return fit - scale * along + conjugate
+
+    return primal + min(rest_at(*each) for each in dual_scales(penalty, point))
 
 
-def feasible_scale(penalty: Penalty, point: np.ndarray) -> float:
-    """Return the largest factor up to 1 at which a dual point is in the domain of R*.
+def dual_scales(penalty: Penalty, point: np.ndarray) -> list[tuple[float, float]]:
+    """Return factors up to 1 at which a dual point is in the domain of R*, and R* there.
+
+    The first is the largest. At the second, the largest without l2 and bounds, R* is 0: where
+    bounds are far, what rounding leaves beyond it costs a bound's distance at the first.
 
     Parameters
     ----------
@@ -116,32 +123,28 @@ def feasible_scale(penalty: Penalty, point: np.ndarray) -> float:
 
     Returns
     -------
-    float
-        1 where l2 makes the domain the whole space.
+    list of (float, float)
+        One or two.
     """
+    scale = _feasible_scale(penalty, point)
+    found = [(scale, _conjugate_at(penalty, scale, point))]
+    if penalty.l2 or penalty.bounds is not None:
+        largest = float(np.max(_sizes(penalty, point), initial=0.0))
+        if 0.0 < penalty.l1 < largest:
+            found.append((penalty.l1 / largest, 0.0))
+    return found
+
+
+def _feasible_scale(penalty: Penalty, point: np.ndarray) -> float:
+    """Return the largest factor up to 1 at which a dual point is in the domain of R*."""
     if penalty.l2 or len(point) == 0:
         return 1.0
     largest = float(np.max(_open_sizes(penalty, point), initial=0.0))
     return 1.0 if largest <= penalty.l1 else penalty.l1 / largest
 
 
-def conjugate_at(penalty: Penalty, scale: float, point: np.ndarray) -> float:
-    """Return R* at a dual point that `feasible_scale` has made feasible, rounding aside.
-
-    Parameters
-    ----------
-    penalty : Penalty
-        R.
-    scale : float
-        Of the point.
-    point : ndarray
-        X^T beta.
-
-    Returns
-    -------
-    float
-        Finite.
-    """
+def _conjugate_at(penalty: Penalty, scale: float, point: np.ndarray) -> float:
+    """Return R* at a dual point that this scale makes feasible, rounding aside: finite."""
     if penalty.l2:
         return penalty_conjugate(penalty, scale * point)
     if penalty.bounds is None:
@@ -149,6 +152,14 @@ def conjugate_at(penalty: Penalty, scale: float, point: np.ndarray) -> float:
     # Where a column is not bounded the conjugate is 0 or infinite, and no rounding is to say which.
     is_open = _open_sizes(penalty, point) > 0.0
     return penalty_conjugate(penalty, np.where(is_open, 0.0, scale * point))
+
+
+def _sizes(penalty: Penalty, point: np.ndarray) -> np.ndarray:
+    """Return |v| where a coefficient may move along v, 0 or less where it may not."""
+    if penalty.bounds is not None:
+        ends = np.where(point > 0.0, penalty.bounds.upper, penalty.bounds.lower)
+        return np.where(ends == 0.0, 0.0, np.abs(point))
+    return point if penalty.is_positive else np.abs(point)
 
 
 def _open_sizes(penalty: Penalty, point: np.ndarray) -> np.ndarray:

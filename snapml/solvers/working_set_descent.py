@@ -73,8 +73,8 @@ def check_solver(solver: str) -> None:
     """
     if solver != "auto":
         raise ValueError(
-            f"solver={solver!r} cannot minimise an L1 penalty or keep coefficients positive: "
-            "expected solver='auto'"
+            f"solver={solver!r} cannot minimise an L1 penalty or keep coefficients positive "
+            "or within bounds: expected solver='auto'"
         )
 
 

@@ -15,7 +15,7 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.dual_balance import DualBalance
 from snapml.solvers.engine import ColumnEngine
-from snapml.solvers.quadratic_model import conjugate_at, feasible_scale
+from snapml.solvers.quadratic_model import dual_scales
 from snapml.solvers.result import FitResult, StartModel
 
 __all__ = ["MANY_SLOW", "ROUNDING", "Ahead", "State"]
@@ -224,15 +224,9 @@ class State:
         gradients = self.gradients
         if self.problem.intercept is Intercept.FREE and len(slopes) == self.engine.n_cols:
             gradients, point = self._balance.apply(gradients, self.curvatures, point)
-        scales = {feasible_scale(penalty, point)}
-        if penalty.l2:
-            largest = float(np.max(point if penalty.is_positive else np.abs(point), initial=0.0))
-            if 0.0 < penalty.l1 < largest:
-                scales.add(penalty.l1 / largest)
         best = -math.inf
-        for scale in scales:
+        for scale, conjugate in dual_scales(penalty, point):
             terms = float(self.total(np.array([self.engine.dual_terms(gradients, scale)]))[0])
-            conjugate = conjugate_at(penalty, scale, point)
             if self._offset is not None:
                 fixed = np.array([float(gradients @ self._offset)])
                 terms += scale * float(self.total(fixed)[0])

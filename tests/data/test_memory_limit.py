@@ -33,5 +33,7 @@ def test_container_bounds_what_is_available(tmp_path, monkeypatch):
     assert available_bytes() == 2000
     (tmp_path / "memory.stat").write_text("anon 2500\nfile 500\nfile_mapped 7\n")
     assert available_bytes() == 2500
+    (tmp_path / "memory.stat").write_text("anon 400\nfile 2500\nshmem 2100\n")
+    assert available_bytes() == 2400
     (tmp_path / "memory.max").write_text("max\n")
     assert available_bytes() > 10**6

@@ -1,6 +1,7 @@
 """Rows of Arrow batches, moments of columns, and layouts that tasks agree on; without Spark."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -242,6 +243,17 @@ def test_rows_of_both_layouts_become_the_smaller_one(density, limit):
     by_label = np.argsort(labels)
     np.testing.assert_allclose(found[by_label], (X * scale)[np.argsort(y)])
     np.testing.assert_array_equal(np.sort(labels), np.sort(y))
+
+
+def test_moments_of_wide_rows_hold_few_blocks_at_a_time():
+    X = np.ones((3000, 4000), np.float32)
+    tracemalloc.start()
+    try:
+        ColumnMoments(4000).add(X, None, 8)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < X.nbytes / 4
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.optimize import minimize
+from sklearn.base import clone
 
 from snapml import ElasticNet, Lasso, LogisticRegression, Ridge
 from snapml.data import ChunkedDataset, ChunkWriter
@@ -176,6 +177,30 @@ def test_bounds_go_with_offsets():
     plain = logistic(np.ones(N))
     _, best = minimum(lambda z: plain(z + offset), 0.0, 1.0, (0, np.inf))
     assert model.objective_ == pytest.approx(best, rel=1e-8)
+
+
+@pytest.mark.parametrize("far", [1e6, 1e10, 1e20, 1e308])
+@pytest.mark.parametrize("made", [Lasso(alpha=0.02), LogisticRegression(l1_ratio=1.0, C=0.1)])
+def test_bounds_that_are_far_cost_no_certificate(made, far):
+    y = LABELS if isinstance(made, LogisticRegression) else TARGETS
+    free = clone(made).set_params(tol=1e-8).fit(X, y)
+    model = clone(made).set_params(tol=1e-8, bounds=(-far, far)).fit(X, y)
+    np.testing.assert_allclose(model.coef_, free.coef_, atol=1e-6)
+    assert np.all(model.gap_ <= 1e-8 * model.objective_)
+    assert np.all(np.asarray(model.n_iter_) <= np.asarray(free.n_iter_) + 2)
+
+
+def test_bounds_in_a_series_go_by_name():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcdefgh"))
+    lower = pandas.Series({name: 0.0 if name < "c" else -0.1 for name in reversed("abcdefgh")})
+    for made, y in ((LogisticRegression(), LABELS), (Lasso(alpha=0.01), TARGETS)):
+        model = clone(made).set_params(bounds=(lower, np.inf)).fit(frame, y)
+        expected = clone(made).set_params(bounds=([0.0, 0.0, *[-0.1] * 6], np.inf)).fit(X, y)
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-12)
+        wrong = clone(made).set_params(bounds=(lower.rename({"a": "z"}), np.inf))
+        with pytest.raises(ValueError, match="one entry for each column of X by its name"):
+            wrong.fit(frame, y)
 
 
 def test_searches_keep_bounds():

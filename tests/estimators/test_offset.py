@@ -248,3 +248,30 @@ def test_metadata_routing_hands_offsets_to_fits_and_scores():
         own = LogisticRegression().fit(X[train], LABELS[train], offset=OFFSET[train])
         scores.append(own.score(X[test], LABELS[test], offset=OFFSET[test]))
     np.testing.assert_allclose(found["test_score"], scores)
+
+
+@pytest.mark.parametrize("size", [25.0, 40.0, 79.0, -79.0])
+@pytest.mark.parametrize(
+    "wishes", [{}, {"C": np.inf}, {"l1_ratio": 1.0}, {"solver": "pqn"}, {"solver": "sdca"}]
+)
+def test_offsets_far_from_zero_move_the_intercept_and_nothing_else(size, wishes):
+    for dtype in (np.float32, np.float64):
+        rows = X.astype(dtype)
+        plain = LogisticRegression(tol=1e-9, **wishes).fit(rows, LABELS)
+        moved = LogisticRegression(tol=1e-9, **wishes).fit(rows, LABELS, offset=np.full(N, size))
+        np.testing.assert_allclose(moved.coef_, plain.coef_, atol=1e-3)
+        assert moved.intercept_[0] + size == pytest.approx(plain.intercept_[0], abs=1e-3)
+        assert moved.objective_ == pytest.approx(plain.objective_, rel=1e-4)
+
+
+def test_warm_start_survives_an_offset_far_from_the_last_one():
+    model = LogisticRegression(warm_start=True, tol=1e-9).fit(X, LABELS)
+    expected = model.coef_.copy()
+    model.fit(X, LABELS, offset=np.full(N, 60.0))
+    np.testing.assert_allclose(model.coef_, expected, atol=1e-5)
+
+
+def test_models_with_an_offset_predict_no_batches():
+    model = LogisticRegression().fit(X, LABELS, offset=OFFSET)
+    with pytest.raises(ValueError, match="expected one without an offset, which rows in batches"):
+        snapml.predict_batches(model, X)

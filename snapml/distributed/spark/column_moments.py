@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -58,14 +59,17 @@ class ColumnMoments:
                 return own, *_compressed(_rows_of(X, rows), own, n_threads)
             return own, *_dense(X[rows], own)
 
+        blocks = iter(_blocks(X))
         with ExitStack() as stack:
-            found: Iterator[Any] = map(of_block, _blocks(X))
+            over: Callable[..., Iterator[Any]] = map
             if n_threads > 1 and not isinstance(X, CompressedMatrix):
                 stack.enter_context(limit_blas_threads(1))
-                found = stack.enter_context(ThreadPoolExecutor(n_threads)).map(of_block, _blocks(X))
-            for own, mean, squares in found:  # in the order of rows, whatever the threads
-                if own.any():
-                    self._merge(float(own.sum()), float(own @ own), mean, squares)
+                over = stack.enter_context(ThreadPoolExecutor(n_threads)).map
+            # A block of wide rows has results as large as itself: few wait to be merged.
+            while some := list(islice(blocks, 4 * n_threads)):
+                for own, mean, squares in over(of_block, some):  # in the order of rows
+                    if own.any():
+                        self._merge(float(own.sum()), float(own @ own), mean, squares)
 
     def agreed(
         self, communicator: Communicator, *, is_unbiased: bool = True

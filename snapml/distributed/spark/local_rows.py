@@ -258,14 +258,13 @@ class LocalRows:
         return self._held[is_sparse]
 
     def _take(self, is_sparse: bool, moved: list[HeldRows], n_threads: int) -> None:
-        own, batches = self._of_layout(is_sparse), [_in_one(each) for each in moved]
-        for batch in batches:
-            self._see(batch)
+        own = self._of_layout(is_sparse)
+        for each in moved:
+            self._see(_in_one(each))
         if is_sparse or not own.join(moved):
-            for batch in batches:
-                own.append(batch, n_threads)
             for each in moved:
-                each.release()
+                own.append(_in_one(each), n_threads)
+                each.release()  # before the next: rows are held twice one task at a time
 
     def _see(self, batch: RowBatch) -> None:
         X = batch.X
