@@ -45,6 +45,9 @@ trees::TreeArrays grow_exactly(const ExactRows<Real>& data, const trees::ExactOp
     return grow_on(data, trees::ExactValues(raw.values, raw.weights), options, pool, interrupt);
   }
   const int64 n_rows = data.rows.n_rows;
+  if (raw.n_classes == 2 && raw.weights == nullptr && !data.is_entropy) {
+    return grow_on(data, trees::ExactPairs(raw.classes, n_rows), options, pool, interrupt);
+  }
   if (raw.n_classes <= 256) {
     const trees::ExactClasses<uint8> targets(raw.classes, raw.weights, n_rows, raw.n_classes,
                                              data.is_entropy);

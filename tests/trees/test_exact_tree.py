@@ -119,6 +119,25 @@ def test_threads_share_the_columns_of_large_nodes():
         assert_same_tree(X, y, random_state=0, n_threads=n_threads)
 
 
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("max_features", [None, 0.4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_that_grow_ahead_of_the_draws_wait_at_ties(kind, max_features, n_threads):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(9000, 24)).astype(np.float32)
+    X[:, 6:18] = X[:, 6:18].round()
+    X[:, 20:] = X[:, [0, 6, 1, 7]] * [1, 1, -1, -1]  # copies, and mirrors that swap sides
+    X[:, 19] = 1
+    X[rng.random(len(X)) < 0.1, 2] = np.nan
+    y = np.round(3 * X[:, 0] * X[:, 1] + X[:, 6] + X[:, 7] + rng.normal(size=len(X)))
+    if kind == "classes":
+        y = np.digitize(y, [-2, 2])
+    weights = rng.integers(0, 3, len(X)).astype(float)
+    for sample_weight in (None, weights):
+        rules = {"random_state": 5, "max_features": max_features, "sample_weight": sample_weight}
+        assert_same_tree(X, y, kind, n_threads=n_threads, **rules)
+
+
 @pytest.mark.parametrize(
     ("kind", "params"),
     [

@@ -16,6 +16,9 @@ namespace snapml::native::trees {
 
 class ColumnDraws {
  public:
+  // All columns, in an order that says nothing.
+  explicit ColumnDraws(int64 n_cols) : ColumnDraws(n_cols, n_cols, 1) { is_random_ = false; }
+
   // `seed` in [0, 2^31 - 1), of which 0 stands for 1.
   ColumnDraws(int64 n_cols, int64 max_features, uint32 seed)
       : max_features_(max_features),
@@ -55,6 +58,8 @@ class ColumnDraws {
     return n_known + n_found;
   }
 
+  // The columns that are constant in the node of the last draw.
+  const int64* constants() const { return constants_.data(); }
   int64 n_cols() const { return static_cast<int64>(columns_.size()); }
   // The columns; the constant ones first.
   const std::vector<int64>& columns() const { return columns_; }
@@ -62,6 +67,7 @@ class ColumnDraws {
  private:
   // Marsaglia's xorshift of 32 bits, cut to 31.
   uint32 next() {
+    if (!is_random_) return 0;
     if (state_ == 0) state_ = 1;
     state_ ^= state_ << 13;
     state_ ^= state_ >> 17;
@@ -69,6 +75,7 @@ class ColumnDraws {
     return state_ % (uint32{1} << 31);
   }
 
+  bool is_random_ = true;
   int64 max_features_;
   uint32 state_;
   std::vector<int64> columns_, constants_;

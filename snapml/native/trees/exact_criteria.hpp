@@ -1,46 +1,20 @@
 // What splits between two rows are worth, computed as scikit-learn computes it: the same operations
 // in the same order on the same sums, so that ties are ties there and here. (Weights and numbers
 // are added up in another order of rows, which may change their last bits.)
-//
-// Positions are collected in blocks, and a block's worths are computed together.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include "../clones.hpp"
 #include "snapml/config.hpp"
 #include "sorted_columns.hpp"
+#include "split_block.hpp"
 
 namespace snapml::native::trees {
-
-constexpr double kNoWorth = -std::numeric_limits<double>::infinity();
-
-// Weights of the left side of some positions, and what their worth is computed from.
-struct SplitBlock {
-  static constexpr int kSize = 256;
-  int size = 0;
-  int64 position[kSize];
-  double weight[kSize], left[kSize], right[kSize], worth[kSize];
-};
-
-SNAPML_CLONES inline void gini_worths(SplitBlock& block, double weight) {
-  for (int i = 0; i < block.size; ++i) {
-    const double wl = block.weight[i], wr = weight - wl;
-    const double left = 1.0 - block.left[i] / (wl * wl), right = 1.0 - block.right[i] / (wr * wr);
-    block.worth[i] = -wr * right - wl * left;
-  }
-}
-
-SNAPML_CLONES inline void squares_worths(SplitBlock& block, double weight, double sum) {
-  for (int i = 0; i < block.size; ++i) {
-    const double wl = block.weight[i], wr = weight - wl;
-    const double left = block.left[i], right = sum - left;
-    block.worth[i] = left * left / wl + right * right / wr;
-  }
-}
 
 inline double gini_of(const double* classes, int64 n_classes, double weight) {
   double squares = 0;
@@ -59,6 +33,39 @@ inline double entropy_of(const double* classes, int64 n_classes, double weight) 
   return entropy;
 }
 
+// The items of some rows, in the order of these.
+template <class T>
+std::vector<T> picked(const T* items, const SortedEntry* entries, int64 count) {
+  std::vector<T> some(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < some.size(); ++i) some[i] = items[entries[i].row];
+  return some;
+}
+
+// A number of each row, in memory of the caller's or its own.
+class RowNumbers {
+ public:
+  explicit RowNumbers(const double* numbers) : numbers_(numbers) {}
+  RowNumbers(const RowNumbers&) = delete;
+  RowNumbers& operator=(const RowNumbers&) = delete;
+  RowNumbers(RowNumbers&&) = default;
+  RowNumbers& operator=(RowNumbers&&) = default;
+
+  bool are_given() const { return numbers_ != nullptr; }
+  double operator[](uint32 row) const { return numbers_[row]; }
+
+  RowNumbers of_rows(const SortedEntry* entries, int64 count) const {
+    RowNumbers some(nullptr);
+    if (!are_given()) return some;
+    some.own_ = picked(numbers_, entries, count);
+    some.numbers_ = some.own_.data();
+    return some;
+  }
+
+ private:
+  const double* numbers_;
+  std::vector<double> own_;
+};
+
 // Classes; Label holds their numbers.
 template <class Label>
 class ExactClasses {
@@ -66,6 +73,11 @@ class ExactClasses {
   struct Sums {
     double weight = 0;
     std::vector<double> classes;
+
+    void add(const Sums& other) {
+      weight += other.weight;
+      for (std::size_t k = 0; k < classes.size(); ++k) classes[k] += other.classes[k];
+    }
   };
 
   ExactClasses(const int32* classes, const double* weights, int64 n_rows, int64 n_classes,
@@ -75,10 +87,16 @@ class ExactClasses {
         n_classes_(n_classes),
         is_entropy_(is_entropy) {
     if (!is_entropy || weights != nullptr) return;
-    bits_.resize(static_cast<std::size_t>(n_rows) + 1);
-    for (std::size_t x = 1; x < bits_.size(); ++x) {
-      bits_[x] = static_cast<double>(x) * std::log2(static_cast<double>(x));
+    std::vector<double> bits(static_cast<std::size_t>(n_rows) + 1);
+    for (std::size_t x = 1; x < bits.size(); ++x) {
+      bits[x] = static_cast<double>(x) * std::log2(static_cast<double>(x));
     }
+    bits_ = std::make_shared<const std::vector<double>>(std::move(bits));
+  }
+
+  // Those of some rows, numbered from 0.
+  ExactClasses of_rows(const SortedEntry* entries, int64 count) const {
+    return {picked(labels_.data(), entries, count), weights_.of_rows(entries, count), *this};
   }
 
   int64 n_values() const { return n_classes_; }
@@ -97,15 +115,16 @@ class ExactClasses {
     return is_entropy_ ? entropy_of(sums.classes.data(), n_classes_, sums.weight)
                        : gini_of(sums.classes.data(), n_classes_, sums.weight);
   }
-  void write_values(const Sums& sums, double* values) const {
-    for (int64 k = 0; k < n_classes_; ++k) {
-      values[k] = sums.classes[static_cast<std::size_t>(k)] / sums.weight;
-    }
+  void add_values(const Sums& sums, std::vector<double>& values) const {
+    for (const double x : sums.classes) values.push_back(x / sums.weight);
   }
 
-  // The left side of a column's positions, from none of a node's rows on.
+  // The left side of a column's positions, from none of a node's rows on. Light ones say what they
+  // are at no cost, and are made for one column.
   class Running {
    public:
+    static constexpr bool kIsLight = false;
+
     explicit Running(const ExactClasses& targets) : targets_(targets) {}
 
     void begin(const Sums& all) {
@@ -122,7 +141,7 @@ class ExactClasses {
       const std::size_t k = targets_.labels_[row];
       const double w = targets_.weight(row);
       weight_ += w;
-      if (targets_.weights_ == nullptr) {  // whole numbers: nothing is rounded below 2^53
+      if (!targets_.weights_.are_given()) {  // whole numbers: nothing is rounded below 2^53
         left_squares_ += 2 * left_[k] + 1;
         right_squares_ -= 2 * right_[k] - 1;
       }
@@ -137,7 +156,7 @@ class ExactClasses {
         kept_.insert(kept_.end(), left_.begin(), left_.end());
         block.left[i] = targets_.bits(left_);
         block.right[i] = targets_.bits(right_);
-      } else if (targets_.weights_ == nullptr) {
+      } else if (!targets_.weights_.are_given()) {
         block.left[i] = left_squares_;
         block.right[i] = right_squares_;
       } else {
@@ -148,7 +167,7 @@ class ExactClasses {
     // Positions of less worth than `least` may get any that is less.
     void find_worths(SplitBlock& block, double least) {
       if (!targets_.is_entropy_) return gini_worths(block, all_->weight);
-      const bool has_table = !targets_.bits_.empty();
+      const bool has_table = targets_.bits_ != nullptr;
       // Logarithms are taken where a table of them leaves the position a chance.
       for (int i = 0; i < block.size; ++i) {
         const double wl = block.weight[i], wr = all_->weight - wl;
@@ -188,22 +207,83 @@ class ExactClasses {
     std::vector<double> kept_;  // left sides of the positions of a block
   };
 
+ protected:
+  Label label(uint32 row) const { return labels_[row]; }
+
  private:
-  double weight(uint32 row) const { return weights_ == nullptr ? 1.0 : weights_[row]; }
+  ExactClasses(std::vector<Label> labels, RowNumbers weights, const ExactClasses& all)
+      : bits_(all.bits_),
+        labels_(std::move(labels)),
+        weights_(std::move(weights)),
+        n_classes_(all.n_classes_),
+        is_entropy_(all.is_entropy_) {}
+
+  double weight(uint32 row) const { return weights_.are_given() ? weights_[row] : 1.0; }
 
   // x log(x) of a count; 0 of weights, which no table has.
-  double bits(double x) const { return bits_.empty() ? 0 : bits_[static_cast<std::size_t>(x)]; }
+  double bits(double x) const { return bits_ ? (*bits_)[static_cast<std::size_t>(x)] : 0; }
   double bits(const std::vector<double>& classes) const {
     double sum = 0;
     for (const double x : classes) sum += bits(x);
     return sum;
   }
 
-  std::vector<double> bits_;
+  std::shared_ptr<const std::vector<double>> bits_;
   std::vector<Label> labels_;
-  const double* weights_;
+  RowNumbers weights_;
   int64 n_classes_;
   bool is_entropy_;
+};
+
+// Two classes of rows that weigh one each, split by gini: a count says all of a side.
+class ExactPairs : public ExactClasses<uint8> {
+ public:
+  ExactPairs(const int32* classes, int64 n_rows)
+      : ExactClasses(classes, nullptr, n_rows, 2, false) {}
+
+  ExactPairs of_rows(const SortedEntry* entries, int64 count) const {
+    return ExactPairs(ExactClasses::of_rows(entries, count));
+  }
+
+  Sums sums_of(const SortedEntry* entries, int64 count) const {
+    int64 n_ones = 0;
+    for (int64 i = 0; i < count; ++i) n_ones += label(entries[i].row);
+    return {static_cast<double>(count),
+            {static_cast<double>(count - n_ones), static_cast<double>(n_ones)}};
+  }
+
+  class Running {
+   public:
+    static constexpr bool kIsLight = true;
+
+    explicit Running(const ExactPairs& targets) : targets_(targets) {}
+
+    void begin(const Sums& all) {
+      all_ = &all;
+      n_rows_ = n_ones_ = 0;
+    }
+    void add(uint32 row) {
+      ++n_rows_;
+      n_ones_ += targets_.label(row);
+    }
+    double weight() const { return static_cast<double>(n_rows_); }
+    void record(SplitBlock& block, int i) const {
+      block.weight[i] = static_cast<double>(n_rows_);
+      block.left[i] = static_cast<double>(n_ones_);
+    }
+    void find_worths(SplitBlock& block, double) const {
+      pair_squares(block, all_->classes[0], all_->classes[1]);
+      gini_worths(block, all_->weight);
+    }
+
+   private:
+    const ExactPairs& targets_;
+    const Sums* all_ = nullptr;
+    int64 n_rows_ = 0, n_ones_ = 0;
+  };
+
+ private:
+  explicit ExactPairs(ExactClasses all) : ExactClasses(std::move(all)) {}
 };
 
 // Numbers, split by squared error.
@@ -211,22 +291,35 @@ class ExactValues {
  public:
   struct Sums {
     double weight = 0, sum = 0, squares = 0;
+    double first = 0;
     bool is_same = true;
+
+    void add(const Sums& other) {
+      weight += other.weight;
+      sum += other.sum;
+      squares += other.squares;
+      is_same &= other.is_same && other.first == first;
+    }
   };
 
   ExactValues(const double* values, const double* weights) : values_(values), weights_(weights) {}
+
+  ExactValues of_rows(const SortedEntry* entries, int64 count) const {
+    return {values_.of_rows(entries, count), weights_.of_rows(entries, count)};
+  }
 
   int64 n_values() const { return 1; }
 
   Sums sums_of(const SortedEntry* entries, int64 count) const {
     Sums sums;
+    sums.first = values_[entries[0].row];
     for (int64 i = 0; i < count; ++i) {
       const uint32 row = entries[i].row;
       const double y = values_[row], weighted = weight(row) * y;
       sums.weight += weight(row);
       sums.sum += weighted;
       sums.squares += weighted * y;
-      sums.is_same &= y == values_[entries[0].row];
+      sums.is_same &= y == sums.first;
     }
     return sums;
   }
@@ -235,10 +328,14 @@ class ExactValues {
     const double mean = sums.sum / sums.weight;
     return sums.squares / sums.weight - mean * mean;
   }
-  void write_values(const Sums& sums, double* values) const { *values = sums.sum / sums.weight; }
+  void add_values(const Sums& sums, std::vector<double>& values) const {
+    values.push_back(sums.sum / sums.weight);
+  }
 
   class Running {
    public:
+    static constexpr bool kIsLight = true;
+
     explicit Running(const ExactValues& targets) : targets_(targets) {}
 
     void begin(const Sums& all) {
@@ -267,10 +364,12 @@ class ExactValues {
   };
 
  private:
-  double weight(uint32 row) const { return weights_ == nullptr ? 1.0 : weights_[row]; }
+  ExactValues(RowNumbers values, RowNumbers weights)
+      : values_(std::move(values)), weights_(std::move(weights)) {}
 
-  const double* values_;
-  const double* weights_;
+  double weight(uint32 row) const { return weights_.are_given() ? weights_[row] : 1.0; }
+
+  RowNumbers values_, weights_;
 };
 
 }  // namespace snapml::native::trees

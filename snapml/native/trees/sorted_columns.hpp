@@ -29,18 +29,16 @@ class SortedColumns {
         n_cols_(rows.view.n_cols),
         entries_(new SortedEntry[static_cast<std::size_t>(n_rows_ * n_cols_)]),
         spares_(static_cast<std::size_t>(pool.size())) {
+    // Some rows of all columns at a time: a line of memory holds neighbours in a row.
+    run_parts(pool, n_rows_, kFilledRows, [&](int worker, Range part) {
+      interrupt.poll(worker);
+      for (int64 j = 0; j < n_cols_ && !interrupt.requested(); ++j) fill(rows, part, j);
+    });
     std::atomic<int64> next{0};
     pool.run([&](int worker) {
       for (int64 j = next++; j < n_cols_ && !interrupt.requested(); j = next++) {
         interrupt.poll(worker);
-        SortedEntry* const column = of(j);
-        bool has_infinity = false;
-        for (int64 i = 0; i < n_rows_; ++i) {
-          column[i] = {rows.at(i, j), static_cast<uint32>(i)};
-          has_infinity |= std::isinf(column[i].value);
-        }
-        if (has_infinity) is_finite_ = false;
-        sort_by_number(column, spare(worker), n_rows_,
+        sort_by_number(of(j), spare(worker), n_rows_,
                        [](const SortedEntry& entry) { return entry.value; });
       }
     });
@@ -83,7 +81,32 @@ class SortedColumns {
     std::memcpy(entries + left, right, static_cast<std::size_t>(n_right) * sizeof(SortedEntry));
   }
 
+  // Numbers a node's rows from 0, by their places in the column `list`, which is one of those from
+  // `first` on.
+  void number_rows(int64 list, const int64* first, const int64* last, int64 begin, int64 end,
+                   uint32* numbers) {
+    const SortedEntry* const entries = of(list);
+    for (int64 i = begin; i < end; ++i) numbers[entries[i].row] = static_cast<uint32>(i - begin);
+    for (; first != last; ++first) {
+      SortedEntry* const column = of(*first);
+      for (int64 i = begin; i < end; ++i) column[i].row = numbers[column[i].row];
+    }
+  }
+
  private:
+  static constexpr int64 kFilledRows = 1024;
+
+  template <class Real>
+  void fill(const KeptRows<Real>& rows, Range part, int64 j) {
+    SortedEntry* const column = of(j);
+    bool has_infinity = false;
+    for (int64 i = part.begin; i < part.end; ++i) {
+      column[i] = {rows.at(i, j), static_cast<uint32>(i)};
+      has_infinity |= std::isinf(column[i].value);
+    }
+    if (has_infinity) is_finite_ = false;
+  }
+
   SortedEntry* spare(int worker) {
     auto& memory = spares_[static_cast<std::size_t>(worker)];
     if (!memory) memory.reset(new SortedEntry[static_cast<std::size_t>(n_rows_)]);
