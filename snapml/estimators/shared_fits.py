@@ -8,6 +8,7 @@ their coefficients.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +122,7 @@ def solve_shared(
     y: np.ndarray,
     sample_weight: np.ndarray | None,
     tol: float,
+    is_over: Callable[[], bool] = bool,
 ) -> list[SharedModel | None]:
     """Fit all, those of one problem side by side.
 
@@ -138,6 +140,8 @@ def solve_shared(
         Their weights.
     tol : float
         As of `many_models.solve`.
+    is_over : callable, default=bool
+        Asked before each step: True ends all that have not come to their end.
 
     Returns
     -------
@@ -153,7 +157,7 @@ def solve_shared(
     for (problem, n_threads), members in groups.items():
         group = _Group(problem, n_threads, matrix, y)
         group.add([fits[at] for at in members], folds, sample_weight)
-        for at, model in zip(members, group.solve(tol), strict=True):
+        for at, model in zip(members, group.solve(tol, is_over), strict=True):
             models[at] = model
     return models
 
@@ -218,7 +222,7 @@ class _Group:
         self._weights.append(weights)
         return len(self._weights) - 1
 
-    def solve(self, tol: float) -> list[SharedModel | None]:
+    def solve(self, tol: float, is_over: Callable[[], bool]) -> list[SharedModel | None]:
         """Fit in waves, from strong penalties to weak ones."""
         models: list[SharedModel | None] = [None] * len(self._fits)
         if not self._weights:
@@ -244,6 +248,7 @@ class _Group:
                 n_threads=self._n_threads,
                 start=last[:, columns],
                 shared=shared,
+                is_over=is_over,
             )
             for k, at in enumerate(wave):
                 last[:, columns[k]] = found.vectors[:, k]  # that of the largest C stays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -75,6 +76,11 @@ class GridSearchCV(model_selection.GridSearchCV):
     search_tol : float, default=1e-2
         How exact the shared fits are: one ends with a Newton step that can gain at most this share
         of ``||w||^2 / 2`` in the quadratic model; that is no certificate. 0 shares nothing.
+    max_time_s : float or None, default=None
+        Seconds for judging candidates; what is under way then ends first. Fits that have not come
+        to their end fail with a TimeoutError, which `error_score` makes a score: candidates with
+        such a fold have a mean of NaN, and rank last. The refit has the estimator's own
+        ``max_time_s``. For searches that share reads of X.
 
     Attributes
     ----------
@@ -110,6 +116,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         error_score: Any = np.nan,
         return_train_score: bool = False,
         search_tol: float = 1e-2,
+        max_time_s: float | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -124,6 +131,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
             return_train_score=return_train_score,
         )
         self.search_tol = search_tol
+        self.max_time_s = max_time_s
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> GridSearchCV:
         """Evaluate all candidates, and fit the best to all rows.
@@ -145,12 +153,23 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         Raises
         ------
         ValueError
-            As in scikit-learn; or if `search_tol` is negative.
+            As in scikit-learn; or if `search_tol` is negative, or `max_time_s` not positive.
+        TimeoutError
+            If `max_time_s` is over and `error_score` is 'raise'.
+        NotImplementedError
+            If there is `max_time_s`, and nothing of the search can be shared.
         """
         self._validate_params()  # before a search of ours could fail in another's name
         check_positive("search_tol", self.search_tol, allow_zero=True)
+        if self.max_time_s is not None:
+            check_positive("max_time_s", self.max_time_s)
         self.n_shared_ = 0
         data = self._data_to_share(X, y, params)
+        if data is None and self.max_time_s is not None:
+            raise NotImplementedError(
+                "max_time_s: expected a search whose fits can share their reads of X (see What is "
+                "shared in the guide), got one that scikit-learn evaluates fit by fit"
+            )
         if data is None:
             super().fit(X, y, **params)
             return self
@@ -160,7 +179,8 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         groups = params.get("groups")
         folds = [(numbers[train], numbers[test]) for train, test in splitter.split(X, y, groups)]
         # As scikit-learn: sparse rows of formats that have no rows to take become CSR.
-        search = SharedSearch(indexable(X)[0], np.unique(labels), folds)
+        most_s = math.inf if self.max_time_s is None else float(self.max_time_s)
+        search = SharedSearch(indexable(X)[0], np.unique(labels), folds, max_time_s=most_s)
         seconds = self._solve(search, matrix, labels, weights)
         others = {name: value for name, value in params.items() if name != "groups"}
         inner = _RowSearch(
@@ -255,7 +275,9 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         """Fit estimators on the folds of one matrix."""
         fits = [SharedFit(one, number) for one in able for number in range(len(search.folds))]
         trains = [train for train, _ in search.folds]
-        models = solve_shared(fits, trains, matrix, labels, weights, self.search_tol)
+        models = solve_shared(
+            fits, trains, matrix, labels, weights, self.search_tol, search.is_over
+        )
         for fit, model in zip(fits, models, strict=True):
             if model is not None:
                 search.models[parameters_of(fit.estimator), fit.fold] = model

@@ -59,6 +59,8 @@ def solve_pipelines(
         groups.setdefault(parameters_of(one[:-1]), []).append(one)
     for members in groups.values():
         for fold in range(len(search.folds)):
+            if search.is_over():
+                return
             _solve_fold(members, search, fold, y, sample_weight, tol)
 
 
@@ -85,7 +87,7 @@ def _solve_fold(
     able = [one for one in members if can_share(last_step(one), matrix, search.classes)]
     fits = [SharedFit(last_step(one), 0) for one in able]
     everything = [np.arange(len(train))]
-    models = solve_shared(fits, everything, matrix, labels, own, tol)
+    models = solve_shared(fits, everything, matrix, labels, own, tol, search.is_over)
     for one, model in zip(able, models, strict=True):
         if model is None:
             continue

@@ -6,7 +6,9 @@ takes its rows and goes to the estimator itself.
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -44,6 +46,8 @@ class SharedSearch:
         Of parameters and fold: what was found.
     is_searching : bool
         Whether candidates are being judged; then comes the refit, which is the estimator's own.
+    max_time_s : float
+        Time for judging candidates.
     """
 
     X: Any
@@ -51,6 +55,12 @@ class SharedSearch:
     folds: list[tuple[np.ndarray, np.ndarray]]
     models: dict[tuple[str, int], SharedModel] = field(default_factory=dict)
     is_searching: bool = True
+    max_time_s: float = math.inf
+    _began_s: float = field(default_factory=time.monotonic)
+
+    def is_over(self) -> bool:
+        """Return whether there is no time left to judge candidates."""
+        return self.is_searching and time.monotonic() - self._began_s >= self.max_time_s
 
     def model(self, estimator: Any, rows: np.ndarray) -> SharedModel | None:
         """Return the model of an estimator on a fold's training rows, None without one."""
@@ -140,9 +150,18 @@ class StandIn(BaseEstimator):
         -------
         self
             Ready for predictions.
+
+        Raises
+        ------
+        TimeoutError
+            If it was not shared and the search's time is over.
         """
         self._model = self.search.model(self.estimator, rows)
         if self._model is None:
+            if self.search.is_over():
+                raise TimeoutError(
+                    f"max_time_s: the search's {self.search.max_time_s:g} s are over"
+                )
             self.estimator.fit(self.search.rows(rows), y, **params)
         return self
 

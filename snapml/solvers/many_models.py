@@ -7,6 +7,7 @@ steps, lengths and ends are each model's own. docs/algorithms.md, section 18.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,6 +100,7 @@ def solve(
     n_threads: int | None = None,
     start: np.ndarray | None = None,
     shared: SharedGram | None = None,
+    is_over: Callable[[], bool] = bool,
 ) -> ManyResult:
     """Minimise the objective of every model.
 
@@ -121,6 +123,8 @@ def solve(
         Coefficients to start from; None starts at 0.
     shared : SharedGram, default=None
         Keeps what other solves of the same rows can use.
+    is_over : callable, default=bool
+        Asked before each step: True ends all models where they are.
 
     Returns
     -------
@@ -131,7 +135,7 @@ def solve(
     with limit_blas_threads(products.n_threads), np.errstate(all="ignore"):
         descent = _Descent(problem, products, targets, start, shared or SharedGram())
         for _ in range(max_steps):
-            if not len(descent.models):
+            if not len(descent.models) or is_over():
                 break
             descent.step(tol)
         return descent.result()
