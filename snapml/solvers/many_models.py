@@ -160,6 +160,7 @@ class _Descent:
         self._margins = np.zeros((n_rows, n_models), dtype=products.dtype)
         self._has_converged = np.zeros(n_models, dtype=bool)
         self._n_products = np.zeros(n_models, dtype=np.int64)
+        self._gains = np.full(n_models, np.inf)  # of their last steps
         self._penalty = _penalty_of(problem, n_features, products.dtype)
         self._has_intercept = problem.intercept is not Intercept.NONE
         self.models = np.arange(n_models)  # those that still move
@@ -181,30 +182,31 @@ class _Descent:
         values = losses + 0.5 * self._penalties(self._w, self._w)
         gradient = self._products.adjoint(slopes)
         gradient += self._penalty * self._w
-        diagonal = self._products.adjoint(curvatures, squares_entries=True)
-        diagonal += self._penalty
         if not self._has_intercept:
             gradient[-1] = 0.0
-            diagonal[-1] = 1.0
+        n_active = len(self.models)
+        gradient[:, n_active:] = 0.0  # columns that fill a panel stay where they are
         own = self._targets.factors[self.models]
-        groups = np.pad(own, (0, len(losses) - len(own)), mode="edge")  # fillers go along
+        groups = np.pad(own, (0, len(losses) - n_active), constant_values=0.0)
         scaling = precondition(
-            self._products, self._shared, curvatures, diagonal, self._penalty, groups
+            self._products, self._shared, curvatures, self._penalty, groups, self._has_intercept
         )
-        direction, rest = self._direction(gradient, scaling, curvatures, diagonal[-1])
+        intercept_curvature = curvatures.sum(axis=0, dtype=np.float64) + float(self._penalty[-1, 0])
+        direction, rest = self._direction(gradient, scaling, curvatures, intercept_curvature)
         slope = _dots(direction, gradient)
         has_moved = self._advance(direction, values, slope)
-        n_active = len(self.models)
         enough = tol * 0.5 * self._penalties(self._w, self._w)
         floor = 8.0 * float(np.finfo(self._w.dtype).eps) * np.abs(values)  # below it is rounding
-        # What the exact direction would gain is at most that of this one and of what it left of
-        # the gradient, since no curvature is less than the penalty's.
+        # What the exact direction would gain is that of this one and of what it left.
         gain = 0.5 * (rest - slope)
         # A gain within rounding ends a model too, but does not say how far the minimum is.
         exact = np.minimum(floor, _EXACT / tol * enough) if tol > 0.0 else 0.0 * floor
         is_close = (gain <= np.maximum(enough, exact)) & np.isfinite(values)
         self._has_converged[self.models] = is_close[:n_active]
-        has_ended = (is_close | (gain <= floor) | ~has_moved)[:n_active]
+        is_falling = gain[:n_active] <= 0.5 * self._gains[self.models]
+        self._gains[self.models] = gain[:n_active]
+        is_stuck = (gain <= floor)[:n_active] & ~is_falling
+        has_ended = (is_close | ~has_moved)[:n_active] | is_stuck
         if has_ended.any():
             self._keep(has_ended)
             self._narrow(np.flatnonzero(~has_ended))
@@ -216,17 +218,17 @@ class _Descent:
         curvatures: np.ndarray,
         intercept_curvature: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return an approximate Newton direction of every model, and a bound on what it leaves.
+        """Return an approximate Newton direction of every model, and about what it leaves.
 
-        The bound is r^T H^-1 r of the residual r, with the penalty in the place of H; on an
-        intercept without one, with its own entry of H.
+        That is r^T H^-1 r of the residual r: a bound, with the penalty in the place of H (on an
+        intercept without one, with its own entry of H), or what a factor of the Hessian says.
         """
         direction = np.zeros_like(gradient)
         residual = -gradient
-        rest = self._bounds(residual, intercept_curvature)
         scaled = scaling.solve(residual)
         search = scaled.copy()
         square = _dots(residual, scaled)
+        rest = self._bounds(residual, intercept_curvature, scaling.spread * square)
         enough = _RESIDUAL**2 * square
         at = np.arange(gradient.shape[1])  # of the present columns
         for _ in range(_MOST_PRODUCTS):
@@ -253,20 +255,23 @@ class _Descent:
                 direction[:, at] += step * search
             product *= step
             residual -= product
-            rest[at] = self._bounds(residual, intercept_curvature[at])
             scaled = scaling.solve(residual)
             following = _dots(residual, scaled)
+            rest[at] = self._bounds(residual, intercept_curvature[at], scaling.spread * following)
             ratio = np.where(square > 0.0, following / square, 0.0).astype(search.dtype)
             square = np.where(step > 0.0, following, 0.0)
             search *= ratio
             search += scaled
         return direction, rest
 
-    def _bounds(self, residual: np.ndarray, intercept_curvature: np.ndarray) -> np.ndarray:
-        """Return at least r^T H^-1 r of every column r, float64."""
+    def _bounds(
+        self, residual: np.ndarray, intercept_curvature: np.ndarray, estimates: np.ndarray
+    ) -> np.ndarray:
+        """Return at least r^T H^-1 r of every column r, or the estimates where they are less."""
         last = residual[-1].astype(np.float64) ** 2
         whole = (_dots(residual, residual) - last) / float(self._penalty[0, 0])
-        return whole + np.where(last > 0.0, last / intercept_curvature, 0.0)
+        whole += np.where(last > 0.0, last / intercept_curvature, 0.0)
+        return np.fmin(whole, estimates)
 
     def _advance(self, direction: np.ndarray, values: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Move along the directions as far as they lead down; return which models moved."""

@@ -113,6 +113,11 @@ class DenseProducts:
             out[-1] += moved.sum(axis=0)
         return out
 
+    def row_squares(self) -> np.ndarray:
+        """Return the squared lengths of the rows, shape (n_rows,)."""
+        found: np.ndarray = np.einsum("ij,ij->i", self._values, self._values)
+        return found
+
     def gram(self, weights: np.ndarray) -> np.ndarray:
         """Return X^T diag(weights) X, the constant column last, for weights of at least 0."""
         size = self.shape[1] + 1

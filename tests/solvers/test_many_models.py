@@ -82,12 +82,14 @@ def test_gradients_of_all_models_vanish(loss, intercept, is_sparse):
         np.testing.assert_allclose(result.margins[:, k], margins, atol=1e-9)
 
 
-def test_a_gram_matrix_that_models_share_changes_steps_and_not_the_answer(monkeypatch):
+@pytest.mark.parametrize("intercept", list(Intercept))
+def test_a_gram_matrix_that_models_share_changes_steps_and_not_the_answer(monkeypatch, intercept):
     X, matrix = make_rows(np.float64, is_sparse=False)
-    problem, targets = Problem(Logistic(), Intercept.FREE), make_targets(X)
+    X += 1.0  # the constant column is not orthogonal to the others
+    problem, targets = Problem(Logistic(), intercept, 2.0), make_targets(X)
     plain = solve(problem, matrix, targets, 1e-14)
     monkeypatch.setattr(many_preconditioners, "_FEWEST_COLUMNS", 1)
-    monkeypatch.setattr(many_preconditioners, "_STIFF", 0.0)
+    monkeypatch.setattr(many_preconditioners, "_STIFF", -1.0)
     shared = many_preconditioners.SharedGram()
     factored = solve(problem, matrix, targets, 1e-14, shared=shared)
     assert shared.gram is not None
