@@ -265,8 +265,8 @@ class _Group:
         """Return fits that go side by side: C in rising order, whole panels of them."""
         able = [at for at, (_, column) in enumerate(self._fits) if column is not None]
         able.sort(key=lambda at: self._fits[at][0])
-        # Dense rows cost as much to read as to multiply; a panel of sparse ones costs its own.
-        most = 2 * PANEL if isinstance(self._matrix, DenseMatrix) else PANEL
+        # BLAS needs many columns for its speed; a panel of sparse ones costs as much as any other.
+        most = 4 * PANEL if isinstance(self._matrix, DenseMatrix) else PANEL
         waves: list[list[int]] = []
         for C in sorted({self._fits[at][0] for at in able}):
             same = [at for at in able if self._fits[at][0] == C]
