@@ -225,7 +225,7 @@ class _Descent:
         """
         direction = np.zeros_like(gradient)
         residual = -gradient
-        scaled = scaling.solve(residual)
+        scaled = scaling.solve(residual, np.arange(residual.shape[1]) < len(self.models))
         search = scaled.copy()
         square = _dots(residual, scaled)
         rest = self._bounds(residual, intercept_curvature, scaling.spread * square)
@@ -255,11 +255,13 @@ class _Descent:
                 direction[:, at] += step * search
             product *= step
             residual -= product
-            scaled = scaling.solve(residual)
+            is_open = step > 0.0
+            scaled = scaling.solve(residual, is_open)
             following = _dots(residual, scaled)
-            rest[at] = self._bounds(residual, intercept_curvature[at], scaling.spread * following)
+            bounds = self._bounds(residual, intercept_curvature[at], scaling.spread * following)
+            rest[at[is_open]] = bounds[is_open]
             ratio = np.where(square > 0.0, following / square, 0.0).astype(search.dtype)
-            square = np.where(step > 0.0, following, 0.0)
+            square = np.where(is_open, following, 0.0)
             search *= ratio
             search += scaled
         return direction, rest

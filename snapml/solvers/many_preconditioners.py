@@ -116,8 +116,8 @@ class Diagonals:
         self._diagonal = diagonal
         self.spread = np.full(diagonal.shape[1], np.inf)
 
-    def solve(self, residual: np.ndarray) -> np.ndarray:
-        """Return the residuals over the diagonals."""
+    def solve(self, residual: np.ndarray, is_open: np.ndarray) -> np.ndarray:
+        """Return the residuals over the diagonals; anything for columns that are not open."""
         scaled: np.ndarray = residual / self._diagonal
         return scaled
 
@@ -149,10 +149,11 @@ class Factors:
         self.spread = np.where(of_model >= 0, 1.0 / _LEAST, np.inf)
         self._columns = [np.flatnonzero(of_model == number) for number in range(len(factors))]
 
-    def solve(self, residual: np.ndarray) -> np.ndarray:
-        """Return the residuals times the inverses."""
-        scaled = self._diagonals.solve(residual)
-        for factor, mine in zip(self._factors, self._columns, strict=True):
+    def solve(self, residual: np.ndarray, is_open: np.ndarray) -> np.ndarray:
+        """Return the residuals times the inverses; anything for columns that are not open."""
+        scaled = self._diagonals.solve(residual, is_open)
+        for factor, columns in zip(self._factors, self._columns, strict=True):
+            mine = columns[is_open[columns]]
             if len(mine):
                 right = residual.T[mine].T  # in LAPACK's order, and ours to overwrite
                 scaled[:, mine] = cho_solve(factor, right, overwrite_b=True, check_finite=False)
