@@ -62,11 +62,20 @@ def test_exponential_far_out_is_a_tiny_normal_number(x):
     assert np.finfo(np.float64).tiny <= found <= 1.01 * np.exp(-708.0)
 
 
+@pytest.mark.parametrize("x", [-1.0, -80.0, -709.0, -1e4, -np.inf])
+def test_exponential_that_vanishes_is_zero_where_the_other_is_flat(x, dtype):
+    found = scalar("exp_vanishing", x, dtype)
+    if x < (-708.0 if dtype == np.float64 else -87.0):
+        assert found == 0.0
+    else:
+        assert found == scalar("exp_nonpositive", x, dtype)
+
+
 def test_exponential_of_zero_is_one(dtype):
     assert scalar("exp_nonpositive", 0.0, dtype) == 1.0
 
 
-@pytest.mark.parametrize("name", ["exp_nonpositive", "log1p_unit"])
+@pytest.mark.parametrize("name", ["exp_nonpositive", "exp_vanishing", "log1p_unit"])
 def test_what_is_not_a_number_stays_so(name, dtype):
     assert np.isnan(scalar(name, np.nan, dtype))
 

@@ -28,7 +28,7 @@ struct Logistic {
   static SNAPML_HD Real value(Real z, Real y) { return log1p_exp(-y * z); }
   static SNAPML_HD Real gradient(Real z, Real y) { return -y * sigmoid(-y * z); }
   static SNAPML_HD Real curvature(Real z, Real) {
-    const Real e = exp_nonpositive(-scalar::fabs(z));
+    const Real e = exp_vanishing(-scalar::fabs(z));
     return e / ((Real(1) + e) * (Real(1) + e));
   }
   static SNAPML_HD Tangent<Real> tangent(Real z, Real y) {

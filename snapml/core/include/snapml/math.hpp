@@ -105,6 +105,13 @@ SNAPML_HD float exp_nonpositive(float x) {
   return p * scalar::float_of((scalar::bits_of(shifted) + 127u) << 23);
 }
 
+// exp(x) for x <= 0 that is 0 where the above is flat: what is divided by it is not to explode.
+template <class Real>
+SNAPML_HD Real exp_vanishing(Real x) {
+  const Real e = exp_nonpositive(x);
+  return x < (sizeof(Real) == 4 ? Real(-87) : Real(-708)) ? Real(0) : e;
+}
+
 SNAPML_HD double log1p_unit(double e) {
   const double s = e / (2.0 + e), q = s * s;  // log(1 + e) = 2 atanh(s), s <= 1/3
   double p = 1.0 / 31;
