@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "../clones.hpp"
+#include "../large_array.hpp"
 #include "../parallel.hpp"
 #include "bin_lookup.hpp"
 #include "number_sort.hpp"
@@ -76,7 +77,7 @@ struct RowsOfBins : BinTable {
   using Bin = BinType;
   static constexpr int kMostBins = std::numeric_limits<Bin>::max();
 
-  std::unique_ptr<Bin[]> bins;
+  LargeArray<Bin> bins;
 
   const Bin* row(int64 i) const { return bins.get() + i * n_cols; }
 };
@@ -345,7 +346,7 @@ RowsOfBins<Bin> bin_rows_as(const KeptRows<Real>& rows, int max_bins,
   out.n_rows = rows.n_rows;
   out.n_cols = rows.view.n_cols;
   out.columns = std::move(columns);
-  out.bins.reset(new Bin[static_cast<std::size_t>(out.n_rows * out.n_cols)]);
+  out.bins = large_array<Bin>(static_cast<std::size_t>(out.n_rows * out.n_cols), pool);
   std::vector<ColumnReport> reports;
   for (int64 first = 0; first < out.n_cols; first += kLookups) {
     const auto some =

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "../large_array.hpp"
 #include "../parallel.hpp"
 #include "binning.hpp"
 #include "number_sort.hpp"
@@ -27,7 +28,7 @@ class SortedColumns {
   SortedColumns(const KeptRows<Real>& rows, ThreadPool& pool, Interrupt& interrupt)
       : n_rows_(rows.n_rows),
         n_cols_(rows.view.n_cols),
-        entries_(new SortedEntry[static_cast<std::size_t>(n_rows_ * n_cols_)]),
+        entries_(large_array<SortedEntry>(static_cast<std::size_t>(n_rows_ * n_cols_), pool)),
         spares_(static_cast<std::size_t>(pool.size())) {
     // Some rows of all columns at a time: a line of memory holds neighbours in a row.
     run_parts(pool, n_rows_, kFilledRows, [&](int worker, Range part) {
@@ -109,14 +110,14 @@ class SortedColumns {
 
   SortedEntry* spare(int worker) {
     auto& memory = spares_[static_cast<std::size_t>(worker)];
-    if (!memory) memory.reset(new SortedEntry[static_cast<std::size_t>(n_rows_)]);
+    if (!memory) memory = large_array<SortedEntry>(static_cast<std::size_t>(n_rows_));
     return memory.get();
   }
 
   int64 n_rows_, n_cols_;
   std::atomic<bool> is_finite_{true};
-  std::unique_ptr<SortedEntry[]> entries_;
-  std::vector<std::unique_ptr<SortedEntry[]>> spares_;
+  LargeArray<SortedEntry> entries_;
+  std::vector<LargeArray<SortedEntry>> spares_;
 };
 
 }  // namespace snapml::native::trees
