@@ -118,12 +118,9 @@ class TreeGrower {
 
   void split(OpenNode& open) {
     const Node node = at(open.pending.node);
-    const Binned& binned = growth_.binned;
-    const int64 column = open.split.column;
-    const Sides sides(open.split, binned.n_bins(column));
-    const int64 n_left = part_by_all(
-        tree_.rows.get() + node.begin, node.count(),
-        [&](uint32 row) { return sides.is_left(binned.row(row)[column]); }, room_.get(), pool_);
+    const int64 n_left =
+        part_by_all(tree_.rows.get() + node.begin, node.count(),
+                    RowSides<Binned>(growth_.binned, open.split), room_.get(), pool_);
     const auto [small, large] = growth_.add_children(nodes_, open.pending.node, open.split, n_left);
     push_children(small, large, open.pending);
   }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "../parallel.hpp"
@@ -32,11 +33,43 @@ class Sides {
   int last_, missing_;
 };
 
+// Which rows go left: those of a node whose rows are read from memory.
+template <class Binned>
+class RowSides {
+ public:
+  RowSides(const Binned& binned, const Split& split)
+      : binned_(binned), sides_(split, binned.n_bins(split.column)), column_(split.column) {}
+
+  bool operator()(uint32 row) const { return sides_.is_left(*bin(row)); }
+  void prefetch(uint32 row) const { __builtin_prefetch(bin(row)); }
+
+ private:
+  const typename Binned::Bin* bin(uint32 row) const { return binned_.row(row) + column_; }
+
+  const Binned& binned_;
+  Sides sides_;
+  int64 column_;
+};
+
+// Asks ahead for what tells the side of a row, where that says how.
+template <class IsLeft, class = void>
+struct RowsAhead {
+  static void ask(const IsLeft&, const uint32*, int64, int64) {}
+};
+template <class IsLeft>
+struct RowsAhead<IsLeft, std::void_t<decltype(&IsLeft::prefetch)>> {
+  static constexpr int64 kAhead = 24;
+  static void ask(const IsLeft& is_left, const uint32* rows, int64 i, int64 count) {
+    if (i + kAhead < count) is_left.prefetch(rows[i + kAhead]);
+  }
+};
+
 // Writes the left rows to `left`, which may be `rows`, the others to `right`; how many are left.
 template <class IsLeft>
 int64 part_rows(const uint32* rows, int64 count, IsLeft is_left_row, uint32* left, uint32* right) {
   int64 n_left = 0, n_right = 0;
   for (int64 i = 0; i < count; ++i) {
+    RowsAhead<IsLeft>::ask(is_left_row, rows, i, count);
     const uint32 row = rows[i];
     const bool is_left = is_left_row(row);
     left[n_left] = row;  // overwritten by the next one unless it stays
@@ -60,6 +93,7 @@ template <class IsLeft>
 int64 part_from_both_ends(const uint32* rows, int64 count, IsLeft is_left_row, uint32* out) {
   int64 n_left = 0, last = count - 1;
   for (int64 i = 0; i < count; ++i) {
+    RowsAhead<IsLeft>::ask(is_left_row, rows, i, count);
     const uint32 row = rows[i];
     const bool is_left = is_left_row(row);
     out[n_left] = row;  // one of them is overwritten by the next row
