@@ -47,15 +47,17 @@ inline UnvaluedTree unvalued_tree(GrownTree grown, const GrowOptions& options, i
   return tree;
 }
 
-// Calls sum(leaf) by all threads, then join(node, child) for the others, children first.
+// Calls sum(leaf, room) by all threads, then join(node, child) for the others, children first. Each
+// thread has room of its own: leaves that it adds up in the tree would share lines of memory.
 template <class SumUp, class Join>
 void from_leaves(const TreeColumns& tree, ThreadPool& pool, SumUp sum, Join join) {
   const std::size_t some = tree.size / (64 * static_cast<std::size_t>(pool.size())) + 1;
   std::atomic<std::size_t> next{0};
   pool.run([&](int) {
+    std::vector<double> room;
     for (std::size_t first; (first = next.fetch_add(some)) < tree.size;) {
       for (std::size_t id = first; id < std::min(first + some, tree.size); ++id) {
-        if (tree.left[id] < 0) sum(id);
+        if (tree.left[id] < 0) sum(id, room);
       }
     }
   });
@@ -95,9 +97,12 @@ inline void class_values(const UnvaluedTree& of, const std::vector<uint32>& begi
                          const RawTargets& targets, ThreadPool& pool, const TreeColumns& tree) {
   from_leaves(
       tree, pool,
-      [&](std::size_t id) {
-        for_rows(of, tree, begins, targets, id,
-                 [&](uint32 row, double w) { tree.values_of(id)[targets.classes[row]] += w; });
+      [&](std::size_t id, std::vector<double>& sums) {
+        sums.assign(tree.n_values, 0);
+        for_rows(of, tree, begins, targets, id, [&](uint32 row, double w) {
+          sums[static_cast<std::size_t>(targets.classes[row])] += w;
+        });
+        std::copy(sums.begin(), sums.end(), tree.values_of(id));
       },
       [&](std::size_t id, std::size_t child) {
         const double* below = tree.values_of(child);
@@ -119,13 +124,17 @@ inline void mean_values(const UnvaluedTree& of, const std::vector<uint32>& begin
   const bool is_poisson = of.criterion == Criterion::kPoisson;
   from_leaves(
       tree, pool,
-      [&](std::size_t id) {
+      [&](std::size_t id, std::vector<double>&) {
+        double weight = 0, sum = 0, squares = 0;
         for_rows(of, tree, begins, targets, id, [&](uint32 row, double w) {
           const double y = targets.values[row] - of.centre;
-          tree.weight[id] += w;
-          tree.values[id] += w * y;
-          tree.impurity[id] += is_poisson ? (y > 0 ? w * y * std::log(y) : 0) : w * y * y;
+          weight += w;
+          sum += w * y;
+          squares += is_poisson ? (y > 0 ? w * y * std::log(y) : 0) : w * y * y;
         });
+        tree.weight[id] = weight;
+        tree.values[id] = sum;
+        tree.impurity[id] = squares;
       },
       [&](std::size_t id, std::size_t child) {
         tree.weight[id] += tree.weight[child];
