@@ -1,6 +1,7 @@
 """Exact splits: the very trees of scikit-learn, whatever random_state breaks their ties."""
 
 import lzma
+import time
 
 import numpy as np
 import pandas as pd
@@ -163,6 +164,29 @@ def test_infinities_are_refused():
     X[1] = 1e300  # in float32
     with pytest.raises(ValueError, match="infinity"):
         DecisionTreeClassifier(splitter="best").fit(X, [0, 1, 1])
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_classes_whose_values_cannot_fit_are_refused_before_nodes_are_split(n_threads):
+    n_rows = 1_000_000
+    rng = np.random.default_rng(6)
+    X = np.column_stack([np.zeros(n_rows), rng.permutation(n_rows)]).astype(np.float32)
+    model = DecisionTreeClassifier(splitter="best", n_threads=n_threads)
+    start = time.process_time()
+    with pytest.raises(ValueError, match=r"values of \d+ nodes for 1000000 classes do not fit"):
+        model.fit(X, np.arange(n_rows))
+    assert time.process_time() - start < 20  # a root alone takes a tenth, all that fits minutes
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_many_classes_are_numbered_anew_in_branches(criterion):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(10_000, 8)).astype(np.float32)
+    y = np.digitize(X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=len(X)), np.linspace(-2, 2, 300))
+    rules = {"criterion": criterion, "random_state": 0, "max_depth": 5, "n_threads": 2}
+    assert_same_tree(X, y, **rules)
+    assert_same_tree(X, y, sample_weight=y % 3 + 1.0, **rules)
 
 
 def test_the_default_sorts_small_data_and_counts_large_data():

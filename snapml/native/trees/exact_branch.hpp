@@ -82,9 +82,7 @@ class BranchGrower {
   double impurity_of(const ExactPending& node) { return targets_.impurity(sums_of(node)); }
 
  private:
-  // What differs by less is taken for equal (scikit-learn's FEATURE_THRESHOLD), as is impurity that
-  // rounding leaves.
-  static constexpr float kLeastStep = 1e-7f;
+  // Impurity that rounding leaves.
   static constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
   // Rows are added up in parts of this size, so that sums do not depend on who adds them up; in one
   // part where there are more classes than this.

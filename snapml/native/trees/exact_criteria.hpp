@@ -85,6 +85,7 @@ class ExactClasses {
       : labels_(classes, classes + n_rows),
         weights_(weights),
         n_classes_(n_classes),
+        n_all_(n_classes),
         is_entropy_(is_entropy) {
     if (!is_entropy || weights != nullptr) return;
     std::vector<double> bits(static_cast<std::size_t>(n_rows) + 1);
@@ -94,12 +95,44 @@ class ExactClasses {
     bits_ = std::make_shared<const std::vector<double>>(std::move(bits));
   }
 
-  // Those of some rows, numbered from 0.
+  // Those of some rows, numbered from 0; of many classes, those that these rows have are numbered
+  // anew, in their order.
   ExactClasses of_rows(const SortedEntry* entries, int64 count) const {
-    return {picked(labels_.data(), entries, count), weights_.of_rows(entries, count), *this};
+    ExactClasses some(picked(labels_.data(), entries, count), weights_.of_rows(entries, count),
+                      *this);
+    if (n_classes_ > std::numeric_limits<uint8>::max() + 1) some.number_classes();
+    return some;
   }
 
-  int64 n_values() const { return n_classes_; }
+  // Leaves of one class each, or of rows that no column parts, are at least this many: as many as
+  // there are classes among rows that this column parts from each other.
+  int64 least_leaves(const SortedEntry* entries, int64 count, float least_step) const {
+    if (weights_.are_given()) return 1;  // of which some may be too small to count
+    std::vector<bool> is_seen(static_cast<std::size_t>(n_classes_));
+    int64 n_seen = 0;
+    bool is_taken = false;  // one of the rows that are not parted
+    for (int64 i = 0; i < count && !std::isnan(entries[i].value); ++i) {
+      if (i > 0 && entries[i].value > entries[i - 1].value + least_step) is_taken = false;
+      const auto label = static_cast<std::size_t>(labels_[entries[i].row]);
+      if (is_taken || is_seen[label]) continue;
+      is_seen[label] = is_taken = true;
+      ++n_seen;
+    }
+    return n_seen;
+  }
+
+  // Of a node, as it is written, and as it is kept.
+  int64 n_values() const { return n_all_; }
+  int64 n_kept_values() const { return n_classes_; }
+  void write_values(const double* kept, std::vector<double>& values) const {
+    if (names_.empty()) {
+      values.insert(values.end(), kept, kept + n_classes_);
+      return;
+    }
+    values.resize(values.size() + static_cast<std::size_t>(n_all_), 0);
+    double* const all = values.data() + values.size() - n_all_;
+    for (std::size_t k = 0; k < names_.size(); ++k) all[names_[k]] = kept[k];
+  }
 
   Sums sums_of(const SortedEntry* entries, int64 count) const {
     Sums sums;
@@ -216,7 +249,19 @@ class ExactClasses {
         labels_(std::move(labels)),
         weights_(std::move(weights)),
         n_classes_(all.n_classes_),
+        n_all_(all.n_all_),
         is_entropy_(all.is_entropy_) {}
+
+  void number_classes() {
+    names_ = labels_;
+    std::sort(names_.begin(), names_.end());
+    names_.erase(std::unique(names_.begin(), names_.end()), names_.end());
+    for (Label& label : labels_) {
+      const auto place = std::lower_bound(names_.begin(), names_.end(), label);
+      label = static_cast<Label>(place - names_.begin());
+    }
+    n_classes_ = static_cast<int64>(names_.size());
+  }
 
   double weight(uint32 row) const { return weights_.are_given() ? weights_[row] : 1.0; }
 
@@ -230,8 +275,9 @@ class ExactClasses {
 
   std::shared_ptr<const std::vector<double>> bits_;
   std::vector<Label> labels_;
+  std::vector<Label> names_;  // by label, where classes were numbered anew
   RowNumbers weights_;
-  int64 n_classes_;
+  int64 n_classes_, n_all_;
   bool is_entropy_;
 };
 
@@ -308,7 +354,13 @@ class ExactValues {
     return {values_.of_rows(entries, count), weights_.of_rows(entries, count)};
   }
 
+  int64 least_leaves(const SortedEntry*, int64, float) const { return 1; }
+
   int64 n_values() const { return 1; }
+  int64 n_kept_values() const { return 1; }
+  void write_values(const double* kept, std::vector<double>& values) const {
+    values.push_back(*kept);
+  }
 
   Sums sums_of(const SortedEntry* entries, int64 count) const {
     Sums sums;

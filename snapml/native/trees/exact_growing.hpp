@@ -54,6 +54,7 @@ class ExactGrower {
   }
 
   TreeArrays grow() {
+    expect_nodes();
     const std::unique_ptr<uint8[]> goes_left(
         new uint8[static_cast<std::size_t>(columns_.n_rows())]);
     Crew crew{*this};
@@ -67,6 +68,23 @@ class ExactGrower {
   }
 
  private:
+  // Refuses classes whose values cannot fit before time is spent on a tree of many nodes.
+  void expect_nodes() const {
+    const int64 n_values = targets_.n_values();
+    const bool is_plain = options_.max_features == columns_.n_cols() &&
+                          options_.min_samples_split <= 2 && options_.min_samples_leaf <= 1 &&
+                          options_.min_weight_leaf <= 0 && options_.min_impurity_decrease <= 0;
+    // A path of some depth has as many leaves beside it; if none is as deep, all leaves are done.
+    const auto n_nodes = [&](int64 n_leaves) {
+      return 2 * std::min(n_leaves - 1, options_.max_depth) + 1;
+    };
+    if (!is_plain || limit_.fits(n_nodes(n_values), n_values)) return;
+    for (int64 j = 0; j < columns_.n_cols(); ++j) {
+      const int64 least = targets_.least_leaves(columns_.of(j), columns_.n_rows(), kLeastStep);
+      limit_.expect(n_nodes(least), n_values);
+    }
+  }
+
   // A branch that one thread grows, on rows numbered from 0.
   struct Task {
     ExactPending top;
@@ -126,11 +144,24 @@ class ExactGrower {
 
   // Where a walk over a branch has come to.
   struct Walk {
-    int64 parent;  // of the first node
-    bool is_left;
+    struct Above {
+      int64 parent;
+      bool is_left;
+    };
+
+    Above top;                    // of the first node
     std::vector<int64> ids = {};  // in the tree
     std::size_t n_values = 0, n_constants = 0, n_others = 0;
+
+    Above above(const ExactNode& node) const {
+      if (node.parent < 0) return top;
+      return {ids[static_cast<std::size_t>(node.parent)], node.is_left};
+    }
   };
+
+  const Targets& targets_of(const Task& task) const {
+    return task.targets ? *task.targets : targets_;
+  }
 
   void grow_task(Task& task, int worker) {
     const ExactPending& top = task.top;
@@ -152,8 +183,8 @@ class ExactGrower {
     std::vector<uint8>& goes_left = workers_[static_cast<std::size_t>(worker)].goes_left;
     goes_left.resize(static_cast<std::size_t>(kBranchRows));
     LoneWorker crew(worker, is_ahead);
-    const Targets& targets = task.targets ? *task.targets : targets_;
-    BranchGrower<Targets, LoneWorker>(columns_, targets, options_, limit_, goes_left.data(), crew)
+    BranchGrower<Targets, LoneWorker>(columns_, targets_of(task), options_, limit_,
+                                      goes_left.data(), crew)
         .grow(top, draws, branch, interrupt_);
   }
 
@@ -177,7 +208,7 @@ class ExactGrower {
   void settle(Walk& walk, ExactBranch& trunk, int worker) {
     while (walk.ids.size() < trunk.nodes.size() && !interrupt_.requested()) {
       if (!trunk.nodes[walk.ids.size()].is_elsewhere) {
-        add_node(walk, trunk, is_ahead_);
+        add_node(walk, trunk, targets_, is_ahead_);
         continue;
       }
       Task& task = tasks_[n_settled_];
@@ -191,9 +222,10 @@ class ExactGrower {
 
   void settle_branch(Walk walk, const Task& task, int worker) {
     const ExactBranch& branch = task.branch;
+    const Targets& targets = targets_of(task);
     while (walk.ids.size() < branch.nodes.size() && !interrupt_.requested()) {
       if (!branch.nodes[walk.ids.size()].is_elsewhere) {
-        add_node(walk, branch, is_ahead_);
+        add_node(walk, branch, targets, is_ahead_);
         continue;
       }
       // The columns that were worth the same, again, in the order that is drawn now.
@@ -201,35 +233,30 @@ class ExactGrower {
       ExactBranch rest;
       grow_branch(task, top, draws_, false, rest, worker);
       Walk below = place_of(walk, branch);
-      while (below.ids.size() < rest.nodes.size()) add_node(below, rest, false);
+      while (below.ids.size() < rest.nodes.size()) add_node(below, rest, targets, false);
     }
   }
 
   // Steps over a node that is elsewhere.
   Walk place_of(Walk& walk, const ExactBranch& branch) {
-    const ExactNode& node = branch.nodes[walk.ids.size()];
-    const Walk place = node.parent < 0
-                           ? Walk{walk.parent, walk.is_left}
-                           : Walk{walk.ids[static_cast<std::size_t>(node.parent)], node.is_left};
+    const Walk place{walk.above(branch.nodes[walk.ids.size()])};
     walk.ids.push_back(-1);
     ++walk.n_others;
     return place;
   }
 
   // Takes the next node of a branch into the tree, and makes up for its draws.
-  void add_node(Walk& walk, const ExactBranch& branch, bool was_ahead) {
+  void add_node(Walk& walk, const ExactBranch& branch, const Targets& targets, bool was_ahead) {
     const ExactNode& node = branch.nodes[walk.ids.size()];
     if (was_ahead && node.n_known >= 0) {
       const int64* const found = branch.constants.data() + walk.n_constants;
       draw(node.n_known, found, found + node.n_found, drawn_);
       walk.n_constants += static_cast<std::size_t>(node.n_found);
     }
-    const auto parent = static_cast<std::size_t>(node.parent);
-    const int64 id = node.parent < 0 ? walk.parent : walk.ids[parent];
-    const double* const values = branch.values.data() + walk.n_values;
-    walk.ids.push_back(tree_.add(node, id, node.parent < 0 ? walk.is_left : node.is_left, values,
-                                 values + targets_.n_values()));
-    walk.n_values += static_cast<std::size_t>(targets_.n_values());
+    const auto above = walk.above(node);
+    walk.ids.push_back(tree_.add(node, above.parent, above.is_left));
+    targets.write_values(branch.values.data() + walk.n_values, tree_.values);
+    walk.n_values += static_cast<std::size_t>(targets.n_kept_values());
   }
 
   // Draws as scikit-learn does in a node that has found these columns constant.
@@ -260,7 +287,7 @@ class ExactGrower {
   ExactBranch trunk_;  // what all threads have grown
   std::deque<Task> tasks_;
   TreeArrays tree_;
-  Walk trunk_walk_{-1, false};
+  Walk trunk_walk_{{-1, false}};
   std::size_t n_settled_ = 0;  // of the tasks
   std::vector<int64> drawn_;
   std::vector<uint8> is_constant_;

@@ -12,6 +12,9 @@
 
 namespace snapml::native::trees {
 
+// What differs by less is taken for equal: scikit-learn's FEATURE_THRESHOLD.
+constexpr float kLeastStep = 1e-7f;
+
 struct ExactOptions {
   int64 max_depth, min_samples_split, min_samples_leaf;
   double min_weight_leaf, min_impurity_decrease;
@@ -77,9 +80,8 @@ struct TreeArrays {
 
   std::size_t size() const { return left.size(); }
 
-  // Takes in a node below one that is there; returns its number.
-  int64 add(const ExactNode& node, int64 parent, bool is_left, const double* first,
-            const double* last) {
+  // Takes in a node below one that is there, but for its values; returns its number.
+  int64 add(const ExactNode& node, int64 parent, bool is_left) {
     const auto id = static_cast<int64>(size());
     if (parent >= 0) (is_left ? left : right)[static_cast<std::size_t>(parent)] = id;
     left.push_back(-1);
@@ -91,7 +93,6 @@ struct TreeArrays {
     weight.push_back(node.weight);
     impurity.push_back(node.impurity);
     max_depth = std::max(max_depth, node.depth);
-    values.insert(values.end(), first, last);
     return id;
   }
 };
@@ -103,14 +104,24 @@ class ValueLimit {
 
   void add(int64 n_values) {
     const int64 count = count_.fetch_add(n_values, std::memory_order_relaxed) + n_values;
-    if (count <= most_) return;
-    throw std::length_error("the values of " + std::to_string(count / n_values) + " nodes for " +
+    if (count > most_) refuse(count / n_values, n_values);
+  }
+
+  bool fits(int64 n_nodes, int64 n_values) const { return n_nodes <= most_ / n_values; }
+
+  // That there will be so many nodes, at least.
+  void expect(int64 n_nodes, int64 n_values) const {
+    if (!fits(n_nodes, n_values)) refuse(n_nodes, n_values);
+  }
+
+ private:
+  [[noreturn]] static void refuse(int64 n_nodes, int64 n_values) {
+    throw std::length_error("the values of " + std::to_string(n_nodes) + " nodes for " +
                             std::to_string(n_values) +
                             " classes do not fit into memory: expected fewer classes, or a "
                             "smaller max_depth");
   }
 
- private:
   const int64 most_;
   std::atomic<int64> count_{0};
 };
