@@ -12,13 +12,18 @@ ours in a fresh process. Run from the repository's root, on a machine with nothi
         --libraries snapml scikit-learn --most-exact-rows 10000000 \
         --output benchmarks/results/trees_by_rows.csv
 
-The second table can be made in pieces, size by size or library by library, with ``--append``;
-``benchmarks.trees_by_rows`` prints it.
+Tables can be made in pieces, size by size or library by library, with ``--append``. With
+``--replace`` fits of the same size, depth, library and threads that were there before go::
+
+    python -m benchmarks.trees --libraries snapml "snapml best" --enough-seconds 30 --replace
+
+``benchmarks.trees_by_rows`` prints the second table.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import gc
 import os
 import time
@@ -152,8 +157,13 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
     parser.add_argument("--overwrite", action="store_true")
     parser.add_argument("--append", action="store_true", help="keep the rows that are there")
+    parser.add_argument(
+        "--replace", action="store_true", help="keep the rows that are there of other fits"
+    )
     arguments = parser.parse_args()
-    if not arguments.append:
+    if arguments.replace:
+        drop_rows(arguments)
+    elif not arguments.append:
         prepare_output(arguments.output, arguments.overwrite)
     test = higgs_like(_TEST_ROWS, seed=1)
     for n_rows in arguments.rows:
@@ -164,6 +174,31 @@ def main() -> int:
             if rows:
                 print(report(rows), flush=True)
     return 0
+
+
+def drop_rows(arguments: argparse.Namespace) -> None:
+    """Take the fits that are to be made out of the table.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        The command line.
+    """
+    fits = {
+        (str(n_rows), str(depth), library, str(n_threads))
+        for n_rows, depth, library, n_threads in product(
+            arguments.rows, arguments.depths, arguments.libraries, arguments.threads
+        )
+    }
+    with arguments.output.open(newline="") as stream:
+        table = list(csv.DictReader(stream))
+    kept = [
+        row
+        for row in table
+        if (row["n_rows"], row["depth"], row["library"], row["threads"]) not in fits
+    ]
+    arguments.output.unlink()
+    write_rows(arguments.output, kept)
 
 
 def run(
