@@ -118,14 +118,20 @@ class ExactGrower {
 
     bool leaves(const ExactPending& node, const ColumnDraws& draws) {
       const int64 most = node.after_tie ? grower.tied_rows_ : grower.branch_rows_;
-      if (node.count() > most) return false;
-      Task& task = grower.tasks_.emplace_back(node);
+      if (node.count() > most || is_small_leaf(node)) return false;
       if (is_ahead()) {
-        task.draws = draws;
+        grower.tasks_.emplace_back(node).draws = draws;
       } else {
-        grower.grow_task(task, 0);
+        grower.settle(grower.trunk_walk_, grower.trunk_, 0);
+        grower.grow_task(grower.tasks_.emplace_back(node), 0);
       }
       return true;
+    }
+
+    // A leaf that is not worth a branch.
+    bool is_small_leaf(const ExactPending& node) const {
+      return node.depth > 0 && (node.count() < grower.options_.min_samples_split ||
+                                node.depth >= grower.options_.max_depth);
     }
 
     bool catch_up(const ExactPending& node, const int64* first, const int64* last,
@@ -216,6 +222,7 @@ class ExactGrower {
       ++n_settled_;
       settle_branch(place_of(walk, trunk), task, worker);
       task.branch = {};
+      task.draws.reset();
       task.targets.reset();
     }
   }
