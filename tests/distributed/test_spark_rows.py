@@ -246,14 +246,16 @@ def test_rows_of_both_layouts_become_the_smaller_one(density, limit):
 
 
 def test_moments_of_wide_rows_hold_few_blocks_at_a_time():
-    X = np.ones((3000, 4000), np.float32)
+    # Blocks of four rows, whose results take as much as the rows: 5 MB wait to be merged, and two
+    # threads need 4 MB each in float64. Kept until the end, results alone would take 48 MB.
+    X = np.ones((300, 40_000), np.float32)
     tracemalloc.start()
     try:
-        ColumnMoments(4000).add(X, None, 8)
+        ColumnMoments(40_000).add(X, None, 2)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < X.nbytes / 4
+    assert most < X.nbytes / 2
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])
