@@ -1,6 +1,7 @@
 """Rows of Arrow batches, moments of columns, and layouts that tasks agree on; without Spark."""
 
 import math
+import time
 import tracemalloc
 
 import numpy as np
@@ -245,10 +246,17 @@ def test_rows_of_both_layouts_become_the_smaller_one(density, limit):
     np.testing.assert_array_equal(np.sort(labels), np.sort(y))
 
 
-def test_moments_of_wide_rows_hold_few_blocks_at_a_time():
+def test_moments_of_wide_rows_hold_few_blocks_at_a_time(monkeypatch):
     # Blocks of four rows, whose results take as much as the rows: 5 MB wait to be merged, and two
-    # threads need 4 MB each in float64. Kept until the end, results alone would take 48 MB.
+    # threads need 4 MB each in float64. All results at once take 48 MB, and a slow merge meets them.
     X = np.ones((300, 40_000), np.float32)
+    merge, waits = ColumnMoments._merge, iter([0.5])
+
+    def merge_late(*arguments):
+        time.sleep(next(waits, 0.0))
+        merge(*arguments)
+
+    monkeypatch.setattr(ColumnMoments, "_merge", merge_late)
     tracemalloc.start()
     try:
         ColumnMoments(40_000).add(X, None, 2)
