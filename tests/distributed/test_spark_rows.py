@@ -248,7 +248,7 @@ def test_rows_of_both_layouts_become_the_smaller_one(density, limit):
 
 def test_moments_of_wide_rows_hold_few_blocks_at_a_time(monkeypatch):
     # Blocks of four rows, whose results take as much as the rows: 5 MB wait to be merged, and two
-    # threads need 4 MB each in float64. All results at once take 48 MB, and a slow merge meets them.
+    # threads need 4 MB each in float64. All results take 48 MB, which a slow merge meets.
     X = np.ones((300, 40_000), np.float32)
     merge, waits = ColumnMoments._merge, iter([0.5])
 
