@@ -91,6 +91,7 @@ def many_adjoints(
     scales: np.ndarray[Any, Any],
     squares_entries: bool,
     out: np.ndarray[Any, Any],
+    is_part: bool = False,
 ) -> None: ...
 def many_hessians(
     pool: ThreadPool,
@@ -99,6 +100,7 @@ def many_hessians(
     curvatures: np.ndarray[Any, Any],
     vectors: np.ndarray[Any, Any],
     out: np.ndarray[Any, Any],
+    is_part: bool = False,
 ) -> None: ...
 def many_losses(
     pool: ThreadPool,

@@ -60,15 +60,16 @@ void many_products_into(ThreadPool& pool, const Rows& rows, int64 n_models,
 }
 
 void many_adjoints_into(ThreadPool& pool, const Rows& rows, int64 n_models,
-                        const ReadOnlyArray& scales, bool squares_entries, const AnyArray& out) {
+                        const ReadOnlyArray& scales, bool squares_entries, const AnyArray& out,
+                        bool is_part) {
   with_compressed(rows, scales, [&](const auto& view, auto zero) {
     using Sum = decltype(zero);
     const ManyShape shape = shape_of<Sum>(n_models, view.n_cols);
     const Sum* s = vector_argument<Sum>(scales, "scales", view.n_rows * n_models);
     Sum* g = vector_argument<Sum>(out, "out", pool.size() * shape.size());
     without_gil([&](Interrupt& interrupt) {
-      squares_entries ? many_adjoints<2>(view, shape, s, g, pool, interrupt)
-                      : many_adjoints<1>(view, shape, s, g, pool, interrupt);
+      squares_entries ? many_adjoints<2>(view, shape, s, is_part, g, pool, interrupt)
+                      : many_adjoints<1>(view, shape, s, is_part, g, pool, interrupt);
       return true;
     });
   });
@@ -76,7 +77,7 @@ void many_adjoints_into(ThreadPool& pool, const Rows& rows, int64 n_models,
 
 void many_hessians_into(ThreadPool& pool, const Rows& rows, int64 n_models,
                         const ReadOnlyArray& curvatures, const ReadOnlyArray& vectors,
-                        const AnyArray& out) {
+                        const AnyArray& out, bool is_part) {
   with_compressed(rows, vectors, [&](const auto& view, auto zero) {
     using Sum = decltype(zero);
     const ManyShape shape = shape_of<Sum>(n_models, view.n_cols);
@@ -84,7 +85,7 @@ void many_hessians_into(ThreadPool& pool, const Rows& rows, int64 n_models,
     const Sum* v = vector_argument<Sum>(vectors, "vectors", shape.size());
     Sum* g = vector_argument<Sum>(out, "out", pool.size() * shape.size());
     without_gil([&](Interrupt& interrupt) {
-      many_hessians(view, shape, h, v, g, pool, interrupt);
+      many_hessians(view, shape, h, v, is_part, g, pool, interrupt);
       return true;
     });
   });
@@ -181,9 +182,9 @@ void bind_many(nb::module_& m) {
   m.def("many_products", &many_products_into, nb::arg("pool"), nb::arg("rows"), nb::arg("n_models"),
         nb::arg("vectors"), nb::arg("out"));
   m.def("many_adjoints", &many_adjoints_into, nb::arg("pool"), nb::arg("rows"), nb::arg("n_models"),
-        nb::arg("scales"), nb::arg("squares_entries"), nb::arg("out"));
+        nb::arg("scales"), nb::arg("squares_entries"), nb::arg("out"), nb::arg("is_part") = false);
   m.def("many_hessians", &many_hessians_into, nb::arg("pool"), nb::arg("rows"), nb::arg("n_models"),
-        nb::arg("curvatures"), nb::arg("vectors"), nb::arg("out"));
+        nb::arg("curvatures"), nb::arg("vectors"), nb::arg("out"), nb::arg("is_part") = false);
   m.def("many_losses", &many_losses_into, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),
         nb::arg("margins"), nb::arg("moves").none(), nb::arg("steps").none(),
         nb::arg("slopes").none(), nb::arg("curvatures").none(), nb::arg("losses"));

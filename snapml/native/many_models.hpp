@@ -102,14 +102,15 @@ void add_up_vectors(Sum* vectors, int64 size, ThreadPool& pool) {
 }
 
 // Visits the rows with scales_of(worker, i, row), a number for each model, and adds
-// entry^power * scales up by column: out (workers x columns x models), the sum in the first.
+// entry^power * scales up by column: out (workers x columns x models), the sum in the first. Parts
+// of more rows than these are added to what is there, and each worker's stays its own.
 template <int power, class Sum, class Real, class Index, class ScalesOf>
-void add_scaled_rows(const CompressedView<Real, Index>& view, const ManyShape& shape, Sum* out,
-                     ThreadPool& pool, Interrupt& interrupt, ScalesOf scales_of) {
+void add_scaled_rows(const CompressedView<Real, Index>& view, const ManyShape& shape, bool is_part,
+                     Sum* out, ThreadPool& pool, Interrupt& interrupt, ScalesOf scales_of) {
   const int64 m = shape.n_models;
   pool.run([&](int worker) {
     Sum* const mine = out + worker * shape.size();
-    for (int64 j = 0; j < shape.size(); ++j) mine[j] = 0;
+    if (!is_part) std::fill_n(mine, shape.size(), Sum{0});
     Sum* const bias = mine + shape.n_cols * m;
     for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
                  [&](int64 i, const auto& row) {
@@ -120,34 +121,36 @@ void add_scaled_rows(const CompressedView<Real, Index>& view, const ManyShape& s
                    for (int64 k = 0; k < m; ++k) bias[k] += scales[k];
                  });
   });
-  add_up_vectors(out, shape.size(), pool);
+  if (!is_part) add_up_vectors(out, shape.size(), pool);
 }
 
 // out = X^T scales for power 1, (X * X)^T scales for power 2; scales n_rows x models.
 template <int power, class Sum, class Real, class Index>
 void many_adjoints(const CompressedView<Real, Index>& view, const ManyShape& shape,
-                   const Sum* scales, Sum* out, ThreadPool& pool, Interrupt& interrupt) {
-  add_scaled_rows<power>(view, shape, out, pool, interrupt,
+                   const Sum* scales, bool is_part, Sum* out, ThreadPool& pool,
+                   Interrupt& interrupt) {
+  add_scaled_rows<power>(view, shape, is_part, out, pool, interrupt,
                          [&](int, int64 i, const auto&) { return scales + i * shape.n_models; });
 }
 
 // out = X^T (curvatures * (X vectors)), one read of X; curvatures n_rows x models.
 template <class Sum, class Real, class Index>
 void many_hessians(const CompressedView<Real, Index>& view, const ManyShape& shape,
-                   const Sum* curvatures, const Sum* vectors, Sum* out, ThreadPool& pool,
-                   Interrupt& interrupt) {
+                   const Sum* curvatures, const Sum* vectors, bool is_part, Sum* out,
+                   ThreadPool& pool, Interrupt& interrupt) {
   const int64 m = shape.n_models;
   const Sum* const bias = vectors + shape.n_cols * m;
   std::vector<Sum> products(static_cast<std::size_t>(m * pool.size()));
-  add_scaled_rows<1>(view, shape, out, pool, interrupt, [&](int worker, int64 i, const auto& row) {
-    Sum* const z = products.data() + worker * m;
-    for (int64 first = 0; first < m; first += kPanel<Sum>) {
-      gather_panel(row, vectors + first, m, z + first);
-    }
-    const Sum* const h = curvatures + i * m;
-    for (int64 k = 0; k < m; ++k) z[k] = h[k] * (z[k] + bias[k]);
-    return z;
-  });
+  add_scaled_rows<1>(view, shape, is_part, out, pool, interrupt,
+                     [&](int worker, int64 i, const auto& row) {
+                       Sum* const z = products.data() + worker * m;
+                       for (int64 first = 0; first < m; first += kPanel<Sum>) {
+                         gather_panel(row, vectors + first, m, z + first);
+                       }
+                       const Sum* const h = curvatures + i * m;
+                       for (int64 k = 0; k < m; ++k) z[k] = h[k] * (z[k] + bias[k]);
+                       return z;
+                     });
 }
 
 // Labels and weights of many models: of each one column of the tables, and a factor on the weights.

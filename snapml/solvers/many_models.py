@@ -14,14 +14,9 @@ import numpy as np
 
 from snapml.data import Matrix
 from snapml.problems import Intercept, Problem
+from snapml.solvers.many_chunks import ManyProducts, many_products
 from snapml.solvers.many_preconditioners import Diagonals, Factors, SharedGram, precondition
-from snapml.solvers.many_rows import (
-    PANEL,
-    CompressedProducts,
-    DenseProducts,
-    ManyLosses,
-    many_products,
-)
+from snapml.solvers.many_rows import PANEL, ManyLosses
 from snapml.solvers.threads import limit_blas_threads
 
 __all__ = ["ManyResult", "ManyTargets", "solve"]
@@ -108,7 +103,7 @@ def solve(
     ----------
     problem : Problem
         A smooth loss that has one margin a row, the intercept, and an L2 penalty.
-    matrix : DenseMatrix or CompressedMatrix
+    matrix : DenseMatrix, CompressedMatrix or ChunkedMatrix
         Finite rows.
     targets : ManyTargets
         Labels and weights.
@@ -147,7 +142,7 @@ class _Descent:
     def __init__(
         self,
         problem: Problem,
-        products: CompressedProducts | DenseProducts,
+        products: ManyProducts,
         targets: ManyTargets,
         start: np.ndarray | None,
         shared: SharedGram,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from snapml.solvers.many_chunks import ChunkedProducts, ManyProducts
 from snapml.solvers.many_rows import CompressedProducts, DenseProducts
 from snapml.solvers.threads import blas_threads_for
 
@@ -57,7 +58,9 @@ class SharedGram:
     total: float = 0.0
     factors: dict[float, tuple[float, Factor]] = field(default_factory=dict)
 
-    def stiffness(self, products: DenseProducts, curvatures: np.ndarray) -> np.ndarray:
+    def stiffness(
+        self, products: DenseProducts | ChunkedProducts, curvatures: np.ndarray
+    ) -> np.ndarray:
         """Return the mean diagonal of every model's ``X^T diag(curvatures) X``."""
         if self.row_squares is None:
             self.row_squares = products.row_squares()
@@ -65,7 +68,7 @@ class SharedGram:
         return found
 
     def diagonal(
-        self, products: DenseProducts, curvatures: np.ndarray, totals: np.ndarray
+        self, products: DenseProducts | ChunkedProducts, curvatures: np.ndarray, totals: np.ndarray
     ) -> np.ndarray:
         """Return about ``(X * X)^T curvatures`` of every model: right for equal curvatures."""
         if self.squares is None:
@@ -75,7 +78,7 @@ class SharedGram:
         return np.outer(self.squares, (totals / self.squares_total).astype(curvatures.dtype))
 
     def make_gram(
-        self, products: DenseProducts, curvatures: np.ndarray, has_intercept: bool
+        self, products: DenseProducts | ChunkedProducts, curvatures: np.ndarray, has_intercept: bool
     ) -> None:
         """Make the Gram matrix, for these curvatures of the rows."""
         self.gram, self.total = products.gram(curvatures), float(curvatures.sum(dtype=np.float64))
@@ -165,7 +168,7 @@ class Factors:
 
 
 def precondition(
-    products: CompressedProducts | DenseProducts,
+    products: ManyProducts,
     shared: SharedGram,
     curvatures: np.ndarray,
     penalty: np.ndarray,
@@ -176,7 +179,7 @@ def precondition(
 
     Parameters
     ----------
-    products : CompressedProducts or DenseProducts
+    products : ManyProducts
         The rows.
     shared : SharedGram
         Filled where it is needed.
@@ -194,9 +197,8 @@ def precondition(
     Diagonals or Factors
         Positive definite.
     """
-    if not isinstance(products, DenseProducts) or not (
-        _FEWEST_COLUMNS <= products.shape[1] <= _MOST_COLUMNS
-    ):
+    is_narrow = _FEWEST_COLUMNS <= products.shape[1] <= _MOST_COLUMNS
+    if isinstance(products, CompressedProducts) or not (products.is_dense and is_narrow):
         return _diagonals(products.adjoint(curvatures, squares_entries=True), penalty)
     totals = curvatures.sum(axis=0, dtype=np.float64)
     diagonals = _diagonals(shared.diagonal(products, curvatures, totals), penalty)

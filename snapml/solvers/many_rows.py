@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from snapml import _native
-from snapml.data import DenseMatrix, Matrix
+from snapml.data import CompressedMatrix, DenseMatrix
 from snapml.solvers.cpu_rows import native_rows
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["PANEL", "CompressedProducts", "DenseProducts", "ManyLosses", "many_products"]
+__all__ = ["PANEL", "CompressedProducts", "DenseProducts", "ManyLosses"]
 
 PANEL = 16
 """Models that share a cache line, or two."""
@@ -34,7 +34,9 @@ class CompressedProducts:
         Threads to use; None means all available.
     """
 
-    def __init__(self, matrix: Matrix, n_threads: int | None = None) -> None:
+    is_dense = False
+
+    def __init__(self, matrix: CompressedMatrix, n_threads: int | None = None) -> None:
         self.shape, self.dtype = matrix.shape, matrix.dtype
         self.n_threads = resolve_n_threads(n_threads, matrix.n_stored)
         self.pool = _native.ThreadPool(self.n_threads)
@@ -75,12 +77,22 @@ class DenseProducts:
         The rows.
     n_threads : int or None, default=None
         Threads for what is no product; BLAS has its own limit.
+    pool : ThreadPool, default=None
+        These threads, where there are some already.
     """
 
-    def __init__(self, matrix: DenseMatrix, n_threads: int | None = None) -> None:
+    is_dense = True
+
+    def __init__(
+        self,
+        matrix: DenseMatrix,
+        n_threads: int | None = None,
+        pool: _native.ThreadPool | None = None,
+    ) -> None:
         self.shape, self.dtype = matrix.shape, matrix.dtype
-        self.n_threads = resolve_n_threads(n_threads, matrix.n_stored)
-        self.pool = _native.ThreadPool(self.n_threads)
+        if pool is None:
+            pool = _native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored))
+        self.pool, self.n_threads = pool, pool.size
         self._values = matrix.values
 
     def margins(self, vectors: np.ndarray) -> np.ndarray:
@@ -135,27 +147,6 @@ class DenseProducts:
         n_rows, n_features = self.shape
         step = max(64, _BLOCK_ENTRIES // max(1, n_features))
         return [slice(first, first + step) for first in range(0, n_rows, step)]
-
-
-def many_products(
-    matrix: Matrix, n_threads: int | None = None
-) -> CompressedProducts | DenseProducts:
-    """Return the products for a matrix.
-
-    Parameters
-    ----------
-    matrix : DenseMatrix or CompressedMatrix
-        The rows.
-    n_threads : int or None, default=None
-        Threads to use; None means all available.
-
-    Returns
-    -------
-    CompressedProducts or DenseProducts
-        Over the matrix's memory.
-    """
-    make = DenseProducts if isinstance(matrix, DenseMatrix) else CompressedProducts
-    return make(matrix, n_threads)  # type: ignore[arg-type]
 
 
 class ManyLosses:

@@ -2,11 +2,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from snapml.data import CompressedMatrix, DenseMatrix
+from snapml.data import (
+    ChunkedDataset,
+    ChunkedMatrix,
+    ChunkWriter,
+    CompressedMatrix,
+    DenseMatrix,
+)
 from snapml.problems import Intercept, Logistic, Penalty, Problem, SquaredHinge
 from snapml.solvers import many_preconditioners
+from snapml.solvers.many_chunks import many_products
 from snapml.solvers.many_models import ManyTargets, solve
-from snapml.solvers.many_rows import PANEL, many_products
+from snapml.solvers.many_rows import PANEL
 
 N_ROWS, N_FEATURES = 90, 13
 FACTORS = np.array([0.01, 1.0, 30.0, 1.0, 0.1])
@@ -22,6 +29,16 @@ def make_rows(dtype, is_sparse, seed=0):
         return X, DenseMatrix(X)
     csr = sparse.csr_matrix(X)
     return X, CompressedMatrix(csr.indptr, csr.indices, N_FEATURES, csr.data)
+
+
+def in_store(matrix, path, memory_limit=0):
+    """The same rows in a store of several chunks, of which none stays in memory."""
+    with ChunkWriter(path, chunk_bytes=1500) as writer:
+        rows = matrix.values if isinstance(matrix, DenseMatrix) else matrix
+        writer.append(rows, np.zeros(N_ROWS))
+    chunked = ChunkedMatrix(ChunkedDataset.open(path), memory_limit)
+    assert chunked.n_chunks > 2
+    return chunked
 
 
 def make_targets(X, seed=1):
@@ -42,10 +59,13 @@ def gradient_of(loss, X, y, c, vector, bias_penalty):
     return whole + np.append(vector[:-1], bias_penalty * vector[-1])
 
 
-@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("is_stored", [False, True], ids=["memory", "store"])
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_are_those_of_the_matrix(dtype, is_sparse):
+def test_products_are_those_of_the_matrix(dtype, is_sparse, is_stored, tmp_path):
     X, matrix = make_rows(dtype, is_sparse)
+    if is_stored:
+        matrix = in_store(matrix, tmp_path / "store")
     products = many_products(matrix, 2)
     rng = np.random.default_rng(2)
     vectors = rng.standard_normal((N_FEATURES + 1, 2 * PANEL)).astype(dtype)
@@ -58,6 +78,30 @@ def test_products_are_those_of_the_matrix(dtype, is_sparse):
     np.testing.assert_allclose(squares, (wide * wide).T @ scales, **close)
     expected = wide.T @ (scales * (wide @ vectors))
     np.testing.assert_allclose(products.hessian(scales, vectors), expected, **close)
+    if not is_sparse:
+        weights = np.abs(scales[:, 0])
+        np.testing.assert_allclose(products.row_squares(), (X * X).sum(axis=1), **close)
+        expected = wide.T @ (weights[:, None] * wide)
+        np.testing.assert_allclose(products.gram(weights), expected, **close)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_models_of_a_store_are_those_of_its_rows(is_sparse, tmp_path, monkeypatch):
+    monkeypatch.setattr(many_preconditioners, "_FEWEST_COLUMNS", 1)
+    X, matrix = make_rows(np.float64, is_sparse)
+    problem, targets = Problem(Logistic(), Intercept.FREE), make_targets(X)
+    stored = in_store(matrix, tmp_path / "store")
+    expected = solve(problem, matrix, targets, 1e-14)
+    found = solve(problem, stored, targets, 1e-14)
+    assert found.has_converged.all()
+    np.testing.assert_array_equal(found.n_products, expected.n_products)
+    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-10)
+    np.testing.assert_allclose(found.margins, expected.margins, atol=1e-10)
+
+
+def test_rows_that_are_nowhere_are_refused():
+    with pytest.raises(TypeError, match="expected rows of the host, got ndarray"):
+        many_products(np.ones((2, 2)))
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
