@@ -15,7 +15,12 @@ from snapml._validation import check_positive
 __all__ = ["EarlyStopping"]
 
 # What scikit-learn keeps on an estimator during a fit; a model that is kept needs none of it.
-_OF_FITS = ("_skl_callbacks", "_callback_fit_ctx", "_skl_callbacks_to_teardown")
+_OF_FITS = (
+    "_skl_callbacks",
+    "_callback_fit_ctx",
+    "_parent_callback_ctx",
+    "_skl_callbacks_to_teardown",
+)
 
 
 class EarlyStopping:

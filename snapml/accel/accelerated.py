@@ -8,6 +8,7 @@ from abc import ABCMeta
 from collections.abc import Callable
 from typing import Any
 
+from snapml.accel.callbacks import HandedCallbacks
 from snapml.accel.served import ours_for, reason_against
 from snapml.estimators.linear_exports import OWN_ATTRIBUTES
 
@@ -52,12 +53,15 @@ class Accelerated:
         """Fit by snapml, or by scikit-learn and log once why."""
         parameters = {name: getattr(self, name) for name in self.genuine._get_param_names()}
         reason = reason_against(self.genuine, parameters)
-        if vars(self).get("_skl_callbacks"):
-            reason = "callbacks are scikit-learn's to call"
         if reason is None:
+            callbacks = HandedCallbacks(self)
             try:
-                model = ours_for(self.genuine, self.ours, parameters).fit(X, y, **options)
+                model = ours_for(self.genuine, self.ours, parameters)
+                callbacks.set_on(model)
+                model.fit(X, y, **options)
             except (NotImplementedError, TypeError, ValueError) as refusal:
+                if callbacks.have_raised(refusal):
+                    raise
                 # What cannot be fitted at all is for scikit-learn to say, in its words.
                 reason = str(refusal)
                 _logger.debug("%s: not by snapml", self.genuine.__name__, exc_info=True)

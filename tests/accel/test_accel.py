@@ -111,14 +111,6 @@ def test_what_a_fit_of_snapml_refuses_is_fitted_by_scikit_learn(rows, caplog, mo
     assert caplog.messages == ["Ridge stays scikit-learn's: alpha: expected less"]
 
 
-def test_callbacks_of_scikit_learn_are_called(rows, caplog):
-    callback = pytest.importorskip("sklearn.callback")
-    log = callback.ScoringMonitor(scoring="accuracy")
-    classes.LogisticRegression().set_callbacks(log).fit(*rows)
-    assert log.get_logs() is not None
-    assert "callbacks are scikit-learn's to call" in caplog.text
-
-
 def test_a_fit_by_scikit_learn_leaves_no_certificate_of_the_one_before(rows):
     X, y = rows
     model = classes.LogisticRegression().fit(X, y)
