@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import numbers
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from sklearn.metrics import get_scorer, make_scorer
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import (
@@ -28,35 +25,13 @@ from snapml._validation import (
     is_routing_enabled,
     raise_for_routed_params,
 )
-from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
+from snapml.estimators.logistic_paths import LogisticPaths
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import fit_input, with_host_predictions
-from snapml.estimators.shared_fits import (
-    SharedFit,
-    SharedModel,
-    can_share,
-    fitted,
-    solve_shared,
-)
 from snapml.kernels import ResidentMatrix
-from snapml.solvers.cpu_engine import check_rows
-from snapml.solvers.range_checks import NonFiniteError
 
 __all__ = ["LogisticRegressionCV"]
-
-# The intercept of a class that a fold has not seen: its best value is minus infinity, but this one
-# can be averaged.
-_UNSEEN = -1e6
-
-
-@dataclass(frozen=True)
-class _Path:
-    """Models of one fold and one l1_ratio, for every C."""
-
-    coefs: np.ndarray  # (n_Cs, n_outputs, n_features + 1), without the last without intercept
-    scores: np.ndarray
-    n_iter: np.ndarray
 
 
 class LogisticRegressionCV(LogisticRegression):
@@ -243,15 +218,16 @@ class LogisticRegressionCV(LogisticRegression):
         if isinstance(matrix, ResidentMatrix):
             sample_weight = matrix.host_vector("sample_weight", sample_weight)
         split_params, score_params = self._routed(sample_weight, params)
-        rows = _rows(matrix)
+        weights = self._weights_with_classes(y, classes, weights, matrix.dtype)
+        paths_of = LogisticPaths(matrix, y, weights, classes, self._model)
+        rows = paths_of.rows
         splitter = check_cv(self.cv, y, classifier=True)
         shown = np.empty((len(y), 0)) if isinstance(rows, ResidentMatrix) else rows
         folds = list(splitter.split(shown, y, **split_params))
-        weights = self._weights_with_classes(y, classes, weights, matrix.dtype)
-        run = delayed(self._fold_path)
-        shared = self._shared_models(matrix, y, weights, folds, Cs, ratios)
+        shared = paths_of.solve_shared(folds, Cs, ratios, self.tol)
+        run, scorer = delayed(paths_of.follow), self._get_scorer()
         paths = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            run(rows, y, weights, fold, Cs, ratio, score_params, shared.get((number, ratio), {}))
+            run(fold, Cs, ratio, scorer, score_params, shared.get((number, ratio), {}))
             for number, fold in enumerate(folds)
             for ratio in ratios
         )
@@ -438,7 +414,7 @@ class LogisticRegressionCV(LogisticRegression):
         scaled = factors[np.searchsorted(classes, y)].astype(dtype)
         return scaled if weights is None else scaled * weights
 
-    def _model(self, C: float, ratio: Any, *, warm_start: bool = False) -> LogisticRegression:
+    def _model(self, C: float, ratio: Any) -> LogisticRegression:
         """Return the estimator of one point of the grid."""
         return LogisticRegression(
             C=C,
@@ -451,95 +427,11 @@ class LogisticRegressionCV(LogisticRegression):
             solver=self.solver,
             max_iter=self.max_iter,
             verbose=self.verbose,
-            warm_start=warm_start,
             n_threads=self.n_threads,
             deterministic=self.deterministic,
             device_ids=self.device_ids,
             multi_class=self.multi_class,
         )
-
-    def _fold_path(
-        self,
-        rows: Any,
-        y: np.ndarray,
-        weights: np.ndarray | None,
-        fold: tuple[np.ndarray, np.ndarray],
-        Cs: np.ndarray,
-        ratio: Any,
-        score_params: dict[str, Any],
-        shared: dict[int, SharedModel],
-    ) -> _Path:
-        """Score one fold for all C; fit what was not in rising order, each from the one before."""
-        train, test = fold
-        scorer = _knowing_all_classes(self._get_scorer(), self.classes_)
-        of_test = {name: _rows_of(value, test, len(y)) for name, value in score_params.items()}
-        model = self._model(1.0, ratio, warm_start=True)
-        coefs: list[Any] = [None] * len(Cs)
-        scores, n_iter = np.empty(len(Cs)), np.empty(len(Cs), dtype=np.int32)
-        rows_of_test = _taken(rows, test)
-        seen = np.unique(y[train])
-        for at in np.argsort(Cs):
-            if at in shared:
-                judged = fitted(self._model(float(Cs[at]), ratio), shared[at], self.classes_)
-                n_iter[at] = shared[at].n_products
-            elif len(seen) > 1:
-                model.set_params(C=float(Cs[at]))
-                model.fit(
-                    _taken(rows, train), y[train], None if weights is None else weights[train]
-                )
-                n_iter[at] = np.max(model.n_iter_)
-                judged = model
-                if len(seen) < len(self.classes_):
-                    judged = _with_all_classes(model, self.classes_)
-            else:
-                judged, n_iter[at] = self._constant_model(rows.shape[1], seen[0]), 0
-            scores[at] = scorer(judged, rows_of_test, y[test], **of_test)
-            parts = [np.atleast_2d(judged.coef_)]
-            if self.fit_intercept:
-                parts.append(np.reshape(judged.intercept_, (-1, 1)))
-            coefs[at] = np.hstack(parts)
-        return _Path(np.array(coefs), scores, n_iter)
-
-    def _shared_models(
-        self,
-        matrix: Matrix,
-        y: np.ndarray,
-        weights: np.ndarray | None,
-        folds: list[tuple[np.ndarray, np.ndarray]],
-        Cs: np.ndarray,
-        ratios: list[Any],
-    ) -> dict[tuple[int, Any], dict[int, SharedModel]]:
-        """Return the models that one solve finds for all folds, by fold and ratio, then by C."""
-        found: dict[tuple[int, Any], dict[int, SharedModel]] = {}
-        trains = [np.arange(len(y))[train] for train, _ in folds]
-        for ratio in ratios:
-            models = [self._model(float(C), ratio) for C in Cs]
-            if not (self.tol > 0 and all(can_share(m, matrix, self.classes_) for m in models)):
-                continue
-            try:
-                check_rows(matrix, self.n_threads)
-            except (NonFiniteError, ValueError):
-                return {}  # an ordinary fit says what is wrong
-            fits = [SharedFit(m, number) for number in range(len(folds)) for m in models]
-            solved = iter(solve_shared(fits, trains, matrix, y, weights, self.tol))
-            for number in range(len(folds)):
-                path = {at: next(solved) for at in range(len(Cs))}
-                found[number, ratio] = {at: m for at, m in path.items() if m is not None}
-        return found
-
-    def _constant_model(self, n_features: int, label: Any) -> LogisticRegression:
-        """Return the model of a fold that has seen one class only."""
-        model = self._model(1.0, None)
-        model.classes_ = self.classes_
-        model.n_features_in_ = n_features
-        n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        model.coef_ = np.zeros((n_outputs, n_features))
-        model.intercept_ = np.zeros(n_outputs)
-        if self.fit_intercept:
-            model.intercept_[self.classes_[-n_outputs:] != label] = _UNSEEN
-            if n_outputs == 1 and label == self.classes_[1]:
-                model.intercept_[0] = -_UNSEEN
-        return model
 
     def _store_mean(self, mean: np.ndarray) -> None:
         """Keep the average of the folds' best models."""
@@ -566,61 +458,3 @@ class LogisticRegressionCV(LogisticRegression):
         self.coefs_paths_ = {label: coefs[..., k, :] for k, label in enumerate(labels)}
         self.scores_ = {label: scores.copy() for label in labels}
         self.n_iter_ = n_iter[np.newaxis]
-
-
-def _rows(matrix: Matrix) -> Any:
-    """Return checked rows as what fancy indices select from."""
-    if isinstance(matrix, ResidentMatrix):
-        return ResidentMatrix(matrix.device, matrix.device_id, matrix.rows)
-    if isinstance(matrix, DenseMatrix):
-        return matrix.values
-    assert isinstance(matrix, CompressedMatrix)  # the only other container
-    values = matrix.values
-    if values is None:
-        values = np.ones(matrix.n_stored, dtype=matrix.dtype)
-    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _taken(rows: Any, chosen: np.ndarray) -> Any:
-    """Return a copy of the chosen rows, where they are."""
-    return rows.take(chosen) if isinstance(rows, ResidentMatrix) else rows[chosen]
-
-
-def _rows_of(value: Any, chosen: np.ndarray, n_rows: int) -> Any:
-    """Return the chosen rows of what has as many as the data, anything else as it is."""
-    array = np.asarray(value)
-    return array[chosen] if array.shape[:1] == (n_rows,) else value
-
-
-def _knowing_all_classes(scorer: Any, classes: np.ndarray) -> Any:
-    """Return the scorer, told of classes that a fold's rows may lack."""
-    function = getattr(scorer, "_score_func", None)
-    if function is None or "labels" not in inspect.signature(function).parameters:
-        return scorer
-    more = {"labels": classes, **scorer._kwargs}
-    if len(classes) == 2 and "pos_label" in inspect.signature(function).parameters:
-        more["pos_label"] = classes[1]
-    return make_scorer(
-        function,
-        greater_is_better=scorer._sign == 1,
-        response_method=scorer._response_method,
-        **more,
-    )
-
-
-def _with_all_classes(model: LogisticRegression, classes: np.ndarray) -> LogisticRegression:
-    """Return a copy of a model that gives the classes it has not seen no chance."""
-    full = LogisticRegression(**model.get_params())
-    for name, value in vars(model).items():
-        setattr(full, name, value)
-    coef, intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
-    if len(model.classes_) == 2:  # the same probabilities with one row per class
-        scale = 1.0 if model.multi_class == "ovr" else 0.5
-        coef = scale * np.vstack([-coef, coef])
-        intercept = scale * np.append(-intercept, intercept)
-    at = np.searchsorted(classes, model.classes_)
-    full.coef_ = np.zeros((len(classes), coef.shape[1]), dtype=coef.dtype)
-    full.intercept_ = np.full(len(classes), _UNSEEN if model.fit_intercept else 0.0)
-    full.coef_[at], full.intercept_[at] = coef, intercept
-    full.classes_ = classes
-    return full

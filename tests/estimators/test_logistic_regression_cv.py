@@ -7,7 +7,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import log_loss
 
 from snapml import LogisticRegression, LogisticRegressionCV
-from snapml.estimators import logistic_regression_cv as module
+from snapml.estimators import logistic_paths as module
 
 from .conftest import iris_data
 

@@ -1,0 +1,258 @@
+"""Logistic regression along values of C on folds of the rows, and how well each model does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.metrics import make_scorer
+
+from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.shared_fits import (
+    SharedFit,
+    SharedModel,
+    can_share,
+    fitted,
+    solve_shared,
+)
+from snapml.kernels import ResidentMatrix
+from snapml.solvers.cpu_engine import check_rows
+from snapml.solvers.range_checks import NonFiniteError
+
+__all__ = ["FoldPath", "LogisticPaths"]
+
+# The intercept of a class that a fold has not seen: its best value is minus infinity, but this one
+# can be averaged.
+_UNSEEN = -1e6
+
+Fold = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class FoldPath:
+    """Models of one fold and one l1_ratio, for every C.
+
+    Attributes
+    ----------
+    coefs : ndarray of shape (n_Cs, n_outputs, n_features + 1)
+        Without the last column where there is no intercept.
+    scores : ndarray of shape (n_Cs,)
+        On the rows left out.
+    n_iter : ndarray of shape (n_Cs,)
+        Reads of the data.
+    """
+
+    coefs: np.ndarray
+    scores: np.ndarray
+    n_iter: np.ndarray
+
+
+class LogisticPaths:
+    """Fits and scores models on folds.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        All rows, in memory or on a GPU.
+    y : ndarray of shape (n_samples,)
+        Their labels.
+    weights : ndarray of shape (n_samples,) or None
+        Their weights, those of the classes within.
+    classes : ndarray of shape (n_classes,)
+        Labels that occur.
+    model_of : callable
+        Returns the unfitted `LogisticRegression` of a C and an l1_ratio.
+    """
+
+    def __init__(
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        classes: np.ndarray,
+        model_of: Callable[[float, Any], LogisticRegression],
+    ) -> None:
+        self._matrix, self.rows = matrix, _rows(matrix)
+        self._y, self._weights, self._classes = y, weights, classes
+        self._model_of = model_of
+
+    def solve_shared(
+        self, folds: list[Fold], Cs: np.ndarray, ratios: list[Any], tol: float
+    ) -> dict[tuple[int, Any], dict[int, SharedModel]]:
+        """Return the models that one solve finds for all folds.
+
+        Parameters
+        ----------
+        folds : list of (train, test)
+            Row numbers.
+        Cs : ndarray of shape (n_Cs,)
+            Values to try.
+        ratios : list of float or None
+            Values of l1_ratio to try.
+        tol : float
+            As of `many_models.solve`; 0 shares nothing.
+
+        Returns
+        -------
+        dict
+            By fold and l1_ratio a dict by C's place; without those that one by one have to find.
+        """
+        found: dict[tuple[int, Any], dict[int, SharedModel]] = {}
+        trains = [np.arange(len(self._y))[train] for train, _ in folds]
+        for ratio in ratios:
+            models = [self._model_of(float(C), ratio) for C in Cs]
+            if not (tol > 0 and all(can_share(m, self._matrix, self._classes) for m in models)):
+                continue
+            try:
+                check_rows(self._matrix, models[0].n_threads)
+            except (NonFiniteError, ValueError):
+                return {}  # an ordinary fit says what is wrong
+            fits = [SharedFit(m, number) for number in range(len(folds)) for m in models]
+            solved = iter(solve_shared(fits, trains, self._matrix, self._y, self._weights, tol))
+            for number in range(len(folds)):
+                path = {at: next(solved) for at in range(len(Cs))}
+                found[number, ratio] = {at: m for at, m in path.items() if m is not None}
+        return found
+
+    def follow(
+        self,
+        fold: Fold,
+        Cs: np.ndarray,
+        ratio: Any,
+        scorer: Any,
+        score_params: dict[str, Any],
+        shared: dict[int, SharedModel],
+    ) -> FoldPath:
+        """Score one fold for all C; fit what was not in rising order, each from the one before.
+
+        Parameters
+        ----------
+        fold : (train, test)
+            Row numbers.
+        Cs : ndarray of shape (n_Cs,)
+            Values to try.
+        ratio : float or None
+            l1_ratio.
+        scorer : callable
+            Of estimators, rows and labels.
+        score_params : dict
+            For the scorer: what has as many rows as the data is cut to those left out.
+        shared : dict
+            Models there are already, by C's place.
+
+        Returns
+        -------
+        FoldPath
+            In the order of `Cs`.
+        """
+        train, test = fold
+        scorer = _knowing_all_classes(scorer, self._classes)
+        of_test = {
+            name: _rows_of(value, test, len(self._y)) for name, value in score_params.items()
+        }
+        model = self._model_of(1.0, ratio).set_params(warm_start=True)
+        coefs: list[Any] = [None] * len(Cs)
+        scores, n_iter = np.empty(len(Cs)), np.empty(len(Cs), dtype=np.int32)
+        rows_of_test = _taken(self.rows, test)
+        for at in np.argsort(Cs):
+            if at in shared:
+                judged = fitted(self._model_of(float(Cs[at]), ratio), shared[at], self._classes)
+                n_iter[at] = shared[at].n_products
+            else:
+                judged, n_iter[at] = self._fit_next(model.set_params(C=float(Cs[at])), train)
+            scores[at] = scorer(judged, rows_of_test, self._y[test], **of_test)
+            parts = [np.atleast_2d(judged.coef_)]
+            if judged.fit_intercept:
+                parts.append(np.reshape(judged.intercept_, (-1, 1)))
+            coefs[at] = np.hstack(parts)
+        return FoldPath(np.array(coefs), scores, n_iter)
+
+    def _fit_next(
+        self, model: LogisticRegression, train: np.ndarray
+    ) -> tuple[LogisticRegression, int]:
+        """Fit a model to rows; return what knows all classes, and the reads that took."""
+        seen = np.unique(self._y[train])
+        if len(seen) == 1:
+            return self._constant_model(model, seen[0]), 0
+        weights = None if self._weights is None else self._weights[train]
+        model.fit(_taken(self.rows, train), self._y[train], weights)
+        n_iter = int(np.max(model.n_iter_))
+        has_all = len(seen) == len(self._classes)
+        return (model if has_all else _with_all_classes(model, self._classes)), n_iter
+
+    def _constant_model(self, like: LogisticRegression, label: Any) -> LogisticRegression:
+        """Return the model of a fold that has seen one class only."""
+        model = LogisticRegression(**like.get_params())
+        model.classes_ = self._classes
+        model.n_features_in_ = self._matrix.shape[1]
+        n_outputs = 1 if len(self._classes) == 2 else len(self._classes)
+        model.coef_ = np.zeros((n_outputs, model.n_features_in_))
+        model.intercept_ = np.zeros(n_outputs)
+        if model.fit_intercept:
+            model.intercept_[self._classes[-n_outputs:] != label] = _UNSEEN
+            if n_outputs == 1 and label == self._classes[1]:
+                model.intercept_[0] = -_UNSEEN
+        return model
+
+
+def _rows(matrix: Matrix) -> Any:
+    """Return checked rows as what fancy indices select from."""
+    if isinstance(matrix, ResidentMatrix):
+        return ResidentMatrix(matrix.device, matrix.device_id, matrix.rows)
+    if isinstance(matrix, DenseMatrix):
+        return matrix.values
+    assert isinstance(matrix, CompressedMatrix)  # the only other container
+    values = matrix.values
+    if values is None:
+        values = np.ones(matrix.n_stored, dtype=matrix.dtype)
+    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _taken(rows: Any, chosen: np.ndarray) -> Any:
+    """Return a copy of the chosen rows, where they are."""
+    return rows.take(chosen) if isinstance(rows, ResidentMatrix) else rows[chosen]
+
+
+def _rows_of(value: Any, chosen: np.ndarray, n_rows: int) -> Any:
+    """Return the chosen rows of what has as many as the data, anything else as it is."""
+    array = np.asarray(value)
+    return array[chosen] if array.shape[:1] == (n_rows,) else value
+
+
+def _knowing_all_classes(scorer: Any, classes: np.ndarray) -> Any:
+    """Return the scorer, told of classes that a fold's rows may lack."""
+    function = getattr(scorer, "_score_func", None)
+    if function is None or "labels" not in inspect.signature(function).parameters:
+        return scorer
+    more = {"labels": classes, **scorer._kwargs}
+    if len(classes) == 2 and "pos_label" in inspect.signature(function).parameters:
+        more["pos_label"] = classes[1]
+    return make_scorer(
+        function,
+        greater_is_better=scorer._sign == 1,
+        response_method=scorer._response_method,
+        **more,
+    )
+
+
+def _with_all_classes(model: LogisticRegression, classes: np.ndarray) -> LogisticRegression:
+    """Return a copy of a model that gives the classes it has not seen no chance."""
+    full = LogisticRegression(**model.get_params())
+    for name, value in vars(model).items():
+        setattr(full, name, value)
+    coef, intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+    if len(model.classes_) == 2:  # the same probabilities with one row per class
+        scale = 1.0 if model.multi_class == "ovr" else 0.5
+        coef = scale * np.vstack([-coef, coef])
+        intercept = scale * np.append(-intercept, intercept)
+    at = np.searchsorted(classes, model.classes_)
+    full.coef_ = np.zeros((len(classes), coef.shape[1]), dtype=coef.dtype)
+    full.intercept_ = np.full(len(classes), _UNSEEN if model.fit_intercept else 0.0)
+    full.coef_[at], full.intercept_[at] = coef, intercept
+    full.classes_ = classes
+    return full
