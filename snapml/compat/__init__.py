@@ -6,7 +6,7 @@ snapml.compat import load_svmlight_file``, and so for its ``Loaders``, ``Writers
 scikit-learn's names: each model here holds such a one, fitted, in ``estimator_``.
 """
 
-from snapml.compat.linear_models import LinearRegression, LogisticRegression, SupportVectorMachine
+from snapml.compat.linear_regression import LinearRegression
 from snapml.compat.loaders import (
     copy_as_gpu_cmatrix,
     dump_to_snap_format,
@@ -17,6 +17,7 @@ from snapml.compat.loaders import (
     read_from_snap_format,
     write_to_snap_format,
 )
+from snapml.compat.logistic_regression import LogisticRegression
 from snapml.compat.metrics import (
     accuracy_score,
     hinge_loss,
@@ -24,6 +25,7 @@ from snapml.compat.metrics import (
     mean_squared_error,
     r2_score,
 )
+from snapml.compat.support_vector_machine import SupportVectorMachine
 from snapml.compat.trees import DecisionTreeClassifier, DecisionTreeRegressor
 
 SnapLogisticRegression = LogisticRegression

@@ -16,9 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from snapml.compat.training_history import training_history
 from snapml.data import ChunkedDataset
 
-__all__ = ["LinearModel"]
+__all__ = ["LinearModel", "without"]
 
 _HISTORIES = (None, "summary", "full")
 _FLAGS = ("verbose", "use_gpu", "fit_intercept", "normalize", "dual", "privacy")
@@ -216,30 +217,37 @@ class LinearModel(BaseEstimator):
             is_used = learned["coef_"].any(axis=0)
             learned["support_"] = np.flatnonzero(is_used).astype(np.int32)
         if self.generate_training_history is not None:
-            scale = self._objective_scale(n_rows)
-            learned["training_history_"] = self._history(estimator, scale)
+            learned["training_history_"] = training_history(
+                estimator, self.generate_training_history, self._objective_scale(n_rows)
+            )
         return learned
-
-    def _history(self, estimator: Any, scale: float) -> list[dict[str, Any]]:
-        """Return what was measured where the objective was certified, and at the end."""
-        known = [each for each in estimator.history_ if math.isfinite(each["objective"])]
-        if self.generate_training_history == "summary":
-            epochs = int(np.max(estimator.n_iter_))
-            elapsed = estimator.history_[-1]["time_s"]
-            objective = scale * float(estimator.objective_)
-            return [{"epochs": epochs, "t_elap_sec": elapsed, "train_obj": objective}]
-        return [
-            {
-                "epochs": [each["epoch"] for each in known],
-                "t_elap_sec": [each["time_s"] for each in known],
-                "train_obj": [scale * each["objective"] for each in known],
-            }
-        ]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def without(estimator: Any, public: Any, *names: str) -> Any:
+    """Return a fitted estimator as one of its public class, which can be saved.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Of a subclass with the same parameters.
+    public : type
+        The class.
+    *names : str
+        Attributes that the class does not have.
+
+    Returns
+    -------
+    estimator
+        Fitted, with all other attributes.
+    """
+    plain = public(**estimator.get_params())
+    vars(plain).update({k: v for k, v in vars(estimator).items() if k not in names})
+    return plain
 
 
 def _check_flag(name: str, value: Any) -> None:

@@ -16,6 +16,7 @@ __all__ = [
     "log_loss",
     "mean_squared_error",
     "r2_score",
+    "targets_of",
 ]
 
 
@@ -158,3 +159,21 @@ def labels_of(data: Any) -> np.ndarray:
     if labels is None:
         raise ValueError("data: expected a partition with labels, got one without")
     return labels
+
+
+def targets_of(X: Any, y: Any) -> Any:
+    """Return the targets to score against: those of the partition X where none are given.
+
+    Parameters
+    ----------
+    X : object
+        Rows, or a partition.
+    y : array-like of shape (n_rows,) or None
+        Targets.
+
+    Returns
+    -------
+    array-like of shape (n_rows,) or None
+        `y`, or the partition's.
+    """
+    return labels_of(X) if y is None and isinstance(X, ChunkedDataset) else y

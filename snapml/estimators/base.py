@@ -176,7 +176,8 @@ class LinearEstimator(ExportedLinearModel):
         bias = np.broadcast_to(self.intercept_, n_outputs) / self._bias_value()
         joint = np.column_stack([coef, bias]).astype(np.float64)
         last: FitResult | None = getattr(self, "_last_result", None)
-        if last is None or last.duals is None:  # on all shards alike
+        # On all shards alike.
+        if last is None or last.duals is None or last.duals.ndim == 2:
             return Start(coef=joint)
         if not all(self._communicator().exchange(len(last.duals) == n_rows)):
             return Start(coef=joint)

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from snapml.solvers.joint_history import joint_history
+
 __all__ = ["FitResult", "StartModel", "beside_each_other", "overflow_error"]
 
 
@@ -35,8 +37,9 @@ class FitResult:
         w, in the data's dtype.
     intercept : float, or ndarray of shape (n_outputs,) for several outputs
         b.
-    duals : ndarray of shape (n_rows,), the data's dtype, or None
-        Dual states, to start another fit from; None from a primal solver.
+    duals : ndarray of shape (n_rows,) or (n_outputs, n_rows), the data's dtype, or None
+        Dual states; those of one output are a start for another fit. None from a primal
+        solver.
     offset : float
         Multiplier of an unpenalised intercept, to start another fit from.
     n_iter : int
@@ -98,18 +101,19 @@ def beside_each_other(results: list[FitResult]) -> FitResult:
     Returns
     -------
     FitResult
-        With the longest of the histories.
+        With the sums of their certificates and histories.
     """
+    states = [result.duals for result in results if result.duals is not None]
     return replace(
         results[0],
         coef=np.vstack([result.coef for result in results]),
         intercept=np.array([result.intercept for result in results]),
-        duals=None,
+        duals=np.vstack(states) if len(states) == len(results) else None,
         n_iter=max(result.n_iter for result in results),
         has_converged=all(result.has_converged for result in results),
         gap=sum(result.gap for result in results),
         objective=sum(result.objective for result in results),
-        history=max((result.history for result in results), key=len),
+        history=joint_history([result.history for result in results]),
         has_minimum=all(result.has_minimum for result in results),
     )
 

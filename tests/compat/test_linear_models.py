@@ -132,6 +132,34 @@ def test_history_has_snap_mls_keys(kind):
     assert full[0]["t_elap_sec"] == sorted(full[0]["t_elap_sec"])
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(),
+        LogisticRegression(fit_intercept=True, dual=False),
+        LogisticRegression(penalty="l1", dual=False),
+        SupportVectorMachine(),
+        SupportVectorMachine(loss="squared_hinge", fit_intercept=True),
+        LinearRegression(),
+        LinearRegression(fit_intercept=True),
+        LinearRegression(penalty="l1", dual=False),
+    ],
+    ids=str,
+)
+def test_one_history_is_of_all_classes_and_targets(model):
+    many = np.column_stack([T, -2.0 * T]) if isinstance(model, LinearRegression) else THREE
+    model = clone(model).set_params(tol=1e-6, generate_training_history="full").fit(X, many)
+    [full] = model.training_history_
+    assert full["train_obj"][-1] == pytest.approx(
+        model._objective_scale(len(X)) * model.estimator_.objective_, rel=1e-12
+    )
+    assert full["epochs"][-1] == model.n_iter_
+    assert min(full["train_obj"]) == pytest.approx(full["train_obj"][-1], rel=1e-12)
+    [summary] = model.set_params(generate_training_history="summary").fit(X, many).training_history_
+    assert summary["train_obj"] == pytest.approx(full["train_obj"][-1], rel=1e-12)
+    assert summary["epochs"] == full["epochs"][-1]
+
+
 @pytest.mark.parametrize("kind", [LogisticRegression, SupportVectorMachine])
 def test_more_classes_are_fitted_one_against_the_rest(kind):
     model = kind(**TIGHT, generate_training_history="summary").fit(X, THREE)
