@@ -36,6 +36,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/streamed_dual_engine.py",
     "solvers/cpu_quadratic.py",
     "solvers/host_losses.py",
+    "solvers/many_chunks.py",
     "solvers/many_rows.py",
     "solvers/streamed_columns.py",
     "solvers/streamed_gram.py",
