@@ -19,8 +19,11 @@ __all__ = ["PANEL", "CompressedProducts", "DenseProducts", "ManyLosses"]
 PANEL = 16
 """Models that share a cache line, or two."""
 
-# Entries of dense rows that products take at a time: enough for BLAS, little beside X.
+# Dense rows that products take at a time. Sums of squares: enough for BLAS, little beside X. Those
+# with vectors and back: so few that the second product finds them in the cache, yet enough that
+# its result is seldom added up.
 _BLOCK_ENTRIES = 8_000_000
+_FEWEST_ROWS, _CACHED_ENTRIES = 256, 500_000
 
 
 class CompressedProducts:
@@ -116,7 +119,8 @@ class DenseProducts:
     def hessian(self, curvatures: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models)."""
         out = np.zeros_like(vectors)
-        for rows in self._blocks():
+        step = max(_FEWEST_ROWS, _CACHED_ENTRIES // max(1, self.shape[1]))
+        for rows in self._blocks(step):
             block = self._values[rows]
             moved = block @ vectors[:-1]
             moved += vectors[-1]
@@ -143,9 +147,9 @@ class DenseProducts:
         out[-1, -1] = weights.sum()
         return out
 
-    def _blocks(self) -> list[slice]:
+    def _blocks(self, step: int = 0) -> list[slice]:
         n_rows, n_features = self.shape
-        step = max(64, _BLOCK_ENTRIES // max(1, n_features))
+        step = step or max(64, _BLOCK_ENTRIES // max(1, n_features))
         return [slice(first, first + step) for first in range(0, n_rows, step)]
 
 
