@@ -15,7 +15,7 @@ import numpy as np
 from snapml.data import Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.many_chunks import ManyProducts, many_products
-from snapml.solvers.many_preconditioners import Diagonals, Factors, SharedGram, precondition
+from snapml.solvers.many_preconditioners import Diagonals, ScaledGrams, SharedGram, precondition
 from snapml.solvers.many_rows import PANEL, ManyLosses
 from snapml.solvers.threads import limit_blas_threads
 
@@ -181,10 +181,8 @@ class _Descent:
             gradient[-1] = 0.0
         n_active = len(self.models)
         gradient[:, n_active:] = 0.0  # columns that fill a panel stay where they are
-        own = self._targets.factors[self.models]
-        groups = np.pad(own, (0, len(losses) - n_active), constant_values=0.0)
         scaling = precondition(
-            self._products, self._shared, curvatures, self._penalty, groups, self._has_intercept
+            self._products, self._shared, curvatures, self._penalty, self._has_intercept
         )
         intercept_curvature = curvatures.sum(axis=0, dtype=np.float64) + float(self._penalty[-1, 0])
         direction, rest = self._direction(gradient, scaling, curvatures, intercept_curvature)
@@ -209,7 +207,7 @@ class _Descent:
     def _direction(
         self,
         gradient: np.ndarray,
-        scaling: Diagonals | Factors,
+        scaling: Diagonals | ScaledGrams,
         curvatures: np.ndarray,
         intercept_curvature: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -1,34 +1,77 @@
-"""What conjugate gradients of many models are scaled by: diagonals, or factors that models share.
+"""What conjugate gradients of many models are scaled by: diagonals, or a Gram matrix they share.
 
-Models of one C differ in a fifth of the rows: their Hessians are close to a multiple of one Gram
-matrix, which is made once for all C and factored once for each.
+Models differ in C, and folds in a fifth of the rows: their Hessians are close to multiples of one
+Gram matrix and the penalty. It is made tridiagonal once, G = Q T Q^T, and
+(s G + l2)^-1 = Q (s T + l2)^-1 Q^T then costs two products and a few numbers a row for any s.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import get_lapack_funcs
 
 from snapml.solvers.many_chunks import ChunkedProducts, ManyProducts
 from snapml.solvers.many_rows import CompressedProducts, DenseProducts
 from snapml.solvers.threads import blas_threads_for
 
-__all__ = ["Diagonals", "Factors", "SharedGram", "precondition"]
+__all__ = ["Diagonals", "ScaledGrams", "SharedGram", "precondition"]
 
 # Dense columns whose Gram matrix is worth its sums, and Hessians that are hard enough for it: the
 # mean of their diagonals without the penalty, in multiples of it. Largest eigenvalues of correlated
 # columns are some hundred times the mean.
 _FEWEST_COLUMNS, _MOST_COLUMNS, _STIFF = 128, 4096, 0.1
-# Hessians that are factored for all folds are taken to be at least this part of the factored one. A
-# fifth of the rows is missing: with five rows a column, that leaves 0.36 in the worst direction.
+# Hessians of folds are taken to be at least this part of a multiple of the Gram matrix. A fifth of
+# the rows is missing: with five rows a column, that leaves 0.36 in the worst direction.
 _LEAST = 0.25
-# A factor serves as long as the curvatures' sum is within this factor of what it was made for.
-_NEAR = 2.0
+_LARGEST_BLOCK = 64  # columns that LAPACK takes at a time
 
-Factor = tuple[np.ndarray, bool]
-"""As `scipy.linalg.cho_factor` makes it."""
+
+@dataclass(frozen=True)
+class TridiagonalGram:
+    """A Gram matrix with the constant column, [[Q T Q^T, Q b], [b^T Q^T, c]].
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n_features, n_features)
+        Q, orthogonal.
+    diagonal : ndarray of shape (n_features,)
+        Of T.
+    off_diagonal : ndarray of shape (n_features - 1,)
+        Of T.
+    border : ndarray of shape (n_features,)
+        b.
+    corner : float
+        c.
+    """
+
+    basis: np.ndarray
+    diagonal: np.ndarray
+    off_diagonal: np.ndarray
+    border: np.ndarray
+    corner: float
+
+    @classmethod
+    def of(cls, gram: np.ndarray) -> TridiagonalGram:
+        """Reduce a matrix of at least two features."""
+        size = len(gram) - 1
+        reduce, reduce_size, expand = get_lapack_funcs(("sytrd", "sytrd_lwork", "orgqr"), (gram,))
+        with blas_threads_for(4.0 * size**3 / 3.0):
+            # Transposed, as the matrix is symmetric and LAPACK's order is that of Fortran.
+            inner = np.asfortranarray(gram[:-1, :-1].T)
+            room = int(reduce_size(size, lower=1)[0])
+            found = reduce(inner, lower=1, lwork=room, overwrite_a=1)
+            reflectors, diagonal, off_diagonal, factors, _ = found
+            # Below the first subdiagonal they lie as those of a QR decomposition.
+            below = np.asfortranarray(reflectors[1:, :-1])
+            basis = np.zeros_like(inner)
+            basis[0, 0] = 1.0
+            basis[1:, 1:] = expand(below, factors, lwork=_LARGEST_BLOCK * size, overwrite_a=1)[0]
+            border = basis.T @ gram[:-1, -1]
+        return cls(basis, diagonal, off_diagonal, border, float(gram[-1, -1]))
 
 
 @dataclass
@@ -43,20 +86,17 @@ class SharedGram:
         ``(X * X)^T curvatures`` with the constant column, of some mean of curvatures.
     squares_total : float
         Sum of these curvatures.
-    gram : ndarray of shape (n_features + 1, n_features + 1) or None
+    gram : TridiagonalGram or None
         ``X^T diag(curvatures) X`` with the constant column.
     total : float
         Sum of these curvatures.
-    factors : dict
-        Of the last C: the multiple of the Gram matrix, and its factor with the penalty.
     """
 
     row_squares: np.ndarray | None = None
     squares: np.ndarray | None = None
     squares_total: float = 0.0
-    gram: np.ndarray | None = None
+    gram: TridiagonalGram | None = None
     total: float = 0.0
-    factors: dict[float, tuple[float, Factor]] = field(default_factory=dict)
 
     def stiffness(
         self, products: DenseProducts | ChunkedProducts, curvatures: np.ndarray
@@ -81,24 +121,11 @@ class SharedGram:
         self, products: DenseProducts | ChunkedProducts, curvatures: np.ndarray, has_intercept: bool
     ) -> None:
         """Make the Gram matrix, for these curvatures of the rows."""
-        self.gram, self.total = products.gram(curvatures), float(curvatures.sum(dtype=np.float64))
+        gram, self.total = products.gram(curvatures), float(curvatures.sum(dtype=np.float64))
         if not has_intercept:
-            self.gram[-1] = self.gram[:, -1] = 0.0
-            self.gram[-1, -1] = self.total
-
-    def factor(self, group: float, scale: float, penalty: np.ndarray) -> Factor:
-        """Return a factor of about scale * gram + penalty: one of half to twice the scale."""
-        assert self.gram is not None
-        made, factor = self.factors.get(group, (0.0, None))
-        if factor is not None and made <= _NEAR * scale and scale <= _NEAR * made:
-            return factor
-        matrix = self.gram * self.gram.dtype.type(scale)
-        matrix[np.diag_indices_from(matrix)] += penalty[:, 0]
-        with blas_threads_for(len(matrix) ** 3 / 3):
-            # Transposed, as the matrix is symmetric and LAPACK's order is that of Fortran.
-            found: Factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)
-        self.factors[group] = scale, found
-        return found
+            gram[-1] = gram[:, -1] = 0.0
+            gram[-1, -1] = self.total
+        self.gram = TridiagonalGram.of(gram)
 
 
 class Diagonals:
@@ -129,42 +156,95 @@ class Diagonals:
         return Diagonals(np.ascontiguousarray(self._diagonal[:, columns]))
 
 
-class Factors:
-    """Factored matrices, each of several models.
+class ScaledGrams:
+    """Each model's own multiple of one Gram matrix, with the penalty.
 
     Parameters
     ----------
-    factors : list of Factor
-        Of the models' numbers.
-    of_model : ndarray of shape (n_models,), int
-        Which is a model's; -1 means its diagonal.
+    gram : TridiagonalGram
+        The matrix.
+    scales : ndarray of shape (n_models,)
+        The multiples; 0 means the model's diagonal, and so does a sum that rounding leaves
+        indefinite.
+    penalty : ndarray of shape (n_features + 1, 1)
+        The penalty's strength, the same on all features.
     diagonals : Diagonals
         Of the Hessians.
 
     Attributes
     ----------
     spread : ndarray of shape (n_models,)
-        An estimate of r^T H^-1 r in multiples of r^T P^-1 r; infinity where there is no factor.
+        An estimate of r^T H^-1 r in multiples of r^T P^-1 r; infinity for a diagonal.
     """
 
-    def __init__(self, factors: list[Factor], of_model: np.ndarray, diagonals: Diagonals) -> None:
-        self._factors, self._of_model, self._diagonals = factors, of_model, diagonals
-        self.spread = np.where(of_model >= 0, 1.0 / _LEAST, np.inf)
-        self._columns = [np.flatnonzero(of_model == number) for number in range(len(factors))]
+    def __init__(
+        self, gram: TridiagonalGram, scales: np.ndarray, penalty: np.ndarray, diagonals: Diagonals
+    ) -> None:
+        self._basis, self._diagonals = gram.basis, diagonals
+        self._factors = [_Bordered.of(gram, float(scale), penalty) for scale in scales]
+        has_factor = np.array([factor is not None for factor in self._factors])
+        self.spread = np.where(has_factor, 1.0 / _LEAST, np.inf)
 
     def solve(self, residual: np.ndarray, is_open: np.ndarray) -> np.ndarray:
         """Return the residuals times the inverses; anything for columns that are not open."""
         scaled = self._diagonals.solve(residual, is_open)
-        for factor, columns in zip(self._factors, self._columns, strict=True):
-            mine = columns[is_open[columns]]
-            if len(mine):
-                right = residual.T[mine].T  # in LAPACK's order, and ours to overwrite
-                scaled[:, mine] = cho_solve(factor, right, overwrite_b=True, check_finite=False)
+        mine = np.flatnonzero(is_open & np.isfinite(self.spread))
+        if len(mine):
+            own = residual[:, mine]
+            rotated = own[:-1].T @ self._basis
+            for k, at in enumerate(mine):
+                factor = self._factors[at]
+                assert factor is not None
+                own[-1, k] = factor.solve(rotated[k], own[-1, k])
+            np.matmul(self._basis, rotated.T, out=own[:-1])
+            scaled[:, mine] = own
         return scaled
 
-    def take(self, columns: np.ndarray) -> Factors:
+    def take(self, columns: np.ndarray) -> ScaledGrams:
         """Return those of some models."""
-        return Factors(self._factors, self._of_model[columns], self._diagonals.take(columns))
+        taken = copy(self)
+        taken._diagonals = self._diagonals.take(columns)
+        taken._factors = [self._factors[at] for at in columns]
+        taken.spread = self.spread[columns]
+        return taken
+
+
+@dataclass(frozen=True)
+class _Bordered:
+    """s T + l2, factored, with its border: what is left of s G and the penalty in the basis Q."""
+
+    factor: tuple[np.ndarray, np.ndarray]
+    of_border: np.ndarray  # (s T + l2)^-1 s b
+    complement: float  # of the border in the whole
+    solve_tridiagonal: Any
+
+    @classmethod
+    def of(cls, gram: TridiagonalGram, scale: float, penalty: np.ndarray) -> _Bordered | None:
+        """Factor a multiple; None where it is zero, or indefinite by rounding."""
+        if not scale > 0.0:
+            return None
+        dtype = gram.diagonal.dtype.type
+        decompose, solve = get_lapack_funcs(("pttrf", "pttrs"), (gram.diagonal,))
+        diagonal = dtype(scale) * gram.diagonal + dtype(penalty[0, 0])
+        *factor, failed = decompose(
+            diagonal, dtype(scale) * gram.off_diagonal, overwrite_d=1, overwrite_e=1
+        )
+        if failed or not np.isfinite(factor[0][-1]):
+            return None
+        border = dtype(scale) * gram.border
+        of_border = solve(*factor, border)[0]
+        complement = scale * gram.corner + float(penalty[-1, 0])
+        complement -= float(np.dot(border, of_border))
+        if not complement > 0.0:
+            return None
+        return cls((factor[0], factor[1]), of_border, complement, solve)
+
+    def solve(self, right: np.ndarray, last: float) -> float:
+        """Solve in place for a right side, and return the border's number of the solution."""
+        found = (float(last) - float(np.dot(self.of_border, right))) / self.complement
+        right[:] = self.solve_tridiagonal(*self.factor, right, overwrite_b=1)[0]
+        right -= right.dtype.type(found) * self.of_border
+        return found
 
 
 def precondition(
@@ -172,9 +252,8 @@ def precondition(
     shared: SharedGram,
     curvatures: np.ndarray,
     penalty: np.ndarray,
-    groups: np.ndarray,
     has_intercept: bool,
-) -> Diagonals | Factors:
+) -> Diagonals | ScaledGrams:
     """Return what suits the rows.
 
     Parameters
@@ -187,14 +266,12 @@ def precondition(
         Of all models.
     penalty : ndarray of shape (n_features + 1, 1)
         The penalty's strength on every column.
-    groups : ndarray of shape (n_models,)
-        Models of the same number share a factor; 0 means a model without rows.
     has_intercept : bool
         Whether the last coefficient moves.
 
     Returns
     -------
-    Diagonals or Factors
+    Diagonals or ScaledGrams
         Positive definite.
     """
     is_narrow = _FEWEST_COLUMNS <= products.shape[1] <= _MOST_COLUMNS
@@ -203,24 +280,12 @@ def precondition(
     totals = curvatures.sum(axis=0, dtype=np.float64)
     diagonals = _diagonals(shared.diagonal(products, curvatures, totals), penalty)
     is_stiff = shared.stiffness(products, curvatures) > _STIFF * float(penalty[0, 0])
-    is_stiff &= groups > 0.0
     if not is_stiff.any():
         return diagonals
     if shared.gram is None:
         shared.make_gram(products, curvatures[:, is_stiff].mean(axis=1), has_intercept)
-    numbers = np.unique(groups[is_stiff]).tolist()
-    for old in set(shared.factors) - set(numbers):
-        del shared.factors[old]  # C only rises
-    factors: list[Factor] = []
-    of_model = np.full(len(groups), -1)
-    for number, group in enumerate(numbers):
-        mine = groups == group
-        of_model[mine] = number
-        try:
-            factors.append(shared.factor(group, float(totals[mine].mean() / shared.total), penalty))
-        except np.linalg.LinAlgError:  # rounding of a matrix with a large norm
-            return diagonals
-    return Factors(factors, of_model, diagonals)
+    assert shared.gram is not None
+    return ScaledGrams(shared.gram, totals / shared.total, penalty, diagonals)
 
 
 def _diagonals(squares: np.ndarray, penalty: np.ndarray) -> Diagonals:

@@ -126,19 +126,68 @@ def test_gradients_of_all_models_vanish(loss, intercept, is_sparse):
         np.testing.assert_allclose(result.margins[:, k], margins, atol=1e-9)
 
 
+def make_correlated_rows(dtype, n_rows=400, n_features=20, seed=3):
+    """Rows whose Hessians are far from their diagonals, and the constant column from the others."""
+    rng = np.random.default_rng(seed)
+    common = rng.standard_normal((n_features, n_features)) * np.logspace(0, -2, n_features)
+    X = (rng.standard_normal((n_rows, n_features)) @ common.T + 1.0).astype(dtype)
+    y = np.where(X[:, 0] + rng.standard_normal(n_rows) > 1.0, 1.0, -1.0).astype(dtype)
+    weights = rng.integers(0, 3, (n_rows, 3)).astype(dtype)
+    targets = ManyTargets(y[:, None], weights, np.zeros(5, dtype=int), FOLDS, FACTORS)
+    return DenseMatrix(X), targets
+
+
 @pytest.mark.parametrize("intercept", list(Intercept))
-def test_a_gram_matrix_that_models_share_changes_steps_and_not_the_answer(monkeypatch, intercept):
-    X, matrix = make_rows(np.float64, is_sparse=False)
-    X += 1.0  # the constant column is not orthogonal to the others
-    problem, targets = Problem(Logistic(), intercept, 2.0), make_targets(X)
-    plain = solve(problem, matrix, targets, 1e-14)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_gram_matrix_that_models_share_changes_steps_and_not_the_answer(
+    monkeypatch, intercept, dtype
+):
+    matrix, targets = make_correlated_rows(dtype)
+    problem, tol = Problem(Logistic(), intercept, 2.0), 1e-14 if dtype == np.float64 else 1e-6
+    plain = solve(problem, matrix, targets, tol)
     monkeypatch.setattr(many_preconditioners, "_FEWEST_COLUMNS", 1)
-    monkeypatch.setattr(many_preconditioners, "_STIFF", -1.0)
     shared = many_preconditioners.SharedGram()
-    factored = solve(problem, matrix, targets, 1e-14, shared=shared)
+    scaled = solve(problem, matrix, targets, tol, shared=shared)
     assert shared.gram is not None
-    np.testing.assert_allclose(factored.vectors, plain.vectors, atol=1e-7)
-    assert (factored.n_products[FACTORS == 30.0] < plain.n_products[FACTORS == 30.0]).all()
+    assert plain.has_converged.all()
+    assert scaled.has_converged.all()
+    atol = 1e-7 if dtype == np.float64 else 2e-3
+    np.testing.assert_allclose(scaled.vectors, plain.vectors, atol=atol)
+    assert (scaled.n_products < 0.7 * plain.n_products).all()
+
+
+@pytest.mark.parametrize("bias_penalty", [0.0, 0.25, 1.0])
+def test_a_scaled_gram_matrix_is_inverted_with_its_penalty(bias_penalty):
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((30, 9)) + 1.0
+    rows[:, -1] = 1.0
+    gram = rows.T @ rows
+    scales, penalty = np.array([0.0, 1e-3, 1.0, 50.0]), np.ones((9, 1))
+    penalty[-1] = bias_penalty
+    diagonals = many_preconditioners.Diagonals(np.full((9, 4), 2.0))
+    reduced = many_preconditioners.TridiagonalGram.of(gram)
+    scaled = many_preconditioners.ScaledGrams(reduced, scales, penalty, diagonals)
+    residual = rng.standard_normal((9, 4))
+    found = scaled.solve(residual, np.ones(4, dtype=bool))
+    np.testing.assert_allclose(found[:, 0], residual[:, 0] / 2.0)
+    for k in range(1, 4):
+        whole = scales[k] * gram + np.diag(penalty[:, 0])
+        np.testing.assert_allclose(whole @ found[:, k], residual[:, k], atol=1e-8)
+    part = scaled.take(np.array([3, 0])).solve(residual[:, [3, 0]], np.ones(2, dtype=bool))
+    np.testing.assert_allclose(part, found[:, [3, 0]], atol=1e-12)
+
+
+def test_a_scaled_gram_matrix_that_rounding_leaves_indefinite_gives_way_to_the_diagonal():
+    gram = np.diag([1.0, -0.5, 2.0, 3.0]).astype(np.float32)
+    reduced = many_preconditioners.TridiagonalGram.of(gram)
+    diagonals = many_preconditioners.Diagonals(np.full((4, 2), 4.0, dtype=np.float32))
+    penalty = np.ones((4, 1), dtype=np.float32)
+    scaled = many_preconditioners.ScaledGrams(reduced, np.array([1.0, 4.0]), penalty, diagonals)
+    residual = np.ones((4, 2), dtype=np.float32)
+    found = scaled.solve(residual, np.ones(2, dtype=bool))
+    np.testing.assert_allclose(found[:, 0], [0.5, 2.0, 1.0 / 3.0, 0.25], rtol=1e-6)
+    np.testing.assert_allclose(found[:, 1], 0.25)
+    assert scaled.spread.tolist() == [4.0, np.inf]
 
 
 def test_models_start_where_they_are_told_to():
