@@ -42,7 +42,7 @@ from snapml.kernels.resident_matrix import device_number
 from snapml.problems import Problem
 from snapml.solvers import choice, device_choice
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.control import Interim
+from snapml.solvers.control import Control, Interim
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error
@@ -118,8 +118,11 @@ class LinearEstimator(ExportedLinearModel):
             raise ValueError(f"verbose: expected an integer >= 0, got {verbose!r}")
         if self.verbose > 0:
             _show_log_lines()
-        control = control_of(self)
-        return StoppingRule(tol, int(max_iter), verbose=int(self.verbose), control=control)
+        return StoppingRule(tol, int(max_iter), int(self.verbose), control=self._control())
+
+    def _control(self) -> Control:
+        """Return what may end the fit early; a search has one for each of its fits."""
+        return control_of(self)
 
     def _checked_devices(self, matrix: Matrix | None = None) -> tuple[int, ...]:
         """Return the numbers of the GPUs to train on, none for the CPU; rows on one decide."""
@@ -459,10 +462,11 @@ def told_early_end(result: FitResult, rule: StoppingRule) -> bool:
     -------
     bool
         Whether it was: by its time, which warns, or by a callback, which leaves a line in the log.
+        Of a fit that is part of a search, the search says so.
     """
     control = rule.control
-    if not control.reason:
-        return False
+    if not control.reason or control.is_part:
+        return bool(control.reason)
     relative = result.gap / abs(result.objective) if result.objective else math.inf
     told = (
         f"{control.reason} and {result.n_iter} reads of the data: the certified gap is "

@@ -180,7 +180,7 @@ def solve_path(
     Returns
     -------
     list of FitResult
-        One per penalty.
+        One per penalty, up to the one whose fit the rule's control has ended.
 
     Raises
     ------
@@ -208,8 +208,13 @@ def _solve_smooth(
     settings: Settings,
 ) -> list[FitResult]:
     """Solve least squares with an L2 penalty or none, as `Ridge` does."""
-    problems = [replace(problem, penalty=penalty) for penalty in penalties]
-    return [choice.fit(one, dataset, communicator, rule, settings) for one in problems]
+    results: list[FitResult] = []
+    for penalty in penalties:
+        one = replace(problem, penalty=penalty)
+        results.append(choice.fit(one, dataset, communicator, rule, settings))
+        if rule.control.reason:
+            break
+    return results
 
 
 _NONNEGATIVE = Penalty(0.0, 0.0, is_positive=True)

@@ -8,17 +8,26 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import sklearn
 
 from snapml._validation import check_positive
-from snapml.solvers.control import UNBOUNDED, Control, Interim
+from snapml.solvers.control import Control, Interim
 
-__all__ = ["CallbackSupport", "control_of", "in_fit_call"]
+__all__ = [
+    "CallbackSupport",
+    "as_part",
+    "control_of",
+    "in_fit_call",
+    "refit_control_of",
+    "search_control_of",
+]
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -41,13 +50,12 @@ except ImportError:  # scikit-learn 1.8
 class CallbackSupport(CallbackSupportMixin):
     """Base of estimators whose fits callbacks can look at."""
 
-    _has_one_fit = True
-
     def set_callbacks(self, *callbacks: Any) -> Any:
         """Let callbacks look on at fits to come, in scikit-learn's protocol.
 
-        Each pass over the data is a task ``"pass"`` below the task ``"fit"``. On several ranks
-        those of rank 0 are called.
+        Each pass over the data is a task ``"pass"`` below the task ``"fit"``; steps of a search
+        before it, where the estimator makes one, are tasks ``"step"``, without a model. On several
+        ranks those of rank 0 are called.
 
         Parameters
         ----------
@@ -65,13 +73,8 @@ class CallbackSupport(CallbackSupportMixin):
         TypeError
             If one does not obey the protocol.
         NotImplementedError
-            With scikit-learn 1.8, which has no callbacks; or where the estimator makes many fits.
+            With scikit-learn 1.8, which has no callbacks.
         """
-        if callbacks and not self._has_one_fit:
-            raise NotImplementedError(
-                f"{type(self).__name__}.set_callbacks: expected an estimator that makes one fit; "
-                "GridSearchCV hands callbacks on"
-            )
         return super().set_callbacks(*callbacks)
 
 
@@ -84,16 +87,23 @@ class _FitCall:
         self._began_s = time.monotonic()
         self._callbacks: _Callbacks | None = None
 
-    def control(self, max_time_s: float) -> Control:
+    def control(self, max_time_s: float, *, is_search: bool = False) -> Control:
         """Return the control of the fit's solvers, and let callbacks begin."""
         communicator = self.estimator._communicator()
         has_callbacks = bool(getattr(self.estimator, "_skl_callbacks", None))
         if not communicator.exchange(has_callbacks)[0]:
-            return Control(max_time_s, self._began_s) if max_time_s < math.inf else UNBOUNDED
+            return Control(max_time_s, self._began_s, is_part=is_search)
         if communicator.rank > 0:
             return Control(max_time_s, self._began_s, look=_never)
-        self._callbacks = _Callbacks(self.estimator, self._arguments())
-        return Control(max_time_s, self._began_s, look=self._callbacks.look)
+        self._callbacks = _Callbacks(self.estimator, self._arguments(), is_search)
+        return Control(max_time_s, self._began_s, self._callbacks.look, is_search)
+
+    def refit_control(self, max_time_s: float) -> Control:
+        """Return the control of the fit that ends a search; its time begins now."""
+        if self._callbacks is None:
+            return Control(max_time_s)
+        self._callbacks.end_search()
+        return Control(max_time_s, look=self._callbacks.look)
 
     def end(self) -> None:
         """Let callbacks see the end of a fit that has its model."""
@@ -102,9 +112,12 @@ class _FitCall:
 
 
 class _Callbacks:
-    """Tasks of one fit, as callbacks see them."""
+    """Tasks of one fit, as callbacks see them, one after the other.
 
-    def __init__(self, estimator: Any, arguments: dict[str, Any]) -> None:
+    A search has steps first, which may come from several threads and have no model to show.
+    """
+
+    def __init__(self, estimator: Any, arguments: dict[str, Any], is_search: bool) -> None:
         metadata = {name: arguments.get(name) for name in ("sample_weight", "offset")}
         given = {name: value for name, value in metadata.items() if value is not None}
         self._estimator = estimator
@@ -113,33 +126,48 @@ class _Callbacks:
             "y": arguments.get("y"),
             "metadata": given or None,
         }
+        self._is_search, self._lock = is_search, threading.Lock()
         self._fit = estimator._init_callback_context(max_subtasks=None)
         self._fit.call_on_fit_task_begin(estimator=estimator, **self._data)
-        self._pass = self._begin_pass()
+        self._task = self._begin_task()
 
     def look(self, model_of: Callable[[], Interim]) -> bool:
-        """Let callbacks see the end of a pass; return whether any of them ends the fit."""
-        stops: bool = self._pass.call_on_fit_task_end(
-            estimator=self._estimator,
-            **self._data,
-            reconstruction_attributes=lambda: self._estimator._interim_attributes(model_of()),
-        )
-        self._pass = self._begin_pass()
+        """Let callbacks see the end of a step or pass; return whether any of them ends the fit."""
+
+        def attributes() -> dict[str, Any]:
+            found: dict[str, Any] = self._estimator._interim_attributes(model_of())
+            return found
+
+        with self._lock:
+            stops: bool = self._task.call_on_fit_task_end(
+                estimator=self._estimator,
+                **self._data,
+                reconstruction_attributes=None if self._is_search else attributes,
+            )
+            self._task = self._begin_task()
         return stops
 
+    def end_search(self) -> None:
+        """Let callbacks see the end of the last step, which is empty, and passes from now on."""
+        self._task.call_on_fit_task_end(estimator=self._estimator)
+        self._is_search = False
+        self._task = self._begin_task()
+
     def end(self) -> None:
-        """Let callbacks see the end of the fit; the pass that has begun is empty."""
-        self._pass.call_on_fit_task_end(estimator=self._estimator)
+        """Let callbacks see the end of the fit; the task that has begun is empty."""
+        self._task.call_on_fit_task_end(estimator=self._estimator)
         self._fit.call_on_fit_task_end(
             estimator=self._estimator, **self._data, reconstruction_attributes={}
         )
 
-    def _begin_pass(self) -> Any:
-        task = self._fit.subcontext(task_name="pass")
+    def _begin_task(self) -> Any:
+        task = self._fit.subcontext(task_name="step" if self._is_search else "pass")
         return task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
 
 
 _current: ContextVar[_FitCall | None] = ContextVar("snapml fit", default=None)
+# An estimator whose fit is part of other work, and that work's control.
+_part: ContextVar[tuple[Any, Control] | None] = ContextVar("snapml part", default=None)
 
 
 def control_of(estimator: Any) -> Control:
@@ -160,12 +188,85 @@ def control_of(estimator: Any) -> Control:
     TypeError, ValueError
         If ``max_time_s`` is neither None nor a number above 0.
     """
-    limit = getattr(estimator, "max_time_s", None)
-    max_time_s = math.inf if limit is None else check_positive("max_time_s", limit)
+    part, max_time_s = _part.get(), _limit_of(estimator)
+    if part is not None and part[0] is estimator:
+        return part[1]
     call = _current.get()
     if call is None or call.estimator is not estimator:
-        return Control(max_time_s) if max_time_s < math.inf else UNBOUNDED
+        return Control(max_time_s)
     return call.control(max_time_s)
+
+
+def search_control_of(estimator: Any) -> Control:
+    """Return what may end the search of an estimator, whose method fit is running.
+
+    Parameters
+    ----------
+    estimator : estimator
+        May have ``max_time_s`` and callbacks, for which each question is the end of a step.
+
+    Returns
+    -------
+    Control
+        Nothing is said of fits that it ends.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `control_of`.
+    """
+    return _call_of(estimator).control(_limit_of(estimator), is_search=True)
+
+
+def refit_control_of(estimator: Any) -> Control:
+    """Return what may end the fit to all rows that follows an estimator's search.
+
+    Parameters
+    ----------
+    estimator : estimator
+        As of `search_control_of`, which was called before.
+
+    Returns
+    -------
+    Control
+        With ``max_time_s`` from now on; callbacks see its passes as those of the estimator.
+    """
+    return _call_of(estimator).refit_control(_limit_of(estimator))
+
+
+@contextmanager
+def as_part(estimator: Any, control: Control) -> Iterator[Any]:
+    """Let a control end the fit of an estimator that has neither a limit nor callbacks of its own.
+
+    Parameters
+    ----------
+    estimator : estimator
+        To fit in this thread.
+    control : Control
+        Of the work that the fit is part of.
+
+    Yields
+    ------
+    estimator
+        The same.
+    """
+    token = _part.set((estimator, control))
+    try:
+        yield estimator
+    finally:
+        _part.reset(token)
+
+
+def _limit_of(estimator: Any) -> float:
+    limit = getattr(estimator, "max_time_s", None)
+    return math.inf if limit is None else check_positive("max_time_s", limit)
+
+
+def _call_of(estimator: Any) -> _FitCall:
+    call = _current.get()
+    assert call is not None  # its fit is decorated
+    assert call.estimator is estimator
+    return call
 
 
 def in_fit_call(fit: Any) -> Any:

@@ -12,7 +12,10 @@ from scipy.sparse import csr_matrix
 from sklearn.metrics import make_scorer
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.estimators.fit_call import as_part
+from snapml.estimators.fold_scores import rows_of
 from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.search_watch import SearchWatch, has_ended
 from snapml.estimators.shared_fits import (
     SharedFit,
     SharedModel,
@@ -21,6 +24,7 @@ from snapml.estimators.shared_fits import (
     solve_shared,
 )
 from snapml.kernels import ResidentMatrix
+from snapml.solvers.control import Control
 from snapml.solvers.cpu_engine import check_rows
 from snapml.solvers.range_checks import NonFiniteError
 
@@ -45,11 +49,14 @@ class FoldPath:
         On the rows left out.
     n_iter : ndarray of shape (n_Cs,)
         Reads of the data.
+    is_done : ndarray of shape (n_Cs,), bool
+        Where the search has come to the fit's end; elsewhere coefficients and scores are NaN.
     """
 
     coefs: np.ndarray
     scores: np.ndarray
     n_iter: np.ndarray
+    is_done: np.ndarray
 
 
 class LogisticPaths:
@@ -67,6 +74,8 @@ class LogisticPaths:
         Labels that occur.
     model_of : callable
         Returns the unfitted `LogisticRegression` of a C and an l1_ratio.
+    watch : SearchWatch
+        May end the search.
     """
 
     def __init__(
@@ -76,10 +85,11 @@ class LogisticPaths:
         weights: np.ndarray | None,
         classes: np.ndarray,
         model_of: Callable[[float, Any], LogisticRegression],
+        watch: SearchWatch,
     ) -> None:
         self._matrix, self.rows = matrix, _rows(matrix)
         self._y, self._weights, self._classes = y, weights, classes
-        self._model_of = model_of
+        self._model_of, self._watch = model_of, watch
 
     def solve_shared(
         self, folds: list[Fold], Cs: np.ndarray, ratios: list[Any], tol: float
@@ -113,7 +123,11 @@ class LogisticPaths:
             except (NonFiniteError, ValueError):
                 return {}  # an ordinary fit says what is wrong
             fits = [SharedFit(m, number) for number in range(len(folds)) for m in models]
-            solved = iter(solve_shared(fits, trains, self._matrix, self._y, self._weights, tol))
+            solved = iter(
+                solve_shared(
+                    fits, trains, self._matrix, self._y, self._weights, tol, self._watch.is_over
+                )
+            )
             for number in range(len(folds)):
                 path = {at: next(solved) for at in range(len(Cs))}
                 found[number, ratio] = {at: m for at, m in path.items() if m is not None}
@@ -152,36 +166,46 @@ class LogisticPaths:
         """
         train, test = fold
         scorer = _knowing_all_classes(scorer, self._classes)
-        of_test = {
-            name: _rows_of(value, test, len(self._y)) for name, value in score_params.items()
-        }
+        of_test = {name: rows_of(value, test, len(self._y)) for name, value in score_params.items()}
         model = self._model_of(1.0, ratio).set_params(warm_start=True)
-        coefs: list[Any] = [None] * len(Cs)
-        scores, n_iter = np.empty(len(Cs)), np.empty(len(Cs), dtype=np.int32)
-        rows_of_test = _taken(self.rows, test)
+        n_outputs = 1 if len(self._classes) == 2 else len(self._classes)
+        n_dof = self._matrix.shape[1] + bool(model.fit_intercept)
+        coefs = np.full((len(Cs), n_outputs, n_dof), np.nan, self._matrix.dtype)
+        scores, n_iter = np.full(len(Cs), np.nan), np.zeros(len(Cs), dtype=np.int32)
+        is_done = np.zeros(len(Cs), dtype=bool)
+        rows_of_test, control = _taken(self.rows, test), self._watch.path()
         for at in np.argsort(Cs):
+            judged: LogisticRegression | None
             if at in shared:
                 judged = fitted(self._model_of(float(Cs[at]), ratio), shared[at], self._classes)
                 n_iter[at] = shared[at].n_products
             else:
-                judged, n_iter[at] = self._fit_next(model.set_params(C=float(Cs[at])), train)
+                model.set_params(C=float(Cs[at]))
+                judged, n_iter[at] = self._fit_next(model, train, control)
+            if judged is None:
+                continue
+            is_done[at] = True
             scores[at] = scorer(judged, rows_of_test, self._y[test], **of_test)
-            parts = [np.atleast_2d(judged.coef_)]
+            coefs[at, :, : judged.n_features_in_] = judged.coef_
             if judged.fit_intercept:
-                parts.append(np.reshape(judged.intercept_, (-1, 1)))
-            coefs[at] = np.hstack(parts)
-        return FoldPath(np.array(coefs), scores, n_iter)
+                coefs[at, :, -1] = judged.intercept_
+        return FoldPath(coefs, scores, n_iter, is_done)
 
     def _fit_next(
-        self, model: LogisticRegression, train: np.ndarray
-    ) -> tuple[LogisticRegression, int]:
-        """Fit a model to rows; return what knows all classes, and the reads that took."""
+        self, model: LogisticRegression, train: np.ndarray, control: Control
+    ) -> tuple[LogisticRegression | None, int]:
+        """Fit a model to rows; return what knows all classes, None if ended; and its reads."""
+        if has_ended(control):
+            return None, 0
         seen = np.unique(self._y[train])
         if len(seen) == 1:
             return self._constant_model(model, seen[0]), 0
         weights = None if self._weights is None else self._weights[train]
-        model.fit(_taken(self.rows, train), self._y[train], weights)
+        with as_part(model, control):
+            model.fit(_taken(self.rows, train), self._y[train], weights)
         n_iter = int(np.max(model.n_iter_))
+        if control.reason:
+            return None, n_iter
         has_all = len(seen) == len(self._classes)
         return (model if has_all else _with_all_classes(model, self._classes)), n_iter
 
@@ -216,12 +240,6 @@ def _rows(matrix: Matrix) -> Any:
 def _taken(rows: Any, chosen: np.ndarray) -> Any:
     """Return a copy of the chosen rows, where they are."""
     return rows.take(chosen) if isinstance(rows, ResidentMatrix) else rows[chosen]
-
-
-def _rows_of(value: Any, chosen: np.ndarray, n_rows: int) -> Any:
-    """Return the chosen rows of what has as many as the data, anything else as it is."""
-    array = np.asarray(value)
-    return array[chosen] if array.shape[:1] == (n_rows,) else value
 
 
 def _knowing_all_classes(scorer: Any, classes: np.ndarray) -> Any:

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils.class_weight import compute_class_weight
@@ -26,9 +27,11 @@ from snapml._validation import (
     raise_for_routed_params,
 )
 from snapml.estimators.base import all_or_nothing, callers_level
+from snapml.estimators.fit_call import as_part
 from snapml.estimators.logistic_paths import LogisticPaths
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import fit_input, with_host_predictions
+from snapml.estimators.search_watch import SearchWatch
 from snapml.kernels import ResidentMatrix
 
 __all__ = ["LogisticRegressionCV"]
@@ -88,6 +91,10 @@ class LogisticRegressionCV(LogisticRegression):
         copies its rows there.
     multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
         As in `LogisticRegression`.
+    max_time_s : float or None, default=None
+        Seconds for the search, and as many again for the fit of the choice to all rows. Fits that
+        the search has not come to the end of have NaN for scores and coefficients, and candidates
+        with such a fold are not chosen; a ``ConvergenceWarning`` says how many. None sets no bound.
 
     Attributes
     ----------
@@ -128,8 +135,6 @@ class LogisticRegressionCV(LogisticRegression):
     1.0
     """
 
-    _has_one_fit = False
-
     C_: Any
     l1_ratio_: Any
     coefs_paths_: Any
@@ -160,6 +165,7 @@ class LogisticRegressionCV(LogisticRegression):
         deterministic: bool = True,
         device_ids: list[int] | None = None,
         multi_class: str = "auto",
+        max_time_s: float | None = None,
     ) -> None:
         self.Cs = Cs
         self.l1_ratios = l1_ratios
@@ -182,6 +188,7 @@ class LogisticRegressionCV(LogisticRegression):
         self.deterministic = deterministic
         self.device_ids = device_ids
         self.multi_class = multi_class
+        self.max_time_s = max_time_s
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> LogisticRegressionCV:
@@ -207,6 +214,10 @@ class LogisticRegressionCV(LogisticRegression):
         ------
         ValueError
             If parameters or data are not as described; the message says what came.
+        TimeoutError
+            If `max_time_s` is over before any candidate was judged on all folds.
+        RuntimeError
+            If a callback has ended the search before that.
         """
         raise_for_routed_params(params, self, "fit")
         self._warn_of_defaults()
@@ -219,14 +230,16 @@ class LogisticRegressionCV(LogisticRegression):
             sample_weight = matrix.host_vector("sample_weight", sample_weight)
         split_params, score_params = self._routed(sample_weight, params)
         weights = self._weights_with_classes(y, classes, weights, matrix.dtype)
-        paths_of = LogisticPaths(matrix, y, weights, classes, self._model)
+        watch = SearchWatch(self)
+        paths_of = LogisticPaths(matrix, y, weights, classes, self._model, watch)
         rows = paths_of.rows
         splitter = check_cv(self.cv, y, classifier=True)
         shown = np.empty((len(y), 0)) if isinstance(rows, ResidentMatrix) else rows
         folds = list(splitter.split(shown, y, **split_params))
         shared = paths_of.solve_shared(folds, Cs, ratios, self.tol)
+        watch.expect_paths(len(folds) * len(ratios), effective_n_jobs(self.n_jobs))
         run, scorer = delayed(paths_of.follow), self._get_scorer()
-        paths = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+        paths = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
             run(fold, Cs, ratio, scorer, score_params, shared.get((number, ratio), {}))
             for number, fold in enumerate(folds)
             for ratio in ratios
@@ -235,17 +248,19 @@ class LogisticRegressionCV(LogisticRegression):
         coefs = np.reshape([p.coefs for p in paths], (*grid, *paths[0].coefs.shape[1:]))
         scores = np.reshape([p.scores for p in paths], grid)
         n_iter = np.reshape([p.n_iter for p in paths], grid)
+        kept = watch.judged(np.reshape([p.is_done for p in paths], (len(folds), -1)))
         self.Cs_, self.l1_ratios_ = Cs, np.asarray(ratios)
+        of_kept = scores.reshape(len(folds), -1)[:, kept]
         if self.refit:
-            ratio_at, C_at = np.unravel_index(scores.sum(axis=0).argmax(), grid[1:])
+            ratio_at, C_at = np.unravel_index(kept[of_kept.sum(axis=0).argmax()], grid[1:])
             C, ratio = float(Cs[C_at]), ratios[int(ratio_at)]
-            model = self._model(C, ratio).fit(rows, y, weights)
+            with as_part(self._model(C, ratio), watch.refit()) as model:
+                model.fit(rows, y, weights)
             shape_of_X = {"n_features_in_", "feature_names_in_"}
             for name in set(vars(model)) - set(model.get_params()) - shape_of_X:
                 setattr(self, name, getattr(model, name))
         else:
-            best = scores.reshape(len(folds), -1).argmax(axis=1)
-            ratio_at, C_at = np.unravel_index(best, grid[1:])
+            ratio_at, C_at = np.unravel_index(kept[of_kept.argmax(axis=1)], grid[1:])
             C = float(np.mean(Cs[C_at]))
             ratio = np.mean([ratios[at] or 0.0 for at in ratio_at])
             self._store_mean(coefs[np.arange(len(folds)), ratio_at, C_at].mean(axis=0))

@@ -33,8 +33,10 @@ from snapml.estimators.coordinate_regression import (
     solve_path,
     warn_not_converged,
 )
+from snapml.estimators.search_watch import SearchWatch, has_ended
 from snapml.problems import Intercept, Problem, Squared
 from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.control import UNBOUNDED, Control
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_rows import margins
 from snapml.solvers.fit_settings import Settings
@@ -320,6 +322,10 @@ class ElasticNetCV(ElasticNet):
         Has no effect: equal fits with equal `n_threads` give equal bits.
     device_ids : list of int or None, default=None
         The GPU to train on, as CUDA counts them; None is the CPU.
+    max_time_s : float or None, default=None
+        Seconds for the search, parted evenly among the folds, and as many again for the fit of the
+        choice to all rows. Strengths that the search has not come to have NaN in ``mse_path_`` and
+        are not chosen; a ``ConvergenceWarning`` says how many. None sets no bound.
 
     Attributes
     ----------
@@ -358,8 +364,6 @@ class ElasticNetCV(ElasticNet):
     0
     """
 
-    _has_one_fit = False
-
     def __init__(
         self,
         *,
@@ -380,6 +384,7 @@ class ElasticNetCV(ElasticNet):
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: list[int] | None = None,
+        max_time_s: float | None = None,
     ) -> None:
         self.l1_ratio = l1_ratio
         self.eps = eps
@@ -398,6 +403,7 @@ class ElasticNetCV(ElasticNet):
         self.n_threads = n_threads
         self.deterministic = deterministic
         self.device_ids = device_ids
+        self.max_time_s = max_time_s
 
     warm_start = False
 
@@ -425,6 +431,10 @@ class ElasticNetCV(ElasticNet):
         ------
         ValueError
             If parameters or data are not as described; the message says what came.
+        TimeoutError
+            If `max_time_s` is over before any strength was judged on all folds.
+        RuntimeError
+            If a callback has ended the search before that.
         """
         raise_for_routed_params(params, self, "fit")
         ratios = np.atleast_1d(np.asarray(self.l1_ratio, dtype=np.float64))
@@ -440,25 +450,29 @@ class ElasticNetCV(ElasticNet):
             given = {} if sample_weight is None else {"sample_weight": sample_weight}
             routed = process_routing(self, "fit", **given, **params).splitter.split
         folds = list(splitter.split(np.empty((len(y), 0)), y, **routed))
+        watch = SearchWatch(self)
+        watch.expect_paths(len(ratios) * len(folds))
         try:
             grids = [self._alphas_of(matrix, y, weights, ratio) for ratio in ratios]
-            errors = np.array(
+            errors = [
                 [
-                    [
-                        self._fold_errors(matrix, y, weights, fold, ratio, grid, rule)
-                        for fold in folds
-                    ]
-                    for ratio, grid in zip(ratios, grids, strict=True)
+                    self._fold_errors(matrix, y, weights, fold, ratio, grid, rule, watch)
+                    for fold in folds
                 ]
-            )
-            self._choose(ratios, grids, errors)
+                for ratio, grid in zip(ratios, grids, strict=True)
+            ]
+            self._choose(ratios, grids, errors, watch)
             data = mean_dataset(matrix, y, weights)
-            result = self._path(data, [self.alpha_], self._chosen_ratio, rule)[0]
+            last = replace(rule, control=watch.refit())
+            result = self._path(data, [self.alpha_], self._chosen_ratio, last)[0]
         except NonFiniteError:
             raise_non_finite(self, X)
-        warn_not_converged(result, rule)
+        warn_not_converged(result, last)
         self._store([result], matrix)
         return self
+
+    def _control(self) -> Control:
+        return UNBOUNDED  # that of its fits comes from a watch
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return where scikit-learn sends the metadata given to fit.
@@ -515,26 +529,44 @@ class ElasticNetCV(ElasticNet):
         ratio: float,
         alphas: np.ndarray,
         rule: StoppingRule,
-    ) -> np.ndarray:
-        """Return the mean squared error on the rows left out, one per strength."""
+        watch: SearchWatch,
+    ) -> list[float]:
+        """Return the mean squared errors on the rows left out, of strengths there was time for."""
+        control = watch.path()
+        if has_ended(control):
+            return []
         train, test = fold
         own = None if weights is None else weights[train]
         data = mean_dataset(take_rows(matrix, train), y[train], own)
         held_out = take_rows(matrix, test)
-        errors = []
         # A choice among strengths needs no more than a few digits of each.
-        for result in self._path(
-            data, alphas, float(ratio), replace(rule, tol=max(rule.tol, 1e-6))
-        ):
+        rule = replace(rule, tol=max(rule.tol, 1e-6), control=control)
+        path = self._path(data, alphas, float(ratio), rule)
+        if control.reason and not path[-1].has_converged:
+            path.pop()
+        errors = []
+        for result in path:
             found = margins(held_out, result.coef, result.intercept, self.n_threads)
             squares = (found - y[test]) ** 2
             errors.append(np.average(squares, weights=None if weights is None else weights[test]))
-        return np.array(errors)
+        return errors
 
-    def _choose(self, ratios: np.ndarray, grids: list[np.ndarray], errors: np.ndarray) -> None:
+    def _choose(
+        self,
+        ratios: np.ndarray,
+        grids: list[np.ndarray],
+        found: list[list[list[float]]],
+        watch: SearchWatch,
+    ) -> None:
         """Keep the errors and the strength that is best on average over the folds."""
+        errors = np.full((len(ratios), len(found[0]), len(grids[0])), np.nan)
+        is_done = np.zeros(errors.shape, dtype=bool)
+        for at in np.ndindex(errors.shape[:2]):
+            of_fold = found[at[0]][at[1]]
+            errors[at][: len(of_fold)], is_done[at][: len(of_fold)] = of_fold, True
         means = errors.mean(axis=1)
-        best = np.unravel_index(int(np.argmin(means)), means.shape)
+        kept = watch.judged(np.moveaxis(is_done, 1, 0).reshape(is_done.shape[1], -1))
+        best = np.unravel_index(kept[means.ravel()[kept].argmin()], means.shape)
         self._chosen_ratio = float(ratios[best[0]])
         self.alpha_ = float(grids[best[0]][best[1]])
         if "l1_ratio" in self.get_params():
@@ -555,7 +587,7 @@ class LassoCV(ElasticNetCV):
     Parameters
     ----------
     eps, alphas, fit_intercept, precompute, max_iter, tol, copy_X, cv, verbose, n_jobs, positive, \
-random_state, selection, n_threads, deterministic, device_ids : object
+random_state, selection, n_threads, deterministic, device_ids, max_time_s : object
         As of `ElasticNetCV`.
 
     Attributes
@@ -600,6 +632,7 @@ random_state, selection, n_threads, deterministic, device_ids : object
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: list[int] | None = None,
+        max_time_s: float | None = None,
     ) -> None:
         super().__init__(
             l1_ratio=1.0,
@@ -619,6 +652,7 @@ random_state, selection, n_threads, deterministic, device_ids : object
             n_threads=n_threads,
             deterministic=deterministic,
             device_ids=device_ids,
+            max_time_s=max_time_s,
         )
 
 

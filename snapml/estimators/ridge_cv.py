@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import check_scoring, get_scorer
-from sklearn.model_selection import GridSearchCV
-from sklearn.utils import check_scalar
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_scalar, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from snapml._validation import (
@@ -23,8 +23,12 @@ from snapml._validation import (
 )
 from snapml.data import Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
+from snapml.estimators.fit_call import CallbackSupport, as_part
+from snapml.estimators.fold_scores import fold_scores, takes_weights
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
 from snapml.estimators.ridge import Ridge, RidgeClassifier, RidgeLabels
+from snapml.estimators.search_watch import SearchWatch
+from snapml.solvers.control import Interim
 from snapml.solvers.leave_one_out import LeaveOneOut
 from snapml.solvers.range_checks import NonFiniteError
 
@@ -58,7 +62,7 @@ class _GivenDecisions(ClassifierMixin, BaseEstimator):
         return self.classes_[chosen]
 
 
-class _CrossValidatedRidge(LinearEstimator):
+class _CrossValidatedRidge(CallbackSupport, LinearEstimator):
     """Base of both: the choice of alpha."""
 
     alphas: Any
@@ -96,6 +100,8 @@ class _CrossValidatedRidge(LinearEstimator):
         if is_routing_enabled() and self.scoring is None:
             name = "accuracy" if isinstance(self, ClassifierMixin) else "r2"
             return get_scorer(name).set_score_request(sample_weight=True)
+        if isinstance(self.scoring, list | tuple | set | dict):
+            raise ValueError(f"scoring: expected one metric, got {self.scoring!r}")
         return check_scoring(estimator=self, scoring=self.scoring, allow_none=True)
 
     def _checked_alphas(self) -> np.ndarray:
@@ -109,13 +115,19 @@ class _CrossValidatedRidge(LinearEstimator):
             raise ValueError("alphas: expected at least one number, got none")
         return np.array(values, dtype=np.float64)
 
-    def _routed_to_scorer(self, sample_weight: Any, params: dict[str, Any]) -> dict[str, Any]:
-        """Return what the scorer is to be given beside predictions and truth."""
+    def _interim_attributes(self, model: Interim) -> dict[str, Any]:
+        attributes = super()._interim_attributes(model)
+        return attributes | ({"coef_": model.coef[0]} if len(model.coef) == 1 else {})
+
+    def _routed(
+        self, sample_weight: Any, params: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what the splitter is to be given, and the scorer beside predictions and truth."""
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         if is_routing_enabled():
             routed = process_routing(self, "fit", **given, **params)
-            return dict(routed.scorer.score)
-        return given
+            return dict(routed.splitter.split), dict(routed.scorer.score)
+        return {}, given
 
     def _fit_leave_one_out(
         self,
@@ -151,8 +163,13 @@ class _CrossValidatedRidge(LinearEstimator):
             )
         except NonFiniteError:
             raise_non_finite(self, X)
-        results, scores = [], []
-        for alpha in alphas:
+        results: list[np.ndarray] = []
+        scores: list[Any] = []
+        watch, is_done = SearchWatch(self), np.zeros((1, len(alphas)), dtype=bool)
+        for at, alpha in enumerate(alphas):
+            if watch.is_over():
+                break
+            is_done[0, at] = True
             if self.scoring is None:
                 result = left_out.residuals(alpha) ** 2
                 scores.append(-result.mean(axis=0 if self.alpha_per_target else None))
@@ -161,6 +178,7 @@ class _CrossValidatedRidge(LinearEstimator):
                 scores.append(self._score_predictions(result, y, score_params))
             if self.store_cv_results:
                 results.append(result.astype(matrix.dtype))
+        watch.judged(is_done)
         table = np.array(scores)
         best = table.argmax(axis=0)
         chosen = alphas[best]
@@ -169,6 +187,8 @@ class _CrossValidatedRidge(LinearEstimator):
         top = table.max(axis=0)
         self.best_score_ = top if is_per_target else float(np.ravel(top)[0])
         if self.store_cv_results:
+            unknown = np.full_like(results[0], np.nan)
+            results += [unknown] * (len(alphas) - len(results))
             stacked = np.stack(results, axis=-1)
             self.cv_results_ = stacked[:, 0] if y.ndim == 1 else stacked
         fitted = least_squares_fit(
@@ -201,19 +221,27 @@ class _CrossValidatedRidge(LinearEstimator):
     def _fit_folds(
         self, model: Any, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]
     ) -> None:
-        """Choose alpha by cross-validation over folds, through scikit-learn's grid search."""
+        """Choose alpha by cross-validation over folds, an alpha on all folds after the other."""
         if self.store_cv_results:
             raise ValueError("cv!=None and store_cv_results=True are incompatible")
         if self.alpha_per_target:
             raise ValueError("cv!=None and alpha_per_target=True are incompatible")
-        if is_routing_enabled():
-            model.set_fit_request(sample_weight=True)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        search = GridSearchCV(
-            model, {"alpha": self._checked_alphas()}, cv=self.cv, scoring=self._get_scorer()
+        alphas, scorer, watch = self._checked_alphas(), self._get_scorer(), SearchWatch(self)
+        split_params, score_params = self._routed(sample_weight, params)
+        if given and not is_routing_enabled() and not takes_weights(scorer):
+            score_params = {}
+        splitter = check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin))
+        folds = list(splitter.split(*indexable(X, y), **split_params))
+        scores, is_done = fold_scores(
+            model, alphas, X, y, folds, scorer, given, score_params, watch
         )
-        best = search.fit(X, y, **given, **params).best_estimator_
-        self.alpha_, self.best_score_ = best.alpha, search.best_score_
+        kept = watch.judged(is_done)
+        means = scores[:, kept].mean(axis=0)
+        at = np.where(np.isnan(means), -np.inf, means).argmax()
+        self.alpha_, self.best_score_ = float(alphas[kept[at]]), float(means[at])
+        with as_part(model.set_params(alpha=self.alpha_), watch.refit()) as best:
+            best.fit(X, y, **given)
         for name in ("coef_", "intercept_", "gap_", "objective_", "solver_", "n_features_in_"):
             setattr(self, name, getattr(best, name))
         if hasattr(best, "feature_names_in_"):
@@ -243,6 +271,10 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
         Whether every target gets an alpha of its own; only without `cv`.
     n_threads : int or None, default=None
         Threads to use; None means all that the process may use, one on small data.
+    max_time_s : float or None, default=None
+        Seconds for judging penalties, asked after each, and with `cv` as many again for the fit of
+        the choice to all rows. Those that there was no time for are not chosen; a
+        ``ConvergenceWarning`` says how many. None sets no bound.
 
     Attributes
     ----------
@@ -252,7 +284,7 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
         Its score.
     cv_results_ : ndarray of shape (n_samples, n_alphas) or (n_samples, n_targets, n_alphas)
         Squared errors of the rows left out, times their weights; their predictions, where
-        `scoring` is given.
+        `scoring` is given. NaN where the search has ended before.
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
         w.
     intercept_ : float or ndarray of shape (n_targets,)
@@ -289,6 +321,7 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
         store_cv_results: bool = False,
         alpha_per_target: bool = False,
         n_threads: int | None = None,
+        max_time_s: float | None = None,
     ) -> None:
         self.alphas = alphas
         self.fit_intercept = fit_intercept
@@ -298,6 +331,7 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
         self.store_cv_results = store_cv_results
         self.alpha_per_target = alpha_per_target
         self.n_threads = n_threads
+        self.max_time_s = max_time_s
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeCV:
@@ -323,6 +357,10 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
         ------
         ValueError
             If parameters or data are not as described; the message says what came.
+        TimeoutError
+            If `max_time_s` is over before any penalty was judged.
+        RuntimeError
+            If a callback has ended the search before that.
         """
         raise_for_routed_params(params, self, "fit")
         if self.cv is not None:
@@ -331,7 +369,7 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
             return self
         matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
         weights = check_sample_weight(sample_weight, matrix)
-        score_params = self._routed_to_scorer(sample_weight, params)
+        _, score_params = self._routed(sample_weight, params)
         self._fit_leave_one_out(X, matrix, y, weights, score_params)
         return self
 
@@ -355,6 +393,10 @@ class RidgeClassifierCV(_CrossValidatedRidge, RidgeLabels):
         Whether to keep ``cv_results_``; only without `cv`.
     n_threads : int or None, default=None
         Threads to use; None means all that the process may use, one on small data.
+    max_time_s : float or None, default=None
+        Seconds for judging penalties, asked after each, and with `cv` as many again for the fit of
+        the choice to all rows. Those that there was no time for are not chosen; a
+        ``ConvergenceWarning`` says how many. None sets no bound.
 
     Attributes
     ----------
@@ -396,6 +438,7 @@ class RidgeClassifierCV(_CrossValidatedRidge, RidgeLabels):
         class_weight: Any = None,
         store_cv_results: bool = False,
         n_threads: int | None = None,
+        max_time_s: float | None = None,
     ) -> None:
         self.alphas = alphas
         self.fit_intercept = fit_intercept
@@ -404,6 +447,7 @@ class RidgeClassifierCV(_CrossValidatedRidge, RidgeLabels):
         self.class_weight = class_weight
         self.store_cv_results = store_cv_results
         self.n_threads = n_threads
+        self.max_time_s = max_time_s
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeClassifierCV:
@@ -429,6 +473,10 @@ class RidgeClassifierCV(_CrossValidatedRidge, RidgeLabels):
         ------
         ValueError
             If parameters or data are not as described; the message says what came.
+        TimeoutError
+            If `max_time_s` is over before any penalty was judged.
+        RuntimeError
+            If a callback has ended the search before that.
         """
         raise_for_routed_params(params, self, "fit")
         matrix, labels, targets, weights = self._binarised(X, y, sample_weight)
@@ -436,7 +484,7 @@ class RidgeClassifierCV(_CrossValidatedRidge, RidgeLabels):
             model = RidgeClassifier(fit_intercept=self.fit_intercept, n_threads=self.n_threads)
             self._fit_folds(model, X, labels, weights, params)
             return self
-        score_params = self._routed_to_scorer(weights, params)
+        _, score_params = self._routed(weights, params)
         self._fit_leave_one_out(X, matrix, targets, weights, score_params)
         return self
 

@@ -164,7 +164,7 @@ def fit_sequence(
     Returns
     -------
     list of FitResult
-        One per penalty.
+        One per penalty, up to the one whose fit the rule's control has ended.
     """
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
     _check_alike(dataset, communicator)

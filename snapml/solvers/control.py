@@ -64,6 +64,13 @@ class Control:
         When it began, by `time.monotonic`; None is now.
     look : callable or None, default=None
         Gets a function that returns the present model; returns whether the fit should end.
+    is_part : bool, default=False
+        Whether the fit is part of longer work, which says for all of its fits why they ended.
+
+    Attributes
+    ----------
+    is_part : bool
+        As given.
     """
 
     def __init__(
@@ -71,10 +78,12 @@ class Control:
         max_time_s: float = math.inf,
         began_s: float | None = None,
         look: Callable[[Callable[[], Interim]], bool] | None = None,
+        is_part: bool = False,
     ) -> None:
         self._max_time_s = max_time_s
         self._began_s = time.monotonic() if began_s is None else began_s
         self._look = look
+        self.is_part = is_part
         self._is_active = look is not None or max_time_s < math.inf
         self._change: Callable[[Interim], Interim] | None = None
         self._ending = _Ending()
@@ -88,6 +97,11 @@ class Control:
     def is_out_of_time(self) -> bool:
         """Whether the fit has ended since its time was over."""
         return self._ending.by_time
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the fit is out of time; negative after that."""
+        return self._max_time_s - self._elapsed_s()
 
     def ends(self, communicator: Communicator, model_of: Callable[[], Interim]) -> bool:
         """Return whether the fit should end after this pass; all shards come here together.

@@ -103,7 +103,7 @@ def solve_sequence(
     Returns
     -------
     list of FitResult
-        One per problem.
+        One per problem, up to the one whose fit the rule's control has ended.
 
     Raises
     ------
@@ -117,6 +117,8 @@ def solve_sequence(
         if not math.isfinite(start.objective):
             raise overflow_error(engine.dtype)
         results.append(start)
+        if rule.control.reason:
+            break
     return results
 
 

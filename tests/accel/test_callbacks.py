@@ -129,13 +129,15 @@ def test_a_fit_that_snapml_gives_up_is_made_anew_by_scikit_learn(rows, caplog, m
     assert both == [Refusing] * 2 + [classes.LogisticRegression] * 2
 
 
-def test_estimators_that_make_many_fits_stay_scikit_learns(rows, caplog):
+def test_they_see_the_steps_of_a_search_and_the_passes_of_its_choice(rows, caplog):
     recorder = Recorder()
     options = {"use_legacy_attributes": False, "l1_ratios": (0,), "scoring": "neg_log_loss"}
     model = classes.LogisticRegressionCV(Cs=2, cv=2, **options).set_callbacks(recorder)
     model.fit(*rows)
-    assert not hasattr(model, "gap_")
-    assert "expected an estimator that makes one fit" in caplog.text
+    assert model.gap_ >= 0
+    assert caplog.messages == []
+    assert {cls for _, cls, *_ in recorder.seen} == {snapml.LogisticRegressionCV}
+    assert {task for *_, task in recorder.seen} == {"fit", "step", "pass"}
 
 
 def test_searches_hand_theirs_down_and_the_fits_are_below_their_tasks(rows):

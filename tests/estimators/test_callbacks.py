@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from snapml import Lasso, LassoCV, LinearSVC, LogisticRegression, LogisticRegressionCV, Ridge
+from snapml import Lasso, LinearSVC, LogisticRegression, Ridge
 from snapml.callbacks import EarlyStopping
 from tests.estimators.test_time_budget import FITS, Y3, X, Y
 
@@ -147,12 +147,6 @@ def test_weights_reach_callbacks_as_scikit_learn_hands_them_on():
     seen, weights = Recorder(), np.arange(1.0, len(Y) + 1)
     LogisticRegression().set_callbacks(seen).fit(X, Y, sample_weight=weights)
     assert seen.data[0][2]["sample_weight"] is weights
-
-
-@pytest.mark.parametrize("made", [LogisticRegressionCV, LassoCV])
-def test_estimators_of_many_fits_refuse_callbacks(made):
-    with pytest.raises(NotImplementedError, match="expected an estimator that makes one fit"):
-        made().set_callbacks(Recorder())
 
 
 def test_what_is_no_callback_is_refused():

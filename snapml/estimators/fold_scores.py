@@ -1,0 +1,120 @@
+"""Candidates fitted on folds and scored on the rows left out, until a watch ends it."""
+
+from __future__ import annotations
+
+import warnings
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing, indexable
+
+from snapml.estimators.base import callers_level
+from snapml.estimators.fit_call import as_part
+from snapml.estimators.search_watch import SearchWatch, has_ended
+
+__all__ = ["fold_scores", "rows_of", "takes_weights"]
+
+
+def fold_scores(
+    model: Any,
+    alphas: np.ndarray,
+    X: Any,
+    y: Any,
+    folds: list[tuple[np.ndarray, np.ndarray]],
+    scorer: Any,
+    fit_params: dict[str, Any],
+    score_params: dict[str, Any],
+    watch: SearchWatch,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score one strength on all folds after the other.
+
+    Parameters
+    ----------
+    model : estimator
+        With a parameter `alpha`; stays as it is.
+    alphas : ndarray of shape (n_alphas,)
+        Strengths.
+    X, y : object
+        The user's rows and targets.
+    folds : list of (train, test)
+        Row numbers.
+    scorer : callable
+        Of estimators, rows and targets.
+    fit_params, score_params : dict
+        For fits and scorer: what has as many rows as the data is cut to those in question.
+    watch : SearchWatch
+        May end the search.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_folds, n_alphas)
+        NaN where the search has not come to the fit's end.
+    is_done : ndarray of shape (n_folds, n_alphas), bool
+        Where it has.
+    """
+    X, y = indexable(X, y)
+    scores = np.full((len(folds), len(alphas)), np.nan)
+    is_done = np.zeros(scores.shape, dtype=bool)
+    control = watch.path()
+    for at, alpha in enumerate(alphas):
+        for number, (train, test) in enumerate(folds):
+            if has_ended(control):
+                return scores, is_done
+            with as_part(clone(model).set_params(alpha=alpha), control) as one:
+                given = {name: rows_of(value, train, len(y)) for name, value in fit_params.items()}
+                one.fit(_safe_indexing(X, train), _safe_indexing(y, train), **given)
+            if control.reason:
+                return scores, is_done
+            given = {name: rows_of(value, test, len(y)) for name, value in score_params.items()}
+            scores[number, at] = scorer(
+                one, _safe_indexing(X, test), _safe_indexing(y, test), **given
+            )
+            is_done[number, at] = True
+    return scores, is_done
+
+
+def rows_of(value: Any, chosen: np.ndarray, n_rows: int) -> Any:
+    """Return the chosen rows of what has as many as the data, anything else as it is.
+
+    Parameters
+    ----------
+    value : object
+        Given to fit or to a scorer.
+    chosen : ndarray
+        Row numbers, or a mask.
+    n_rows : int
+        How many the data has.
+
+    Returns
+    -------
+    object
+        An ndarray where it was cut.
+    """
+    array = np.asarray(value)
+    return array[chosen] if array.shape[:1] == (n_rows,) else value
+
+
+def takes_weights(scorer: Any) -> bool:
+    """Return whether a scorer can weigh rows; warn where it cannot, as scikit-learn's searches.
+
+    Parameters
+    ----------
+    scorer : callable
+        The user's, or one of scikit-learn's.
+
+    Returns
+    -------
+    bool
+        Whether it takes ``sample_weight``.
+    """
+    asked = getattr(scorer, "_accept_sample_weight", None)
+    accepts: bool = asked() if asked else "sample_weight" in signature(scorer).parameters
+    if not accepts:
+        warnings.warn(
+            f"The scoring {scorer} does not support sample_weight: candidates are judged without",
+            UserWarning,
+            stacklevel=callers_level(),
+        )
+    return accepts
