@@ -26,7 +26,7 @@ from snapml.data import ChunkedDataset, ChunkWriter
 from snapml.io import load_svmlight
 from snapml.io.batch import Batch
 
-DOCUMENT = Path(snapml.__file__).parents[1] / "docs" / "command_line.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "command_line.md"
 
 
 def write_svmlight(path, n_rows=300, n_columns=6, *, seed=0):

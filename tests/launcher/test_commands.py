@@ -1,6 +1,7 @@
 """Command lines, rank files and variables, in the words of each MPI; which MPI it is."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -230,3 +231,13 @@ def test_document_lists_every_option():
     }
     assert listed == offered
     assert all(action.help for action in make_parser()._actions)
+
+
+def test_commands_of_pages_are_understood():
+    pages = [DOCUMENT.parents[1] / "README.md", *sorted(DOCUMENT.parent.glob("*.md"))]
+    blocks = [b for page in pages for b in re.findall(r"```bash\n(.*?)```", page.read_text(), re.S)]
+    found = re.findall(r"(?:^|exec )snapml-run (.*)$", "".join(blocks), re.M)
+    assert len(found) >= 8
+    for line in found:
+        options, program = parse(shlex.split(line, comments=True))
+        assert options.check != bool(program), line
