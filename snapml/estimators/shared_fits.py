@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from snapml._validation import check_positive
-from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.support_vector_machine import LinearSVC
@@ -27,6 +27,10 @@ from snapml.solvers.many_preconditioners import SharedGram
 from snapml.solvers.many_rows import PANEL
 
 __all__ = ["SharedFit", "SharedModel", "can_share", "fitted", "solve_shared"]
+
+# Rows times models that go side by side where X stays out of memory: four arrays of float32 take
+# 1 GB.
+_MOST_NUMBERS = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,14 @@ class SharedModel:
         w.
     intercept : float
         b.
-    margins : ndarray of shape (n_samples,)
-        Of all rows, those that the fold leaves out too.
+    margins : ndarray of shape (n_kept,)
+        Of all rows, those that the fold leaves out too, or of those that were asked for.
     n_products : int
         Products with its Hessian that it took part in.
     transformers : Pipeline or None, default=None
         The fitted steps before it, where it is the last of a pipeline.
+    rows : ndarray of shape (n_kept,) or None, default=None
+        Sorted numbers of the rows that margins are of; None means all.
     """
 
     coef: np.ndarray
@@ -68,6 +74,14 @@ class SharedModel:
     margins: np.ndarray
     n_products: int
     transformers: Any = None
+    rows: np.ndarray | None = None
+
+    def margins_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return the margins of some rows, None unless those of all of them were kept."""
+        if self.rows is None:
+            return self.margins[rows]
+        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return self.margins[at] if np.array_equal(self.rows[at], rows) else None
 
 
 def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> bool:
@@ -89,7 +103,7 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
     """
     if type(estimator) not in (LogisticRegression, LinearSVC) or len(classes) != 2:
         return False
-    if not isinstance(matrix, DenseMatrix | CompressedMatrix | None):
+    if not isinstance(matrix, DenseMatrix | CompressedMatrix | ChunkedMatrix | None):
         return False
     has_other_wishes = estimator.device_ids or estimator.solver in ("sdca", "pqn")
     if has_other_wishes or getattr(estimator, "warm_start", False) or estimator.verbose:
@@ -123,6 +137,7 @@ def solve_shared(
     sample_weight: np.ndarray | None,
     tol: float,
     is_over: Callable[[], bool] = bool,
+    kept: list[np.ndarray] | None = None,
 ) -> list[SharedModel | None]:
     """Fit all, those of one problem side by side.
 
@@ -132,7 +147,7 @@ def solve_shared(
         What to fit.
     folds : list of ndarray
         Numbers of the rows of each fold; a row that comes twice counts twice.
-    matrix : DenseMatrix or CompressedMatrix
+    matrix : DenseMatrix, CompressedMatrix or ChunkedMatrix
         All rows, finite.
     y : ndarray of shape (n_samples,)
         Their labels, of two classes.
@@ -142,6 +157,8 @@ def solve_shared(
         As of `many_models.solve`.
     is_over : callable, default=bool
         Asked before each step: True ends all that have not come to their end.
+    kept : list of ndarray, default=None
+        Sorted numbers of the rows whose margins each fold's models keep; None means all.
 
     Returns
     -------
@@ -157,7 +174,7 @@ def solve_shared(
     for (problem, n_threads), members in groups.items():
         group = _Group(problem, n_threads, matrix, y)
         group.add([fits[at] for at in members], folds, sample_weight)
-        for at, model in zip(members, group.solve(tol, is_over), strict=True):
+        for at, model in zip(members, group.solve(tol, is_over, kept), strict=True):
             models[at] = model
     return models
 
@@ -183,6 +200,7 @@ class _Group:
         self._weights: list[np.ndarray] = []
         self._columns: dict[tuple[int, str], int | None] = {}
         self._fits: list[tuple[float, int | None]] = []  # C, column of the weights
+        self._folds: list[int] = []  # of the fits
 
     def add(
         self, fits: list[SharedFit], folds: list[np.ndarray], sample_weight: np.ndarray | None
@@ -194,6 +212,7 @@ class _Group:
             if key not in self._columns:
                 self._columns[key] = self._add_weights(estimator, folds[fit.fold], sample_weight)
             self._fits.append((_problem_of(estimator)[1], self._columns[key]))
+            self._folds.append(fit.fold)
 
     def _add_weights(
         self, estimator: LinearClassifier, rows: np.ndarray, sample_weight: np.ndarray | None
@@ -222,7 +241,9 @@ class _Group:
         self._weights.append(weights)
         return len(self._weights) - 1
 
-    def solve(self, tol: float, is_over: Callable[[], bool]) -> list[SharedModel | None]:
+    def solve(
+        self, tol: float, is_over: Callable[[], bool], kept: list[np.ndarray] | None
+    ) -> list[SharedModel | None]:
         """Fit in waves, from strong penalties to weak ones."""
         models: list[SharedModel | None] = [None] * len(self._fits)
         if not self._weights:
@@ -253,11 +274,14 @@ class _Group:
             for k, at in enumerate(wave):
                 last[:, columns[k]] = found.vectors[:, k]  # that of the largest C stays
                 if found.has_converged[k]:
+                    rows = None if kept is None else kept[self._folds[at]]
+                    margins = found.margins[:, k]
                     models[at] = SharedModel(
                         found.vectors[:-1, k].copy(),
                         float(found.vectors[-1, k]),
-                        found.margins[:, k].copy(),
+                        margins.copy() if rows is None else margins[rows],
                         int(found.n_products[k]),
+                        rows=rows,
                     )
         return models
 
@@ -265,8 +289,11 @@ class _Group:
         """Return fits that go side by side: C in rising order, whole panels of them."""
         able = [at for at, (_, column) in enumerate(self._fits) if column is not None]
         able.sort(key=lambda at: self._fits[at][0])
-        # BLAS needs many columns for its speed; a panel of sparse ones costs as much as any other.
-        most = 4 * PANEL if isinstance(self._matrix, DenseMatrix) else PANEL
+        # BLAS needs many columns for its speed, and a read of a store serves all of them; a panel
+        # of sparse ones in memory costs as much as any other.
+        most = PANEL if isinstance(self._matrix, CompressedMatrix) else 4 * PANEL
+        if isinstance(self._matrix, ChunkedMatrix):
+            most = max(PANEL, min(most, _MOST_NUMBERS // len(self._y) // PANEL * PANEL))
         waves: list[list[int]] = []
         for C in sorted({self._fits[at][0] for at in able}):
             same = [at for at in able if self._fits[at][0] == C]

@@ -21,8 +21,10 @@ from snapml._validation import (
     check_sample_weight,
     is_routing_enabled,
 )
-from snapml.data import Matrix
+from snapml.data import ChunkedDataset, Matrix
+from snapml.data.temporary_store import removing_temporary_stores
 from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.row_sources import is_row_source, opened
 from snapml.estimators.shared_fits import SharedFit, can_share, solve_shared
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.model_selection.pipelines import is_shareable, solve_pipelines
@@ -32,6 +34,11 @@ from snapml.model_selection.stand_in import (
     for_row_numbers,
     last_step,
     parameters_of,
+)
+from snapml.model_selection.stored_search import (
+    StoredSearch,
+    check_stored_search,
+    stored_rows,
 )
 from snapml.solvers.cpu_engine import check_rows
 from snapml.solvers.range_checks import NonFiniteError
@@ -138,10 +145,11 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), store, path or stream
+            Training data. With rows in a store, and those of a file or stream, which are written to
+            a temporary one, a fold is a weight of each row for all linear models of snapml.
         y : array-like of shape (n_samples,), default=None
-            Targets.
+            Targets; None takes the store's.
         **params : object
             As in scikit-learn: `sample_weight` for the fits, `groups` for the splitter.
 
@@ -154,6 +162,9 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         ------
         ValueError
             As in scikit-learn; or if `search_tol` is negative, or `max_time_s` not positive.
+        TypeError
+            As in scikit-learn; or if X is a store, and the estimator or the scoring need rows in
+            memory.
         TimeoutError
             If `max_time_s` is over and `error_score` is 'raise'.
         NotImplementedError
@@ -164,6 +175,11 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         if self.max_time_s is not None:
             check_positive("max_time_s", self.max_time_s)
         self.n_shared_ = 0
+        X = opened(X)
+        if isinstance(X, ChunkedDataset) or is_row_source(X):
+            with removing_temporary_stores():
+                self._search_store(X, y, params)
+            return self
         data = self._data_to_share(X, y, params)
         if data is None and self.max_time_s is not None:
             raise NotImplementedError(
@@ -174,28 +190,72 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
             super().fit(X, y, **params)
             return self
         matrix, labels, weights = data
-        splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        numbers = np.arange(len(labels))
-        groups = params.get("groups")
-        folds = [(numbers[train], numbers[test]) for train, test in splitter.split(X, y, groups)]
         # As scikit-learn: sparse rows of formats that have no rows to take become CSR.
-        most_s = math.inf if self.max_time_s is None else float(self.max_time_s)
-        search = SharedSearch(indexable(X)[0], np.unique(labels), folds, max_time_s=most_s)
-        seconds = self._solve(search, matrix, labels, weights)
+        folds = self._folds(X, y, params)
+        search = SharedSearch(
+            indexable(X)[0], np.unique(labels), folds, max_time_s=self._most_seconds()
+        )
         others = {name: value for name, value in params.items() if name != "groups"}
+        self._search(search, matrix, (labels, weights), y, others)
+        return self
+
+    def _search_store(self, X: Any, y: Any, params: dict[str, Any]) -> None:
+        """Evaluate all candidates on rows in a store, and fit the best to all of them."""
+        check_stored_search(self.estimator, self.scoring, params)
+        has_callbacks = any(getattr(one, "_skl_callbacks", ()) for one in (self, self.estimator))
+        if has_callbacks or is_routing_enabled():
+            raise NotImplementedError(
+                "X is a store: expected a search without callbacks and metadata routing"
+            )
+        given = stored_rows(self.estimator, X, y, params.get("sample_weight"))
+        classes = np.unique(given.y) if is_classifier(self.estimator) else np.empty(0)
+        search = StoredSearch(
+            given.store,
+            classes,
+            self._folds(given.y, given.y, params),
+            max_time_s=self._most_seconds(),
+            y=given.y,
+            weights=given.weights,
+        )
+        # scikit-learn's scores weigh rows as fits do; a store's weights are no others.
+        weighted = {} if given.weights is None else {"sample_weight": given.weights}
+        self._search(search, given.matrix, (given.y, given.weights), given.y, weighted)
+        if given.feature_names is not None and hasattr(self, "best_estimator_"):
+            names = np.asarray(given.feature_names, dtype=object)
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_ = names
+
+    def _folds(self, X: Any, y: Any, params: dict[str, Any]) -> list[tuple[Any, Any]]:
+        """Return numbers of rows to train and to judge on."""
+        numbers = np.arange(len(y))
+        splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        parts = splitter.split(X, y, params.get("groups"))
+        return [(numbers[train], numbers[test]) for train, test in parts]
+
+    def _most_seconds(self) -> float:
+        return math.inf if self.max_time_s is None else float(self.max_time_s)
+
+    def _search(
+        self,
+        search: SharedSearch,
+        matrix: Matrix | None,
+        targets: tuple[np.ndarray, np.ndarray | None],
+        y: Any,
+        params: dict[str, Any],
+    ) -> None:
+        """Fit what can be shared, let scikit-learn judge it all, and take its results."""
+        seconds = self._solve(search, matrix, *targets)
         inner = _RowSearch(
             StandIn(self.estimator, search),
             self.param_grid,
             scoring=for_row_numbers(self.scoring, search),
             refit=self.refit,
-            cv=folds,
+            cv=search.folds,
             verbose=self.verbose,
             error_score=self.error_score,
             return_train_score=self.return_train_score,
         )
-        inner.fit(numbers, y, **others)
+        inner.fit(np.arange(len(y)), y, **params)
         self._take(inner, search, seconds)
-        return self
 
     def _data_to_share(
         self, X: Any, y: Any, params: dict[str, Any]
@@ -257,6 +317,8 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         """Fit what can be shared; return the seconds that took."""
         began = time.perf_counter()
         able = [one for one in self._candidates() if _is_able(one, matrix, search.classes)]
+        if self.search_tol == 0:
+            able = []
         if matrix is None:
             solve_pipelines(able, search, labels, weights, self.search_tol)
         else:
@@ -275,8 +337,9 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         """Fit estimators on the folds of one matrix."""
         fits = [SharedFit(one, number) for one in able for number in range(len(search.folds))]
         trains = [train for train, _ in search.folds]
+        kept = None if self.return_train_score else [np.unique(test) for _, test in search.folds]
         models = solve_shared(
-            fits, trains, matrix, labels, weights, self.search_tol, search.is_over
+            fits, trains, matrix, labels, weights, self.search_tol, search.is_over, kept
         )
         for fit, model in zip(fits, models, strict=True):
             if model is not None:

@@ -72,6 +72,16 @@ class SharedSearch:
                 return self.models.get((name, number))
         return None
 
+    def fit_alone(self, estimator: Any, rows: np.ndarray, y: Any, params: dict[str, Any]) -> None:
+        """Fit an estimator to some rows."""
+        estimator.fit(self.rows(rows), y, **params)
+
+    def predictions(
+        self, estimator: Any, name: str, rows: np.ndarray, *others: Any, **params: Any
+    ) -> Any:
+        """Return what a method of a fitted estimator says about some rows."""
+        return getattr(estimator, name)(self.rows(rows), *others, **params)
+
     def rows(self, numbers: np.ndarray) -> Any:
         """Return rows by their numbers: X itself for all of them in order."""
         n_rows = self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
@@ -162,7 +172,7 @@ class StandIn(BaseEstimator):
                 raise TimeoutError(
                     f"max_time_s: the search's {self.search.max_time_s:g} s are over"
                 )
-            self.estimator.fit(self.search.rows(rows), y, **params)
+            self.search.fit_alone(self.estimator, rows, y, params)
         return self
 
     def fitted_estimator(self) -> Any:
@@ -191,12 +201,14 @@ class StandIn(BaseEstimator):
 
         @wraps(getattr(self.estimator, name))  # scikit-learn asks its signature for sample_weight
         def predictions(rows: np.ndarray, *others: Any, **params: Any) -> Any:
-            if self._model is None:
-                return getattr(self.estimator, name)(self.search.rows(rows), *others, **params)
+            margins = None if self._model is None else self._model.margins_of(rows)
+            if margins is None:
+                model = self.fitted_estimator()
+                return self.search.predictions(model, name, rows, *others, **params)
             # Margins as the only feature of a model of coefficient one: the estimator's own way.
-            one = SharedModel(np.ones(1, self._model.margins.dtype), 0.0, np.empty(0), 0)
+            one = SharedModel(np.ones(1, margins.dtype), 0.0, np.empty(0), 0)
             judge = fitted(last_step(self.estimator), one, self.search.classes)
-            return getattr(judge, name)(self._model.margins[rows][:, None], *others, **params)
+            return getattr(judge, name)(margins[:, None], *others, **params)
 
         return predictions
 
