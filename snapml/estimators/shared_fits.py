@@ -22,6 +22,7 @@ from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.problems import Problem
 from snapml.solvers import many_models
+from snapml.solvers.many_chunks import many_products
 from snapml.solvers.many_models import ManyTargets
 from snapml.solvers.many_preconditioners import SharedGram
 from snapml.solvers.many_rows import PANEL
@@ -251,6 +252,7 @@ class _Group:
         weights = np.column_stack(self._weights)
         labels = np.where(self._y == self._classes[1], 1.0, -1.0).astype(weights.dtype)[:, None]
         last = np.zeros((self._matrix.shape[1] + 1, weights.shape[1]), dtype=weights.dtype)
+        products = many_products(self._matrix, self._n_threads)
         shared = SharedGram()
         for wave in self._waves():
             columns = np.array([self._fits[at][1] for at in wave])
@@ -263,10 +265,9 @@ class _Group:
             )
             found = many_models.solve(
                 self._problem,
-                self._matrix,
+                products,
                 targets,
                 tol,
-                n_threads=self._n_threads,
                 start=last[:, columns],
                 shared=shared,
                 is_over=is_over,

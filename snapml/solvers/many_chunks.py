@@ -9,16 +9,18 @@ import numpy as np
 from snapml import _native
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.cpu_rows import native_rows
-from snapml.solvers.many_rows import CompressedProducts, DenseProducts
+from snapml.solvers.many_arrays import ManyProducts
+from snapml.solvers.many_rows import CompressedProducts, DenseProducts, HostProducts
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["ChunkedProducts", "ManyProducts", "many_products"]
+__all__ = ["ChunkedProducts", "many_products"]
 
 
-class ChunkedProducts:
-    """Products with rows that are read chunk by chunk, ahead of the work on them.
+class ChunkedProducts(HostProducts):
+    """Products with rows that are read chunk by chunk (protocol `ManyProducts`).
 
-    Numbers of rows, such as margins, are in memory; chunks that the matrix keeps are read once.
+    Chunks are read ahead of the work on them, and those that the matrix keeps once. Numbers of
+    rows, such as margins, are in memory.
 
     Parameters
     ----------
@@ -107,10 +109,6 @@ class ChunkedProducts:
         for own in sums[1:]:
             total += own
         return total
-
-
-ManyProducts = ChunkedProducts | CompressedProducts | DenseProducts
-"""What takes the products of many models."""
 
 
 def many_products(matrix: Matrix, n_threads: int | None = None) -> ManyProducts:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from snapml.data import Matrix
 from snapml.problems import Intercept, Problem
-from snapml.solvers.many_chunks import ManyProducts, many_products
+from snapml.solvers.many_arrays import ManyLosses, ManyProducts
 from snapml.solvers.many_preconditioners import Diagonals, ScaledGrams, SharedGram, precondition
-from snapml.solvers.many_rows import PANEL, ManyLosses
+from snapml.solvers.many_rows import PANEL
 from snapml.solvers.threads import limit_blas_threads
 
 __all__ = ["ManyResult", "ManyTargets", "solve"]
@@ -87,12 +87,11 @@ class ManyResult:
 
 def solve(
     problem: Problem,
-    matrix: Matrix,
+    products: ManyProducts,
     targets: ManyTargets,
     tol: float,
     *,
     max_steps: int = 50,
-    n_threads: int | None = None,
     start: np.ndarray | None = None,
     shared: SharedGram | None = None,
     is_over: Callable[[], bool] = bool,
@@ -103,8 +102,8 @@ def solve(
     ----------
     problem : Problem
         A smooth loss that has one margin a row, the intercept, and an L2 penalty.
-    matrix : DenseMatrix, CompressedMatrix or ChunkedMatrix
-        Finite rows.
+    products : ManyProducts
+        Of finite rows, wherever they are.
     targets : ManyTargets
         Labels and weights.
     tol : float
@@ -112,8 +111,6 @@ def solve(
         ``||w||^2 / 2``: w is then about sqrt(tol) of its length from the minimum, or closer.
     max_steps : int, default=50
         Most Newton steps.
-    n_threads : int or None, default=None
-        Threads to use; None means all available.
     start : ndarray of shape (n_features + 1, n_models), default=None
         Coefficients to start from; None starts at 0.
     shared : SharedGram, default=None
@@ -126,7 +123,6 @@ def solve(
     ManyResult
         In the order of the targets.
     """
-    products = many_products(matrix, n_threads)
     with limit_blas_threads(products.n_threads), np.errstate(all="ignore"):
         descent = _Descent(problem, products, targets, start, shared or SharedGram())
         for _ in range(max_steps):
@@ -149,6 +145,8 @@ class _Descent:
     ) -> None:
         self._shared = shared
         self._problem, self._products, self._targets = problem, products, targets
+        self._arrays = products.arrays
+        self._tables = self._arrays.given(targets.labels), self._arrays.given(targets.weights)
         n_rows, n_features = products.shape
         n_models = len(targets.factors)
         self._vectors = np.zeros((n_features + 1, n_models), dtype=products.dtype)
@@ -156,13 +154,17 @@ class _Descent:
         self._has_converged = np.zeros(n_models, dtype=bool)
         self._n_products = np.zeros(n_models, dtype=np.int64)
         self._gains = np.full(n_models, np.inf)  # of their last steps
-        self._penalty = _penalty_of(problem, n_features, products.dtype)
+        self._l2, self._bias_l2 = _penalties_of(problem)
+        penalty = np.full((n_features + 1, 1), self._l2, dtype=products.dtype)
+        penalty[-1] = self._bias_l2
+        self._penalty = self._arrays.given(penalty)
         self._has_intercept = problem.intercept is not Intercept.NONE
         self.models = np.arange(n_models)  # those that still move
         size = _padded(n_models)
-        self._w = np.zeros((n_features + 1, size), dtype=products.dtype)
+        first = np.zeros((n_features + 1, size), dtype=products.dtype)
         if start is not None:
-            self._w[:, :n_models] = start
+            first[:, :n_models] = start
+        self._w = self._arrays.given(first)
         self._z = products.margins(self._w)
         self._losses = self._losses_of(self.models, size)
 
@@ -181,12 +183,13 @@ class _Descent:
             gradient[-1] = 0.0
         n_active = len(self.models)
         gradient[:, n_active:] = 0.0  # columns that fill a panel stay where they are
+        strengths = self._l2, self._bias_l2
         scaling = precondition(
-            self._products, self._shared, curvatures, self._penalty, self._has_intercept
+            self._products, self._shared, curvatures, strengths, self._has_intercept
         )
-        intercept_curvature = curvatures.sum(axis=0, dtype=np.float64) + float(self._penalty[-1, 0])
+        intercept_curvature = self._arrays.totals(curvatures) + self._bias_l2
         direction, rest = self._direction(gradient, scaling, curvatures, intercept_curvature)
-        slope = _dots(direction, gradient)
+        slope = self._arrays.dots(direction, gradient)
         has_moved = self._advance(direction, values, slope)
         enough = tol * 0.5 * self._penalties(self._w, self._w)
         floor = 8.0 * float(np.finfo(self._w.dtype).eps) * np.abs(values)  # below it is rounding
@@ -206,21 +209,22 @@ class _Descent:
 
     def _direction(
         self,
-        gradient: np.ndarray,
+        gradient: Any,
         scaling: Diagonals | ScaledGrams,
-        curvatures: np.ndarray,
+        curvatures: Any,
         intercept_curvature: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[Any, np.ndarray]:
         """Return an approximate Newton direction of every model, and about what it leaves.
 
         That is r^T H^-1 r of the residual r: a bound, with the penalty in the place of H (on an
         intercept without one, with its own entry of H), or what a factor of the Hessian says.
         """
-        direction = np.zeros_like(gradient)
+        arrays = self._arrays
+        direction = arrays.xp.zeros_like(gradient)
         residual = -gradient
         scaled = scaling.solve(residual, np.arange(residual.shape[1]) < len(self.models))
         search = scaled.copy()
-        square = _dots(residual, scaled)
+        square = arrays.dots(residual, scaled)
         rest = self._bounds(residual, intercept_curvature, scaling.spread * square)
         enough = _RESIDUAL**2 * square
         at = np.arange(gradient.shape[1])  # of the present columns
@@ -231,7 +235,7 @@ class _Descent:
             if _padded(int(is_open.sum())) < len(at):
                 left = _whole_panels(np.flatnonzero(is_open), len(at))
                 part = (residual, scaled, search, curvatures)
-                residual, scaled, search, curvatures = (_columns(p, left) for p in part)
+                residual, scaled, search, curvatures = (arrays.take(p, left) for p in part)
                 scaling = scaling.take(left)
                 square, enough, at, is_open = square[left], enough[left], at[left], is_open[left]
             product = self._products.hessian(curvatures, search)
@@ -240,42 +244,43 @@ class _Descent:
                 product[-1] = 0.0
             is_model = at < len(self.models)
             self._n_products[self.models[at[is_model]]] += 1
-            bend = _dots(search, product)
-            step = np.where(is_open & (bend > 0.0), square / bend, 0.0).astype(search.dtype)
+            bend = arrays.dots(search, product)
+            step = np.where(is_open & (bend > 0.0), square / bend, 0.0)
+            taken = arrays.factors(step, search)
             if len(at) == direction.shape[1]:
-                direction += step * search
+                direction += taken * search
             else:
-                direction[:, at] += step * search
-            product *= step
+                direction[:, arrays.given(at)] += taken * search
+            product *= taken
             residual -= product
-            is_open = step > 0.0
+            is_open = step.astype(search.dtype) > 0.0
             scaled = scaling.solve(residual, is_open)
-            following = _dots(residual, scaled)
+            following = arrays.dots(residual, scaled)
             bounds = self._bounds(residual, intercept_curvature[at], scaling.spread * following)
             rest[at[is_open]] = bounds[is_open]
-            ratio = np.where(square > 0.0, following / square, 0.0).astype(search.dtype)
+            ratio = np.where(square > 0.0, following / square, 0.0)
             square = np.where(is_open, following, 0.0)
-            search *= ratio
+            search *= arrays.factors(ratio, search)
             search += scaled
         return direction, rest
 
     def _bounds(
-        self, residual: np.ndarray, intercept_curvature: np.ndarray, estimates: np.ndarray
+        self, residual: Any, intercept_curvature: np.ndarray, estimates: np.ndarray
     ) -> np.ndarray:
         """Return at least r^T H^-1 r of every column r, or the estimates where they are less."""
-        last = residual[-1].astype(np.float64) ** 2
-        whole = (_dots(residual, residual) - last) / float(self._penalty[0, 0])
+        last = self._arrays.to_host(residual[-1]).astype(np.float64) ** 2
+        whole = (self._arrays.dots(residual, residual) - last) / self._l2
         whole += np.where(last > 0.0, last / intercept_curvature, 0.0)
         return np.fmin(whole, estimates)
 
-    def _advance(self, direction: np.ndarray, values: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    def _advance(self, direction: Any, values: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Move along the directions as far as they lead down; return which models moved."""
         moves = self._products.margins(direction)
         mixed, square = self._penalties(self._w, direction), self._penalties(direction, direction)
         own = 0.5 * self._penalties(self._w, self._w)
         steps = np.where(slope < 0.0, 1.0, 0.0)
         for _ in range(_MOST_HALVINGS):
-            ahead = self._losses.ahead(self._z, moves, steps.astype(moves.dtype))
+            ahead = self._losses.ahead(self._z, moves, self._arrays.factors(steps, moves))
             ahead += own + steps * mixed + 0.5 * steps * steps * square
             # What rounding hides of a gain is no loss.
             slack = 8.0 * np.finfo(moves.dtype).eps * np.abs(values)
@@ -285,24 +290,25 @@ class _Descent:
             steps = np.where(is_good, steps, 0.5 * steps)
         else:
             steps = np.where(is_good, steps, 0.0)
-        taken = steps.astype(moves.dtype)
+        taken = self._arrays.factors(steps, moves)
         direction *= taken
         moves *= taken
         self._w += direction
         self._z += moves
         return steps > 0.0
 
-    def _penalties(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def _penalties(self, left: Any, right: Any) -> np.ndarray:
         """Return the inner products of the penalty, float64."""
-        last = float(self._penalty[-1, 0])
-        whole = _dots(left, right)
-        return whole - (1.0 - last) * left[-1].astype(np.float64) * right[-1]
+        arrays = self._arrays
+        last = arrays.to_host(left[-1]).astype(np.float64) * arrays.to_host(right[-1])
+        return arrays.dots(left, right) - (1.0 - self._bias_l2) * last
 
     def _keep(self, ended: np.ndarray) -> None:
         """Store the models at these places."""
         at = np.flatnonzero(ended)
-        self._vectors[:, self.models[at]] = self._w[:, at]
-        self._margins[:, self.models[at]] = self._z[:, at]
+        arrays = self._arrays
+        self._vectors[:, self.models[at]] = arrays.to_host(arrays.take(self._w, at))
+        self._margins[:, self.models[at]] = arrays.to_host(arrays.take(self._z, at))
 
     def _narrow(self, left: np.ndarray) -> None:
         """Go on with the models at these places."""
@@ -311,40 +317,32 @@ class _Descent:
             return
         size = _padded(len(left))
         if size < self._w.shape[1]:
-            columns = _whole_panels(left, self._w.shape[1])
-            self._w, self._z = _columns(self._w, columns), _columns(self._z, columns)
+            order = _whole_panels(left, self._w.shape[1])
         else:
             order = np.concatenate([left, np.setdiff1d(np.arange(size), left)])
-            self._w, self._z = _columns(self._w, order), _columns(self._z, order)
+        self._w = self._arrays.take(self._w, order)
+        self._z = self._arrays.take(self._z, order)
         self._losses = self._losses_of(self.models, size)
 
     def _losses_of(self, models: np.ndarray, size: int) -> ManyLosses:
         """Return the losses of some models; columns that fill a panel have no weight."""
         of, dtype = self._targets.take(models), self._products.dtype
         more = size - len(models)
-        return ManyLosses(
+        return self._products.losses(
             self._problem.loss.core_name,
-            of.labels,
-            of.weights,
+            *self._tables,
             np.pad(of.label_columns, (0, more)).astype(np.int32),
             np.pad(of.weight_columns, (0, more)).astype(np.int32),
             np.pad(of.factors, (0, more)).astype(dtype),
-            self._products.pool,
         )
 
 
-def _penalty_of(problem: Problem, n_features: int, dtype: np.dtype) -> np.ndarray:
-    """Return the strength of the L2 penalty on every column, shape (n_features + 1, 1)."""
-    penalty = np.full((n_features + 1, 1), problem.penalty.l2, dtype=dtype)
+def _penalties_of(problem: Problem) -> tuple[float, float]:
+    """Return the strength of the L2 penalty on features, and on the constant column."""
     is_penalised = problem.intercept is Intercept.PENALISED
     # The intercept is the constant column's value times its coefficient.
-    penalty[-1] = problem.penalty.l2 / problem.bias_column**2 if is_penalised else 0.0
-    return penalty
-
-
-def _dots(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the inner products of columns, float64."""
-    return np.einsum("ij,ij->j", left, right).astype(np.float64)
+    last = problem.penalty.l2 / problem.bias_column**2 if is_penalised else 0.0
+    return problem.penalty.l2, last
 
 
 def _padded(n_models: int) -> int:
@@ -356,7 +354,3 @@ def _whole_panels(columns: np.ndarray, n_columns: int) -> np.ndarray:
     """Return the columns, and others after them that fill a panel."""
     others = np.setdiff1d(np.arange(n_columns), columns)
     return np.concatenate([columns, others[: _padded(len(columns)) - len(columns)]])
-
-
-def _columns(array: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array[:, columns])

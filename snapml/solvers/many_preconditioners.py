@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from snapml.solvers.many_chunks import ChunkedProducts, ManyProducts
-from snapml.solvers.many_rows import CompressedProducts, DenseProducts
+from snapml.solvers.many_arrays import ManyArrays, ManyProducts
 from snapml.solvers.threads import blas_threads_for
 
 __all__ = ["Diagonals", "ScaledGrams", "SharedGram", "precondition"]
@@ -80,9 +79,9 @@ class SharedGram:
 
     Attributes
     ----------
-    row_squares : ndarray of shape (n_rows,) or None
+    row_squares : array of shape (n_rows,) or None
         Squared lengths of the rows.
-    squares : ndarray of shape (n_features + 1,) or None
+    squares : array of shape (n_features + 1, 1) or None
         ``(X * X)^T curvatures`` with the constant column, of some mean of curvatures.
     squares_total : float
         Sum of these curvatures.
@@ -92,34 +91,28 @@ class SharedGram:
         Sum of these curvatures.
     """
 
-    row_squares: np.ndarray | None = None
-    squares: np.ndarray | None = None
+    row_squares: Any = None
+    squares: Any = None
     squares_total: float = 0.0
     gram: TridiagonalGram | None = None
     total: float = 0.0
 
-    def stiffness(
-        self, products: DenseProducts | ChunkedProducts, curvatures: np.ndarray
-    ) -> np.ndarray:
+    def stiffness(self, products: ManyProducts, curvatures: Any) -> np.ndarray:
         """Return the mean diagonal of every model's ``X^T diag(curvatures) X``."""
         if self.row_squares is None:
             self.row_squares = products.row_squares()
-        found: np.ndarray = self.row_squares @ curvatures / max(1, products.shape[1])
-        return found
+        found = products.arrays.to_host(self.row_squares @ curvatures)
+        return found / max(1, products.shape[1])
 
-    def diagonal(
-        self, products: DenseProducts | ChunkedProducts, curvatures: np.ndarray, totals: np.ndarray
-    ) -> np.ndarray:
+    def diagonal(self, products: ManyProducts, curvatures: Any, totals: np.ndarray) -> Any:
         """Return about ``(X * X)^T curvatures`` of every model: right for equal curvatures."""
         if self.squares is None:
             mean = curvatures.mean(axis=1, keepdims=True)
-            self.squares = products.adjoint(mean, squares_entries=True)[:, 0]
+            self.squares = products.adjoint(mean, squares_entries=True)
             self.squares_total = float(mean.sum(dtype=np.float64))
-        return np.outer(self.squares, (totals / self.squares_total).astype(curvatures.dtype))
+        return self.squares * products.arrays.factors(totals / self.squares_total, curvatures)
 
-    def make_gram(
-        self, products: DenseProducts | ChunkedProducts, curvatures: np.ndarray, has_intercept: bool
-    ) -> None:
+    def make_gram(self, products: ManyProducts, curvatures: Any, has_intercept: bool) -> None:
         """Make the Gram matrix, for these curvatures of the rows."""
         gram, self.total = products.gram(curvatures), float(curvatures.sum(dtype=np.float64))
         if not has_intercept:
@@ -133,7 +126,9 @@ class Diagonals:
 
     Parameters
     ----------
-    diagonal : ndarray of shape (n_features + 1, n_models)
+    arrays : ManyArrays
+        Where everything is.
+    diagonal : array of shape (n_features + 1, n_models)
         Of the Hessians.
 
     Attributes
@@ -142,18 +137,17 @@ class Diagonals:
         What r^T H^-1 r is at most in multiples of r^T P^-1 r, as far as one knows: infinity.
     """
 
-    def __init__(self, diagonal: np.ndarray) -> None:
-        self._diagonal = diagonal
+    def __init__(self, arrays: ManyArrays, diagonal: Any) -> None:
+        self._arrays, self._diagonal = arrays, diagonal
         self.spread = np.full(diagonal.shape[1], np.inf)
 
-    def solve(self, residual: np.ndarray, is_open: np.ndarray) -> np.ndarray:
+    def solve(self, residual: Any, is_open: np.ndarray) -> Any:
         """Return the residuals over the diagonals; anything for columns that are not open."""
-        scaled: np.ndarray = residual / self._diagonal
-        return scaled
+        return residual / self._diagonal
 
     def take(self, columns: np.ndarray) -> Diagonals:
         """Return those of some models."""
-        return Diagonals(np.ascontiguousarray(self._diagonal[:, columns]))
+        return Diagonals(self._arrays, self._arrays.take(self._diagonal, columns))
 
 
 class ScaledGrams:
@@ -161,13 +155,15 @@ class ScaledGrams:
 
     Parameters
     ----------
+    arrays : ManyArrays
+        Where the residuals are; the matrix is on the host.
     gram : TridiagonalGram
         The matrix.
     scales : ndarray of shape (n_models,)
         The multiples; 0 means the model's diagonal, and so does a sum that rounding leaves
         indefinite.
-    penalty : ndarray of shape (n_features + 1, 1)
-        The penalty's strength, the same on all features.
+    penalty : (float, float)
+        The penalty's strength, on features and on the constant column.
     diagonals : Diagonals
         Of the Hessians.
 
@@ -178,26 +174,31 @@ class ScaledGrams:
     """
 
     def __init__(
-        self, gram: TridiagonalGram, scales: np.ndarray, penalty: np.ndarray, diagonals: Diagonals
+        self,
+        arrays: ManyArrays,
+        gram: TridiagonalGram,
+        scales: np.ndarray,
+        penalty: tuple[float, float],
+        diagonals: Diagonals,
     ) -> None:
-        self._basis, self._diagonals = gram.basis, diagonals
+        self._arrays, self._basis, self._diagonals = arrays, gram.basis, diagonals
         self._factors = [_Bordered.of(gram, float(scale), penalty) for scale in scales]
         has_factor = np.array([factor is not None for factor in self._factors])
         self.spread = np.where(has_factor, 1.0 / _LEAST, np.inf)
 
-    def solve(self, residual: np.ndarray, is_open: np.ndarray) -> np.ndarray:
+    def solve(self, residual: Any, is_open: np.ndarray) -> Any:
         """Return the residuals times the inverses; anything for columns that are not open."""
         scaled = self._diagonals.solve(residual, is_open)
         mine = np.flatnonzero(is_open & np.isfinite(self.spread))
         if len(mine):
-            own = residual[:, mine]
+            own = self._arrays.to_host(self._arrays.take(residual, mine))
             rotated = own[:-1].T @ self._basis
             for k, at in enumerate(mine):
                 factor = self._factors[at]
                 assert factor is not None
                 own[-1, k] = factor.solve(rotated[k], own[-1, k])
             np.matmul(self._basis, rotated.T, out=own[:-1])
-            scaled[:, mine] = own
+            scaled[:, self._arrays.given(mine)] = self._arrays.given(own)
         return scaled
 
     def take(self, columns: np.ndarray) -> ScaledGrams:
@@ -219,13 +220,15 @@ class _Bordered:
     solve_tridiagonal: Any
 
     @classmethod
-    def of(cls, gram: TridiagonalGram, scale: float, penalty: np.ndarray) -> _Bordered | None:
+    def of(
+        cls, gram: TridiagonalGram, scale: float, penalty: tuple[float, float]
+    ) -> _Bordered | None:
         """Factor a multiple; None where it is zero, or indefinite by rounding."""
         if not scale > 0.0:
             return None
         dtype = gram.diagonal.dtype.type
         decompose, solve = get_lapack_funcs(("pttrf", "pttrs"), (gram.diagonal,))
-        diagonal = dtype(scale) * gram.diagonal + dtype(penalty[0, 0])
+        diagonal = dtype(scale) * gram.diagonal + dtype(penalty[0])
         *factor, failed = decompose(
             diagonal, dtype(scale) * gram.off_diagonal, overwrite_d=1, overwrite_e=1
         )
@@ -233,7 +236,7 @@ class _Bordered:
             return None
         border = dtype(scale) * gram.border
         of_border = solve(*factor, border)[0]
-        complement = scale * gram.corner + float(penalty[-1, 0])
+        complement = scale * gram.corner + penalty[1]
         complement -= float(np.dot(border, of_border))
         if not complement > 0.0:
             return None
@@ -250,8 +253,8 @@ class _Bordered:
 def precondition(
     products: ManyProducts,
     shared: SharedGram,
-    curvatures: np.ndarray,
-    penalty: np.ndarray,
+    curvatures: Any,
+    penalty: tuple[float, float],
     has_intercept: bool,
 ) -> Diagonals | ScaledGrams:
     """Return what suits the rows.
@@ -262,10 +265,10 @@ def precondition(
         The rows.
     shared : SharedGram
         Filled where it is needed.
-    curvatures : ndarray of shape (n_rows, n_models)
+    curvatures : array of shape (n_rows, n_models)
         Of all models.
-    penalty : ndarray of shape (n_features + 1, 1)
-        The penalty's strength on every column.
+    penalty : (float, float)
+        The penalty's strength, on features and on the constant column.
     has_intercept : bool
         Whether the last coefficient moves.
 
@@ -275,21 +278,24 @@ def precondition(
         Positive definite.
     """
     is_narrow = _FEWEST_COLUMNS <= products.shape[1] <= _MOST_COLUMNS
-    if isinstance(products, CompressedProducts) or not (products.is_dense and is_narrow):
-        return _diagonals(products.adjoint(curvatures, squares_entries=True), penalty)
-    totals = curvatures.sum(axis=0, dtype=np.float64)
-    diagonals = _diagonals(shared.diagonal(products, curvatures, totals), penalty)
-    is_stiff = shared.stiffness(products, curvatures) > _STIFF * float(penalty[0, 0])
+    if not (products.is_dense and is_narrow):
+        return _diagonals(products, products.adjoint(curvatures, squares_entries=True), penalty)
+    arrays = products.arrays
+    totals = arrays.totals(curvatures)
+    diagonals = _diagonals(products, shared.diagonal(products, curvatures, totals), penalty)
+    is_stiff = shared.stiffness(products, curvatures) > _STIFF * penalty[0]
     if not is_stiff.any():
         return diagonals
     if shared.gram is None:
-        shared.make_gram(products, curvatures[:, is_stiff].mean(axis=1), has_intercept)
+        stiff = arrays.take(curvatures, np.flatnonzero(is_stiff))
+        shared.make_gram(products, stiff.mean(axis=1), has_intercept)
     assert shared.gram is not None
-    return ScaledGrams(shared.gram, totals / shared.total, penalty, diagonals)
+    return ScaledGrams(arrays, shared.gram, totals / shared.total, penalty, diagonals)
 
 
-def _diagonals(squares: np.ndarray, penalty: np.ndarray) -> Diagonals:
+def _diagonals(products: ManyProducts, squares: Any, penalty: tuple[float, float]) -> Diagonals:
     """Return the diagonals of Hessians from those of ``X^T diag(curvatures) X``."""
-    squares += penalty
+    squares[:-1] += penalty[0]
+    squares[-1] += penalty[1]
     squares[squares == 0.0] = 1.0  # an intercept without penalty and rows
-    return Diagonals(squares)
+    return Diagonals(products.arrays, squares)

@@ -1,8 +1,6 @@
 """Products of one matrix with the vectors of many models, each of one read.
 
-Vectors are columns of an array of shape (n_features + 1, n_models), the last row being that of a
-constant column of ones; numbers of rows have shape (n_rows, n_models). The number of models is a
-multiple of `PANEL`.
+The number of models is a multiple of `PANEL`; see many_arrays.py for the shapes.
 """
 
 from __future__ import annotations
@@ -12,9 +10,10 @@ import numpy as np
 from snapml import _native
 from snapml.data import CompressedMatrix, DenseMatrix
 from snapml.solvers.cpu_rows import native_rows
+from snapml.solvers.many_arrays import HostArrays, ManyArrays
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["PANEL", "CompressedProducts", "DenseProducts", "ManyLosses"]
+__all__ = ["PANEL", "CompressedProducts", "DenseProducts", "HostLosses", "HostProducts"]
 
 PANEL = 16
 """Models that share a cache line, or two."""
@@ -26,8 +25,28 @@ _BLOCK_ENTRIES = 8_000_000
 _FEWEST_ROWS, _CACHED_ENTRIES = 256, 500_000
 
 
-class CompressedProducts:
-    """Products with compressed rows, by the compiled extension.
+class HostProducts:
+    """What all products on the host have in common (part of the protocol `ManyProducts`)."""
+
+    arrays: ManyArrays = HostArrays()
+    pool: _native.ThreadPool
+
+    def losses(
+        self,
+        loss: str,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        label_columns: np.ndarray,
+        weight_columns: np.ndarray,
+        factors: np.ndarray,
+    ) -> HostLosses:
+        """Return the losses of models; `ManyProducts.losses` has the parameters."""
+        targets = _native.ManyTargets.make(labels, weights, label_columns, weight_columns, factors)
+        return HostLosses(loss, targets, len(factors), self.pool)
+
+
+class CompressedProducts(HostProducts):
+    """Products with compressed rows, by the compiled extension (protocol `ManyProducts`).
 
     Parameters
     ----------
@@ -66,13 +85,21 @@ class CompressedProducts:
         _native.many_hessians(self.pool, self._rows, n_models, curvatures, vectors, out)
         return out[0]
 
+    def row_squares(self) -> np.ndarray:
+        """Dense rows alone have them."""
+        raise TypeError("expected dense rows, got compressed ones")
+
+    def gram(self, weights: np.ndarray) -> np.ndarray:
+        """Dense rows alone have one."""
+        raise TypeError("expected dense rows, got compressed ones")
+
     def _scratch(self, n_models: int, dtype: np.dtype) -> np.ndarray:
         """Return an array for each thread; the first becomes the sum."""
         return np.empty((self.pool.size, self.shape[1] + 1, n_models), dtype=dtype)
 
 
-class DenseProducts:
-    """Products with dense rows, by BLAS.
+class DenseProducts(HostProducts):
+    """Products with dense rows, by BLAS (protocol `ManyProducts`).
 
     Parameters
     ----------
@@ -153,39 +180,26 @@ class DenseProducts:
         return [slice(first, first + step) for first in range(0, n_rows, step)]
 
 
-class ManyLosses:
-    """The losses of many models, at margins of shape (n_rows, n_models).
+class HostLosses:
+    """The losses of many models (protocol `ManyLosses`).
 
     Parameters
     ----------
     loss : str
         Name of the loss in the core.
-    labels : ndarray of shape (n_rows, n_label_columns), the margins' dtype
-        Labels that models share.
-    weights : ndarray of shape (n_rows, n_weight_columns), the margins' dtype
-        Row weights that models share: those of a fold are zero where it leaves rows out.
-    label_columns, weight_columns : ndarray of shape (n_models,), int32
-        Which of these are a model's.
-    factors : ndarray of shape (n_models,), the margins' dtype
-        Of its weights.
+    targets : ManyTargets
+        Labels and weights.
+    n_models : int
+        Number of models.
     pool : ThreadPool
         Threads that work.
     """
 
     def __init__(
-        self,
-        loss: str,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        label_columns: np.ndarray,
-        weight_columns: np.ndarray,
-        factors: np.ndarray,
-        pool: _native.ThreadPool,
+        self, loss: str, targets: _native.ManyTargets, n_models: int, pool: _native.ThreadPool
     ) -> None:
-        self._loss, self._pool, self._n_models = loss, pool, len(factors)
-        self._targets = _native.ManyTargets.make(
-            labels, weights, label_columns, weight_columns, factors
-        )
+        self._loss, self._pool, self._n_models = loss, pool, n_models
+        self._targets = targets
 
     def tangents(self, margins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the models' losses, and each row's slope and curvature times its weight."""

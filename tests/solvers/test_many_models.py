@@ -11,6 +11,7 @@ from snapml.data import (
 )
 from snapml.problems import Intercept, Logistic, Penalty, Problem, SquaredHinge
 from snapml.solvers import many_preconditioners
+from snapml.solvers.many_arrays import HostArrays
 from snapml.solvers.many_chunks import many_products
 from snapml.solvers.many_models import ManyTargets, solve
 from snapml.solvers.many_rows import PANEL
@@ -91,8 +92,8 @@ def test_models_of_a_store_are_those_of_its_rows(is_sparse, tmp_path, monkeypatc
     X, matrix = make_rows(np.float64, is_sparse)
     problem, targets = Problem(Logistic(), Intercept.FREE), make_targets(X)
     stored = in_store(matrix, tmp_path / "store")
-    expected = solve(problem, matrix, targets, 1e-14)
-    found = solve(problem, stored, targets, 1e-14)
+    expected = solve(problem, many_products(matrix), targets, 1e-14)
+    found = solve(problem, many_products(stored), targets, 1e-14)
     assert found.has_converged.all()
     np.testing.assert_array_equal(found.n_products, expected.n_products)
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-10)
@@ -111,7 +112,9 @@ def test_gradients_of_all_models_vanish(loss, intercept, is_sparse):
     X, matrix = make_rows(np.float64, is_sparse)
     targets = make_targets(X)
     scaling = 3.0 if intercept is Intercept.PENALISED else 1.0
-    result = solve(Problem(loss, intercept, scaling, Penalty()), matrix, targets, 1e-14)
+    result = solve(
+        Problem(loss, intercept, scaling, Penalty()), many_products(matrix), targets, 1e-14
+    )
     assert result.has_converged.all()
     for k in range(5):
         c = FACTORS[k] * targets.weights[:, FOLDS[k]]
@@ -144,10 +147,10 @@ def test_a_gram_matrix_that_models_share_changes_steps_and_not_the_answer(
 ):
     matrix, targets = make_correlated_rows(dtype)
     problem, tol = Problem(Logistic(), intercept, 2.0), 1e-14 if dtype == np.float64 else 1e-6
-    plain = solve(problem, matrix, targets, tol)
+    plain = solve(problem, many_products(matrix), targets, tol)
     monkeypatch.setattr(many_preconditioners, "_FEWEST_COLUMNS", 1)
     shared = many_preconditioners.SharedGram()
-    scaled = solve(problem, matrix, targets, tol, shared=shared)
+    scaled = solve(problem, many_products(matrix), targets, tol, shared=shared)
     assert shared.gram is not None
     assert plain.has_converged.all()
     assert scaled.has_converged.all()
@@ -162,16 +165,17 @@ def test_a_scaled_gram_matrix_is_inverted_with_its_penalty(bias_penalty):
     rows = rng.standard_normal((30, 9)) + 1.0
     rows[:, -1] = 1.0
     gram = rows.T @ rows
-    scales, penalty = np.array([0.0, 1e-3, 1.0, 50.0]), np.ones((9, 1))
-    penalty[-1] = bias_penalty
-    diagonals = many_preconditioners.Diagonals(np.full((9, 4), 2.0))
+    scales, arrays = np.array([0.0, 1e-3, 1.0, 50.0]), HostArrays()
+    strengths = np.append(np.ones(8), bias_penalty)
+    diagonals = many_preconditioners.Diagonals(arrays, np.full((9, 4), 2.0))
     reduced = many_preconditioners.TridiagonalGram.of(gram)
-    scaled = many_preconditioners.ScaledGrams(reduced, scales, penalty, diagonals)
+    penalty = (1.0, bias_penalty)
+    scaled = many_preconditioners.ScaledGrams(arrays, reduced, scales, penalty, diagonals)
     residual = rng.standard_normal((9, 4))
     found = scaled.solve(residual, np.ones(4, dtype=bool))
     np.testing.assert_allclose(found[:, 0], residual[:, 0] / 2.0)
     for k in range(1, 4):
-        whole = scales[k] * gram + np.diag(penalty[:, 0])
+        whole = scales[k] * gram + np.diag(strengths)
         np.testing.assert_allclose(whole @ found[:, k], residual[:, k], atol=1e-8)
     part = scaled.take(np.array([3, 0])).solve(residual[:, [3, 0]], np.ones(2, dtype=bool))
     np.testing.assert_allclose(part, found[:, [3, 0]], atol=1e-12)
@@ -180,9 +184,10 @@ def test_a_scaled_gram_matrix_is_inverted_with_its_penalty(bias_penalty):
 def test_a_scaled_gram_matrix_that_rounding_leaves_indefinite_gives_way_to_the_diagonal():
     gram = np.diag([1.0, -0.5, 2.0, 3.0]).astype(np.float32)
     reduced = many_preconditioners.TridiagonalGram.of(gram)
-    diagonals = many_preconditioners.Diagonals(np.full((4, 2), 4.0, dtype=np.float32))
-    penalty = np.ones((4, 1), dtype=np.float32)
-    scaled = many_preconditioners.ScaledGrams(reduced, np.array([1.0, 4.0]), penalty, diagonals)
+    arrays = HostArrays()
+    diagonals = many_preconditioners.Diagonals(arrays, np.full((4, 2), 4.0, dtype=np.float32))
+    scales, penalty = np.array([1.0, 4.0]), (1.0, 1.0)
+    scaled = many_preconditioners.ScaledGrams(arrays, reduced, scales, penalty, diagonals)
     residual = np.ones((4, 2), dtype=np.float32)
     found = scaled.solve(residual, np.ones(2, dtype=bool))
     np.testing.assert_allclose(found[:, 0], [0.5, 2.0, 1.0 / 3.0, 0.25], rtol=1e-6)
@@ -193,8 +198,8 @@ def test_a_scaled_gram_matrix_that_rounding_leaves_indefinite_gives_way_to_the_d
 def test_models_start_where_they_are_told_to():
     X, matrix = make_rows(np.float64, is_sparse=True)
     problem, targets = Problem(Logistic(), Intercept.FREE), make_targets(X)
-    first = solve(problem, matrix, targets, 1e-14)
-    again = solve(problem, matrix, targets, 1e-6, start=first.vectors)
+    first = solve(problem, many_products(matrix), targets, 1e-14)
+    again = solve(problem, many_products(matrix), targets, 1e-6, start=first.vectors)
     assert again.n_products.sum() < first.n_products.sum() / 4
     np.testing.assert_allclose(again.vectors, first.vectors, atol=1e-6)
 
@@ -202,4 +207,6 @@ def test_models_start_where_they_are_told_to():
 def test_models_that_run_out_of_steps_say_so():
     X, matrix = make_rows(np.float64, is_sparse=True)
     problem, targets = Problem(Logistic(), Intercept.FREE), make_targets(X)
-    assert not solve(problem, matrix, targets, 1e-14, max_steps=1).has_converged.all()
+    assert not solve(
+        problem, many_products(matrix), targets, 1e-14, max_steps=1
+    ).has_converged.all()

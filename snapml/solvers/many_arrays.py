@@ -1,0 +1,175 @@
+"""What a solve of many models asks of the rows: where its arrays are, and products with them.
+
+Vectors are columns of an array of shape (n_features + 1, n_models), the last row being that of a
+constant column of ones; numbers of rows have shape (n_rows, n_models).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["DeviceArrays", "HostArrays", "ManyArrays", "ManyLosses", "ManyProducts"]
+
+
+class ManyArrays(Protocol):
+    """A place for arrays whose columns are models. What is of one number a model is NumPy's."""
+
+    xp: Any
+    """The array module."""
+
+    def given(self, array: np.ndarray) -> Any:
+        """Return an array of the host there: itself, or a copy."""
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """Return an array on the host: itself, or a copy."""
+
+    def factors(self, numbers: np.ndarray, like: Any) -> Any:
+        """Return a number for each model as a factor of arrays of the same type as another."""
+
+    def take(self, array: Any, columns: np.ndarray) -> Any:
+        """Return a copy of some models, C-contiguous."""
+
+    def dots(self, left: Any, right: Any) -> np.ndarray:
+        """Return the inner products of columns, shape (n_models,), float64."""
+
+    def totals(self, array: Any) -> np.ndarray:
+        """Return the sums of columns, shape (n_models,), float64."""
+
+
+class HostArrays:
+    """Arrays of NumPy (protocol `ManyArrays`)."""
+
+    xp: Any = np
+
+    def given(self, array: np.ndarray) -> np.ndarray:
+        """Return the array."""
+        return array
+
+    def to_host(self, array: np.ndarray) -> np.ndarray:
+        """Return the array."""
+        return array
+
+    def factors(self, numbers: np.ndarray, like: np.ndarray) -> np.ndarray:
+        """Return the numbers in the other array's type."""
+        return numbers.astype(like.dtype)
+
+    def take(self, array: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return a copy of some columns."""
+        return np.ascontiguousarray(array[:, columns])
+
+    def dots(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the inner products of columns."""
+        return np.einsum("ij,ij->j", left, right).astype(np.float64)
+
+    def totals(self, array: np.ndarray) -> np.ndarray:
+        """Return the sums of columns."""
+        return array.sum(axis=0, dtype=np.float64)
+
+
+class DeviceArrays:
+    """Arrays of a device (protocol `ManyArrays`).
+
+    Parameters
+    ----------
+    device : Device
+        Whose they are.
+    """
+
+    def __init__(self, device: Any) -> None:
+        self._device, self.xp = device, device.xp
+
+    def given(self, array: np.ndarray) -> Any:
+        """Return a copy on the device."""
+        return self._device.to_device(array)
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """Return a copy on the host."""
+        found: np.ndarray = self._device.to_host(array)
+        return found
+
+    def factors(self, numbers: np.ndarray, like: Any) -> Any:
+        """Return the numbers on the device, in the other array's type."""
+        return self._device.to_device(numbers.astype(like.dtype))
+
+    def take(self, array: Any, columns: np.ndarray) -> Any:
+        """Return a copy of some columns."""
+        chosen = self._device.to_device(np.asarray(columns, dtype=np.int64))
+        return self.xp.ascontiguousarray(array[:, chosen])
+
+    def dots(self, left: Any, right: Any) -> np.ndarray:
+        """Return the inner products of columns."""
+        return self.to_host((left * right).sum(axis=0, dtype=np.float64))
+
+    def totals(self, array: Any) -> np.ndarray:
+        """Return the sums of columns."""
+        return self.to_host(array.sum(axis=0, dtype=np.float64))
+
+
+class ManyLosses(Protocol):
+    """The losses of many models, at margins of shape (n_rows, n_models)."""
+
+    def tangents(self, margins: Any) -> tuple[np.ndarray, Any, Any]:
+        """Return the models' losses, and each row's slope and curvature times its weight."""
+
+    def ahead(self, margins: Any, moves: Any, steps: Any) -> np.ndarray:
+        """Return the models' losses at margins + steps * moves."""
+
+
+class ManyProducts(Protocol):
+    """Products of one matrix with the vectors of many models, each of one read."""
+
+    shape: tuple[int, int]
+    """Rows and columns."""
+
+    dtype: np.dtype
+    """Type of the entries, the vectors and the numbers of rows."""
+
+    n_threads: int
+    """Threads of the host that work."""
+
+    is_dense: bool
+    """Whether every entry is stored."""
+
+    arrays: ManyArrays
+    """Where vectors and numbers of rows are."""
+
+    def losses(
+        self,
+        loss: str,
+        labels: Any,
+        weights: Any,
+        label_columns: np.ndarray,
+        weight_columns: np.ndarray,
+        factors: np.ndarray,
+    ) -> ManyLosses:
+        """Return the losses of models.
+
+        Parameters
+        ----------
+        loss : str
+            Name of the loss in the core.
+        labels, weights : array of shape (n_rows, n_columns)
+            Labels and row weights that models share: those of a fold are zero where it leaves rows
+            out.
+        label_columns, weight_columns : ndarray of shape (n_models,), int32
+            Which of these are a model's.
+        factors : ndarray of shape (n_models,), the margins' dtype
+            Of its weights.
+        """
+
+    def margins(self, vectors: Any) -> Any:
+        """Return X vectors, shape (n_rows, n_models)."""
+
+    def adjoint(self, scales: Any, *, squares_entries: bool = False) -> Any:
+        """Return X^T scales, or (X * X)^T scales; shape (n_features + 1, n_models)."""
+
+    def hessian(self, curvatures: Any, vectors: Any) -> Any:
+        """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models)."""
+
+    def row_squares(self) -> Any:
+        """Return the squared lengths of dense rows, shape (n_rows,)."""
+
+    def gram(self, weights: Any) -> np.ndarray:
+        """Return X^T diag(weights) X of dense rows, the constant column last, on the host."""
