@@ -32,7 +32,7 @@ __all__ = ["facts_of", "main", "parse", "run_section", "supervise"]
 
 # What a child may need beyond its limit to end a measurement that it is in.
 _GRACE_S = 10.0
-_TIMED = ("ceilings", "kernels", "fits", "epochs", "transfers", "streaming", "ranks")
+_TIMED = ("ceilings", "kernels", "fits", "epochs", "transfers", "streaming", "searches", "ranks")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

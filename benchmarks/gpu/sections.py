@@ -17,6 +17,7 @@ from benchmarks.gpu import (
     parity,
     ranks,
     sanitized,
+    searches,
     speed,
     streaming,
     transfers,
@@ -146,6 +147,15 @@ def _streaming(context: Context, device: Device) -> Iterator[Measurement]:
     yield from streaming.measure_streaming(device, context.shapes[1:4:2], context.seed)
 
 
+def _searches(context: Context, device: Device) -> Iterator[Measurement]:
+    """Take a tenth of the rows: single fits copy their folds on the host."""
+    shapes = [
+        dataclasses.replace(shape, n_rows=max(1000, shape.n_rows // 10))
+        for shape in context.shapes[1:4:2]
+    ]
+    yield from searches.compare_searches(context.make, shapes, context.seed)
+
+
 def _ranks(context: Context, device: Device) -> Iterator[Measurement]:
     """Give each of two ranks a card of its own where there are two."""
     other: Device
@@ -168,6 +178,7 @@ SECTIONS: dict[str, Section] = {
     "epochs": Section(_epochs, 40),
     "transfers": Section(lambda c, d: transfers.measure_transfers(d), 15),
     "streaming": Section(_streaming, 60),
+    "searches": Section(_searches, 60),
     "ranks": Section(_ranks, 45),
     "sanitizer": Section(lambda c, d: sanitized.sanitize(c.device_id, c.limit_s), 90),
 }

@@ -7,6 +7,7 @@ their coefficients.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,19 +16,24 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from snapml._validation import check_positive
+from snapml._validation import check_device_ids, check_positive
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier
 from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.placement import byte_limit
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.problems import Problem
-from snapml.solvers import many_models
+from snapml.solvers import device_choice, many_models
+from snapml.solvers.gpu_many_rows import device_products, most_models
+from snapml.solvers.many_arrays import ManyProducts
 from snapml.solvers.many_chunks import many_products
 from snapml.solvers.many_models import ManyTargets
 from snapml.solvers.many_preconditioners import SharedGram
 from snapml.solvers.many_rows import PANEL
 
 __all__ = ["SharedFit", "SharedModel", "can_share", "fitted", "solve_shared"]
+
+_logger = logging.getLogger("snapml")
 
 # Rows times models that go side by side where X stays out of memory: four arrays of float32 take
 # 1 GB.
@@ -106,8 +112,10 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
         return False
     if not isinstance(matrix, DenseMatrix | CompressedMatrix | ChunkedMatrix | None):
         return False
-    has_other_wishes = estimator.device_ids or estimator.solver in ("sdca", "pqn")
-    if has_other_wishes or getattr(estimator, "warm_start", False) or estimator.verbose:
+    if estimator.device_ids is not None and not _suits_device(estimator, matrix):
+        return False
+    has_other_wishes = estimator.solver in ("sdca", "pqn") or estimator.verbose
+    if has_other_wishes or getattr(estimator, "warm_start", False):
         return False
     if getattr(estimator, "bounds", None) is not None:
         return False
@@ -128,6 +136,16 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
         return False
     is_plain = problem.penalty.l1 == 0.0 and problem.penalty.l2 == 1.0
     return is_plain and problem.loss.is_smooth and math.isfinite(cost)
+
+
+def _suits_device(estimator: Any, matrix: Matrix | None) -> bool:
+    """Return whether fits share reads on the GPU that they ask for: one, with all rows in it."""
+    try:
+        is_one = len(check_device_ids(estimator.device_ids)) == 1
+        has_limit = byte_limit(estimator) is not None
+    except (TypeError, ValueError):
+        return False
+    return is_one and not has_limit and not isinstance(matrix, ChunkedMatrix)
 
 
 def solve_shared(
@@ -168,12 +186,13 @@ def solve_shared(
         has rows of one class only, or because the method did not come to an end.
     """
     models: list[SharedModel | None] = [None] * len(fits)
-    groups: dict[tuple[Problem, int | None], list[int]] = {}
+    groups: dict[tuple[Problem, int | None, tuple[int, ...]], list[int]] = {}
     for at, fit in enumerate(fits):
-        key = (_problem_of(fit.estimator)[0], fit.estimator.n_threads)
+        one = fit.estimator
+        key = (_problem_of(one)[0], one.n_threads, check_device_ids(one.device_ids))
         groups.setdefault(key, []).append(at)
-    for (problem, n_threads), members in groups.items():
-        group = _Group(problem, n_threads, matrix, y)
+    for (problem, n_threads, devices), members in groups.items():
+        group = _Group(problem, n_threads, devices, matrix, y)
         group.add([fits[at] for at in members], folds, sample_weight)
         for at, model in zip(members, group.solve(tol, is_over, kept), strict=True):
             models[at] = model
@@ -193,9 +212,14 @@ class _Group:
     """Fits of one problem, which differ in C and in the weights of rows."""
 
     def __init__(
-        self, problem: Problem, n_threads: int | None, matrix: Matrix, y: np.ndarray
+        self,
+        problem: Problem,
+        n_threads: int | None,
+        device_ids: tuple[int, ...],
+        matrix: Matrix,
+        y: np.ndarray,
     ) -> None:
-        self._problem, self._n_threads = problem, n_threads
+        self._problem, self._n_threads, self._device_ids = problem, n_threads, device_ids
         self._matrix, self._y = matrix, y
         self._classes = np.unique(y)
         self._weights: list[np.ndarray] = []
@@ -246,15 +270,40 @@ class _Group:
         self, tol: float, is_over: Callable[[], bool], kept: list[np.ndarray] | None
     ) -> list[SharedModel | None]:
         """Fit in waves, from strong penalties to weak ones."""
-        models: list[SharedModel | None] = [None] * len(self._fits)
         if not self._weights:
-            return models
+            return [None] * len(self._fits)
+        if not self._device_ids:
+            products = many_products(self._matrix, self._n_threads)
+            return self._solve_waves(products, self._most_on_host(), tol, is_over, kept)
+        assert isinstance(self._matrix, DenseMatrix | CompressedMatrix)  # `can_share` says so
+        device = device_choice.make_device(self._device_ids[0])
+        with device_choice.clean_errors(device), device.use():
+            most = min(4 * PANEL, most_models(device, self._matrix, len(self._weights) + 1))
+            if not most:
+                _logger.info(
+                    "%s has no room for rows and %d models: one is fitted after the other",
+                    device.description,
+                    PANEL,
+                )
+                return [None] * len(self._fits)
+            products = device_products(device, self._matrix)
+            return self._solve_waves(products, most, tol, is_over, kept)
+
+    def _solve_waves(
+        self,
+        products: ManyProducts,
+        most: int,
+        tol: float,
+        is_over: Callable[[], bool],
+        kept: list[np.ndarray] | None,
+    ) -> list[SharedModel | None]:
+        """Fit up to `most` models side by side."""
+        models: list[SharedModel | None] = [None] * len(self._fits)
         weights = np.column_stack(self._weights)
         labels = np.where(self._y == self._classes[1], 1.0, -1.0).astype(weights.dtype)[:, None]
         last = np.zeros((self._matrix.shape[1] + 1, weights.shape[1]), dtype=weights.dtype)
-        products = many_products(self._matrix, self._n_threads)
         shared = SharedGram()
-        for wave in self._waves():
+        for wave in self._waves(most):
             columns = np.array([self._fits[at][1] for at in wave])
             targets = ManyTargets(
                 labels,
@@ -286,15 +335,23 @@ class _Group:
                     )
         return models
 
-    def _waves(self) -> list[list[int]]:
+    def _most_on_host(self) -> int:
+        """Return how many models go side by side where products are the host's.
+
+        BLAS needs many columns for its speed, and a read of a store serves all of them; a panel of
+        sparse ones in memory costs as much as any other.
+        """
+        if isinstance(self._matrix, CompressedMatrix):
+            return PANEL
+        if isinstance(self._matrix, ChunkedMatrix):
+            most = min(4 * PANEL, _MOST_NUMBERS // len(self._y) // PANEL * PANEL)
+            return max(PANEL, most)
+        return 4 * PANEL
+
+    def _waves(self, most: int) -> list[list[int]]:
         """Return fits that go side by side: C in rising order, whole panels of them."""
         able = [at for at, (_, column) in enumerate(self._fits) if column is not None]
         able.sort(key=lambda at: self._fits[at][0])
-        # BLAS needs many columns for its speed, and a read of a store serves all of them; a panel
-        # of sparse ones in memory costs as much as any other.
-        most = PANEL if isinstance(self._matrix, CompressedMatrix) else 4 * PANEL
-        if isinstance(self._matrix, ChunkedMatrix):
-            most = max(PANEL, min(most, _MOST_NUMBERS // len(self._y) // PANEL * PANEL))
         waves: list[list[int]] = []
         for C in sorted({self._fits[at][0] for at in able}):
             same = [at for at in able if self._fits[at][0] == C]

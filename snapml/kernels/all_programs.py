@@ -13,6 +13,8 @@ from snapml.kernels import (
     dense_rounds,
     fused_pass,
     losses,
+    many_losses,
+    many_rows,
     objective,
     ranked_rows,
     ranking,
@@ -56,10 +58,13 @@ def all_programs(core_names: Iterable[str]) -> Iterator[Program]:
     for real in (_FLOAT32, _FLOAT64):
         yield transposed.program(real)
         for index in _INDICES:
+            yield many_rows.program(real, index)
             for rank in _INDICES:
                 yield ranking.program(real, index, rank)
         for loss in names:
             yield losses.program(loss, real)
+            if loss in many_losses.LOSSES:
+                yield many_losses.program(loss, real)
     yield from _dual_programs([loss for loss in names if loss in coordinate_descent.LOSSES])
 
 

@@ -31,6 +31,8 @@ MOST_REGISTERS = {
     "ranking": 64,
     "dense_pass": 120,
     "losses": 80,
+    "many_rows": 64,
+    "many_losses": 80,
     "transposed": 80,
     "adjoint": 64,
     "row_checks": 64,

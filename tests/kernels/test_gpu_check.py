@@ -27,6 +27,7 @@ from benchmarks.gpu import (  # noqa: E402
     peers,
     ranks,
     sanitized,
+    searches,
     sections,
     speed,
     streaming,
@@ -194,6 +195,12 @@ def test_streamed_passes_are_those_of_rows_on_the_card(monkeypatch):
     assert [measured.is_good is None for measured in rates] == [False, True] * len(SMALL)
     shares = [m.value for m in measurements if m.name == "share that stays"]
     assert all(0 < share < 0.5 for share in shares)
+
+
+def test_searches_share_and_agree():
+    measurements = list(searches.compare_searches(StrictDevice, SMALL, 3))
+    assert [m.name for m in measurements] == ["shared", "difference of scores"] * len(SMALL)
+    assert all(measured.is_good for measured in measurements)
 
 
 def test_ranks_add_up_and_fit_as_one_device_does():

@@ -20,6 +20,9 @@ import numpy as np
 from kernels.emulator import EmulatedDevice
 from scipy.sparse import csr_matrix
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.kernels import CompressedRows
+from snapml.kernels.many_losses import ManyMarginLosses
+from snapml.kernels.many_rows import ManyRows
 from snapml.kernels.widen import widened
 from snapml.problems import Logistic, Problem
 from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
@@ -50,10 +53,15 @@ device = Listed(1, 2, seed=1, n_workers=2)
 widened(device, np.arange(50, dtype=np.uint16).reshape(5, 10))
 column = np.ones(10, np.float32)
 widened(device, np.arange(50, dtype=np.uint8).reshape(5, 10), column, column)
+rows = CompressedRows(stored.indptr, stored.indices, stored.data, 9)
+ManyRows(device, rows, 3).product(np.ones((9, 32)), is_squared=True)
+ones, zeros = np.ones((12, 2), np.float32), np.zeros(32, np.int32)
+many = ManyMarginLosses(device, "Logistic", ones, ones, zeros, zeros, zeros.astype(np.float32))
+many.ahead(*many.tangents(np.ones((12, 32), np.float32))[1:], zeros.astype(np.float32))
 print(*sorted(files))
 """
-PRIMAL = {"dense_pass", "losses", "ranked_rows", "ranking", "reduce", "row_checks", "rows",
-          "transposed", "widen"}  # fmt: skip
+PRIMAL = {"dense_pass", "losses", "many_losses", "many_rows", "ranked_rows", "ranking", "reduce",
+          "row_checks", "rows", "transposed", "widen"}  # fmt: skip
 # Of test_descent_sanitized.py.
 DUAL = {"adjoint", "column_descent", "coordinate_descent", "dense_rounds", "objective"}
 

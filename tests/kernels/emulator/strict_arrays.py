@@ -189,8 +189,8 @@ def _reduction(name, parameters):
     return method
 
 
-for _name in ("sum", "min", "max", "any", "all", "argmax"):
-    _own = {"dtype"} if _name == "sum" else set()
+for _name in ("sum", "mean", "min", "max", "any", "all", "argmax"):
+    _own = {"dtype"} if _name in ("sum", "mean") else set()
     setattr(DeviceArray, _name, _reduction(_name, {"axis", "out", "keepdims"} | _own))
 
 
