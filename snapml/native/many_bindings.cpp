@@ -36,11 +36,11 @@ void with_compressed(const Rows& rows, const ReadOnlyArray& vectors, Call call) 
       rows.view);
 }
 
-template <class Sum>
 ManyShape shape_of(int64 n_models, int64 n_cols) {
-  if (n_models < 1 || n_models % kPanel<Sum> != 0) {
-    throw std::invalid_argument("n_models: expected a multiple of " + std::to_string(kPanel<Sum>) +
-                                ", got " + std::to_string(n_models));
+  if (n_models < 1 || n_models % kFewestModels != 0) {
+    throw std::invalid_argument("n_models: expected a multiple of " +
+                                std::to_string(kFewestModels) + ", got " +
+                                std::to_string(n_models));
   }
   return {n_models, n_cols};
 }
@@ -49,7 +49,7 @@ void many_products_into(ThreadPool& pool, const Rows& rows, int64 n_models,
                         const ReadOnlyArray& vectors, const AnyArray& out) {
   with_compressed(rows, vectors, [&](const auto& view, auto zero) {
     using Sum = decltype(zero);
-    const ManyShape shape = shape_of<Sum>(n_models, view.n_cols);
+    const ManyShape shape = shape_of(n_models, view.n_cols);
     const Sum* v = vector_argument<Sum>(vectors, "vectors", shape.size());
     Sum* z = vector_argument<Sum>(out, "out", view.n_rows * n_models);
     without_gil([&](Interrupt& interrupt) {
@@ -64,7 +64,7 @@ void many_adjoints_into(ThreadPool& pool, const Rows& rows, int64 n_models,
                         bool is_part) {
   with_compressed(rows, scales, [&](const auto& view, auto zero) {
     using Sum = decltype(zero);
-    const ManyShape shape = shape_of<Sum>(n_models, view.n_cols);
+    const ManyShape shape = shape_of(n_models, view.n_cols);
     const Sum* s = vector_argument<Sum>(scales, "scales", view.n_rows * n_models);
     Sum* g = vector_argument<Sum>(out, "out", pool.size() * shape.size());
     without_gil([&](Interrupt& interrupt) {
@@ -80,7 +80,7 @@ void many_hessians_into(ThreadPool& pool, const Rows& rows, int64 n_models,
                         const AnyArray& out, bool is_part) {
   with_compressed(rows, vectors, [&](const auto& view, auto zero) {
     using Sum = decltype(zero);
-    const ManyShape shape = shape_of<Sum>(n_models, view.n_cols);
+    const ManyShape shape = shape_of(n_models, view.n_cols);
     const Sum* h = vector_argument<Sum>(curvatures, "curvatures", view.n_rows * n_models);
     const Sum* v = vector_argument<Sum>(vectors, "vectors", shape.size());
     Sum* g = vector_argument<Sum>(out, "out", pool.size() * shape.size());
@@ -119,7 +119,7 @@ ManyTargets<Sum> many_targets(const ManyTargetArrays& arrays) {
   found.n_label_columns = static_cast<int64>(arrays.labels.shape(1));
   found.n_weight_columns = static_cast<int64>(arrays.weights.shape(1));
   found.n_models = static_cast<int64>(arrays.factors.size());
-  shape_of<Sum>(found.n_models, 0);
+  shape_of(found.n_models, 0);
   found.labels =
       vector_argument<Sum>(arrays.labels, "labels", found.n_rows * found.n_label_columns);
   found.weights =

@@ -1,13 +1,14 @@
 // Many models of one matrix: every stored entry is read once and meets a row of vectors.
 //
-// Vectors lie side by side, columns x models, padded to whole panels of 64 bytes: what a row
-// gathers for an entry, and adds for it, is one cache line a panel. Compressed rows only; for dense
-// ones these are matrix products.
+// Vectors lie side by side, columns x models, padded to whole panels of 16 models, or to 8: what a
+// row gathers for an entry, and adds for it, is a cache line or two a panel, or half a line.
+// Compressed rows only; for dense ones these are matrix products.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "clones.hpp"
@@ -18,52 +19,123 @@
 
 namespace snapml::native {
 
-constexpr int64 kPanelBytes = 64;
+constexpr int64 kFewestModels = 8;
 
-template <class Sum>
-constexpr int64 kPanel = kPanelBytes / static_cast<int64>(sizeof(Sum));
-
-template <class Sum>
+// The numbers of some models.
+template <class Sum, int64 models>
 struct Panel {
-  typedef Sum Lanes __attribute__((vector_size(kPanelBytes)));
+  typedef Sum Lanes __attribute__((vector_size(models * sizeof(Sum))));
 };
 
-// out = sum over the row's entries of entry * vectors[column], a panel of models.
-template <class Sum, class Real, class Index>
-SNAPML_CLONES void gather_panel(const CompressedRow<Real, Index>& row, const Sum* vectors,
-                                int64 stride, Sum* out) {
-  typename Panel<Sum>::Lanes even = {}, odd = {}, lanes;
-  const auto entry = [&](int64 k) {
-    return static_cast<Sum>(row.values == nullptr ? row.constant : row.values[k]);
+// Calls call with how many models a panel has, as a type: as many as fill a line, if they can.
+template <class Sum, class Call>
+void with_panels(int64 n_models, Call call) {
+  if constexpr (sizeof(Sum) == sizeof(float)) {
+    if (n_models % (2 * kFewestModels) == 0) {
+      return call(std::integral_constant<int64, 2 * kFewestModels>{});
+    }
+  }
+  call(std::integral_constant<int64, kFewestModels>{});
+}
+
+// Entries of a row whose vectors are asked for before the first of them is used.
+constexpr int64 kEntriesAhead = 64;
+
+// sum = sum over the row's entries of entry * vectors[column], a panel of models.
+template <int64 models, bool has_values, class Sum, class Real, class Index>
+[[gnu::always_inline]] inline void gather_panel(const CompressedRow<Real, Index>& row,
+                                                const Sum* vectors, int64 stride,
+                                                typename Panel<Sum, models>::Lanes& sum) {
+  typename Panel<Sum, models>::Lanes even = {}, odd = {}, lanes;
+  const auto vector_of = [&](int64 k) {
+    return vectors + static_cast<int64>(row.indices[k]) * stride;
   };
-  int64 k = 0;
-  for (; k + 2 <= row.n_stored; k += 2) {
-    std::memcpy(&lanes, vectors + static_cast<int64>(row.indices[k]) * stride, kPanelBytes);
-    even += entry(k) * lanes;
-    std::memcpy(&lanes, vectors + static_cast<int64>(row.indices[k + 1]) * stride, kPanelBytes);
-    odd += entry(k + 1) * lanes;
+  const auto entry = [&](int64 k) {
+    return static_cast<Sum>(has_values ? row.values[k] : row.constant);
+  };
+  for (int64 first = 0; first < row.n_stored; first += kEntriesAhead) {
+    const int64 end = std::min(first + kEntriesAhead, row.n_stored);
+    for (int64 k = first; k < end; ++k) __builtin_prefetch(vector_of(k));
+    int64 k = first;
+    for (; k + 2 <= end; k += 2) {
+      std::memcpy(&lanes, vector_of(k), sizeof(lanes));
+      even += entry(k) * lanes;
+      std::memcpy(&lanes, vector_of(k + 1), sizeof(lanes));
+      odd += entry(k + 1) * lanes;
+    }
+    if (k < end) {
+      std::memcpy(&lanes, vector_of(k), sizeof(lanes));
+      even += entry(k) * lanes;
+    }
   }
-  if (k < row.n_stored) {
-    std::memcpy(&lanes, vectors + static_cast<int64>(row.indices[k]) * stride, kPanelBytes);
-    even += entry(k) * lanes;
-  }
-  even += odd;
-  std::memcpy(out, &even, kPanelBytes);
+  sum = even + odd;
 }
 
 // vectors[column] += entry^power * scales for each of the row's entries, a panel of models.
-template <int power, class Sum, class Real, class Index>
-SNAPML_CLONES void scatter_panel(const CompressedRow<Real, Index>& row, const Sum* scales,
-                                 Sum* vectors, int64 stride) {
-  typename Panel<Sum>::Lanes by, lanes;
-  std::memcpy(&by, scales, kPanelBytes);
+template <int64 models, int power, bool has_values, class Sum, class Real, class Index>
+[[gnu::always_inline]] inline void scatter_panel(const CompressedRow<Real, Index>& row,
+                                                 const typename Panel<Sum, models>::Lanes& scales,
+                                                 Sum* vectors, int64 stride) {
+  typename Panel<Sum, models>::Lanes lanes;
   for (int64 k = 0; k < row.n_stored; ++k) {
-    const Sum entry = static_cast<Sum>(row.values == nullptr ? row.constant : row.values[k]);
+    const Sum entry = static_cast<Sum>(has_values ? row.values[k] : row.constant);
     Sum* const at = vectors + static_cast<int64>(row.indices[k]) * stride;
-    std::memcpy(&lanes, at, kPanelBytes);
-    lanes += (power == 1 ? entry : entry * entry) * by;
-    std::memcpy(at, &lanes, kPanelBytes);
+    std::memcpy(&lanes, at, sizeof(lanes));
+    lanes += (power == 1 ? entry : entry * entry) * scales;
+    std::memcpy(at, &lanes, sizeof(lanes));
   }
+}
+
+// The three sweeps below take some rows and a panel of models, whose first numbers the pointers
+// are at. Whole blocks of rows, as a call of a clone costs as much as some entries.
+
+// out (rows x models) = X vectors.
+template <int64 models, bool has_values, class Sum, class Real, class Index>
+SNAPML_CLONES void multiply_block(const CompressedView<Real, Index>& view, Range rows, int64 stride,
+                                  const Sum* vectors, Sum* out) {
+  typename Panel<Sum, models>::Lanes bias, z;
+  std::memcpy(&bias, vectors + view.n_cols * stride, sizeof(z));
+  for (int64 i = rows.begin; i < rows.end; ++i) {
+    gather_panel<models, has_values>(view.row(i), vectors, stride, z);
+    z += bias;
+    std::memcpy(out + i * stride, &z, sizeof(z));
+  }
+}
+
+// out (columns x models) += X^T scales, entries to the power.
+template <int64 models, int power, bool has_values, class Sum, class Real, class Index>
+SNAPML_CLONES void add_block(const CompressedView<Real, Index>& view, Range rows, int64 stride,
+                             const Sum* scales, Sum* out) {
+  typename Panel<Sum, models>::Lanes bias = {}, z;
+  for (int64 i = rows.begin; i < rows.end; ++i) {
+    std::memcpy(&z, scales + i * stride, sizeof(z));
+    scatter_panel<models, power, has_values>(view.row(i), z, out, stride);
+    bias += z;
+  }
+  Sum* const last = out + view.n_cols * stride;
+  std::memcpy(&z, last, sizeof(z));
+  z += bias;
+  std::memcpy(last, &z, sizeof(z));
+}
+
+// out (columns x models) += X^T (curvatures * (X vectors)).
+template <int64 models, bool has_values, class Sum, class Real, class Index>
+SNAPML_CLONES void curve_block(const CompressedView<Real, Index>& view, Range rows, int64 stride,
+                               const Sum* curvatures, const Sum* vectors, Sum* out) {
+  typename Panel<Sum, models>::Lanes offset, bias = {}, h, z;
+  std::memcpy(&offset, vectors + view.n_cols * stride, sizeof(z));
+  for (int64 i = rows.begin; i < rows.end; ++i) {
+    const auto row = view.row(i);
+    gather_panel<models, has_values>(row, vectors, stride, z);
+    std::memcpy(&h, curvatures + i * stride, sizeof(z));
+    z = h * (z + offset);
+    scatter_panel<models, 1, has_values>(row, z, out, stride);
+    bias += z;
+  }
+  Sum* const last = out + view.n_cols * stride;
+  std::memcpy(&z, last, sizeof(z));
+  z += bias;
+  std::memcpy(last, &z, sizeof(z));
 }
 
 // The numbers of models and of columns, the intercept's column last.
@@ -73,20 +145,32 @@ struct ManyShape {
   int64 size() const { return n_models * (n_cols + 1); }
 };
 
+// Calls visit(worker, rows, first) for blocks of a worker's rows and the panels that begin with the
+// model `first`.
+template <int64 models, class View, class Visit>
+void for_each_panel(const View& view, const ManyShape& shape, ThreadPool& pool,
+                    Interrupt& interrupt, Visit visit) {
+  pool.run([&](int worker) {
+    const Range mine = share(view.n_rows, pool.size(), worker);
+    for_each_block(mine, interrupt, worker, [&](Range rows) {
+      for (int64 first = 0; first < shape.n_models; first += models) {
+        visit(worker, rows, first);
+      }
+    });
+  });
+}
+
 // out (n_rows x models) = X vectors, the intercept's column being one.
 template <class Sum, class Real, class Index>
 void many_products(const CompressedView<Real, Index>& view, const ManyShape& shape,
                    const Sum* vectors, Sum* out, ThreadPool& pool, Interrupt& interrupt) {
-  const int64 m = shape.n_models;
-  const Sum* const bias = vectors + shape.n_cols * m;
-  pool.run([&](int worker) {
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
-                 [&](int64 i, const auto& row) {
-                   for (int64 first = 0; first < m; first += kPanel<Sum>) {
-                     gather_panel(row, vectors + first, m, out + i * m + first);
-                   }
-                   for (int64 k = 0; k < m; ++k) out[i * m + k] += bias[k];
-                 });
+  with_panels<Sum>(shape.n_models, [&](auto panel) {
+    constexpr int64 models = decltype(panel)::value;
+    const auto multiply = view.values == nullptr ? &multiply_block<models, false, Sum, Real, Index>
+                                                 : &multiply_block<models, true, Sum, Real, Index>;
+    for_each_panel<models>(view, shape, pool, interrupt, [&](int, Range rows, int64 first) {
+      multiply(view, rows, shape.n_models, vectors + first, out + first);
+    });
   });
 }
 
@@ -101,25 +185,17 @@ void add_up_vectors(Sum* vectors, int64 size, ThreadPool& pool) {
   });
 }
 
-// Visits the rows with scales_of(worker, i, row), a number for each model, and adds
-// entry^power * scales up by column: out (workers x columns x models), the sum in the first. Parts
-// of more rows than these are added to what is there, and each worker's stays its own.
-template <int power, class Sum, class Real, class Index, class ScalesOf>
-void add_scaled_rows(const CompressedView<Real, Index>& view, const ManyShape& shape, bool is_part,
-                     Sum* out, ThreadPool& pool, Interrupt& interrupt, ScalesOf scales_of) {
-  const int64 m = shape.n_models;
-  pool.run([&](int worker) {
-    Sum* const mine = out + worker * shape.size();
-    if (!is_part) std::fill_n(mine, shape.size(), Sum{0});
-    Sum* const bias = mine + shape.n_cols * m;
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
-                 [&](int64 i, const auto& row) {
-                   const Sum* const scales = scales_of(worker, i, row);
-                   for (int64 first = 0; first < m; first += kPanel<Sum>) {
-                     scatter_panel<power>(row, scales + first, mine + first, m);
-                   }
-                   for (int64 k = 0; k < m; ++k) bias[k] += scales[k];
-                 });
+// Sums by column of what add(rows, first, sums) adds for a block of rows and a panel of models: out
+// (workers x columns x models), the sum in the first. Parts of more rows than these are added to
+// what is there, and each worker's stays its own.
+template <int64 models, class Sum, class View, class Add>
+void add_up_blocks(const View& view, const ManyShape& shape, bool is_part, Sum* out,
+                   ThreadPool& pool, Interrupt& interrupt, Add add) {
+  if (!is_part) {
+    pool.run([&](int worker) { std::fill_n(out + worker * shape.size(), shape.size(), Sum{0}); });
+  }
+  for_each_panel<models>(view, shape, pool, interrupt, [&](int worker, Range rows, int64 first) {
+    add(rows, first, out + worker * shape.size() + first);
   });
   if (!is_part) add_up_vectors(out, shape.size(), pool);
 }
@@ -129,8 +205,15 @@ template <int power, class Sum, class Real, class Index>
 void many_adjoints(const CompressedView<Real, Index>& view, const ManyShape& shape,
                    const Sum* scales, bool is_part, Sum* out, ThreadPool& pool,
                    Interrupt& interrupt) {
-  add_scaled_rows<power>(view, shape, is_part, out, pool, interrupt,
-                         [&](int, int64 i, const auto&) { return scales + i * shape.n_models; });
+  with_panels<Sum>(shape.n_models, [&](auto panel) {
+    constexpr int64 models = decltype(panel)::value;
+    const auto add = view.values == nullptr ? &add_block<models, power, false, Sum, Real, Index>
+                                            : &add_block<models, power, true, Sum, Real, Index>;
+    add_up_blocks<models>(view, shape, is_part, out, pool, interrupt,
+                          [&](Range rows, int64 first, Sum* sums) {
+                            add(view, rows, shape.n_models, scales + first, sums);
+                          });
+  });
 }
 
 // out = X^T (curvatures * (X vectors)), one read of X; curvatures n_rows x models.
@@ -138,19 +221,16 @@ template <class Sum, class Real, class Index>
 void many_hessians(const CompressedView<Real, Index>& view, const ManyShape& shape,
                    const Sum* curvatures, const Sum* vectors, bool is_part, Sum* out,
                    ThreadPool& pool, Interrupt& interrupt) {
-  const int64 m = shape.n_models;
-  const Sum* const bias = vectors + shape.n_cols * m;
-  std::vector<Sum> products(static_cast<std::size_t>(m * pool.size()));
-  add_scaled_rows<1>(view, shape, is_part, out, pool, interrupt,
-                     [&](int worker, int64 i, const auto& row) {
-                       Sum* const z = products.data() + worker * m;
-                       for (int64 first = 0; first < m; first += kPanel<Sum>) {
-                         gather_panel(row, vectors + first, m, z + first);
-                       }
-                       const Sum* const h = curvatures + i * m;
-                       for (int64 k = 0; k < m; ++k) z[k] = h[k] * (z[k] + bias[k]);
-                       return z;
-                     });
+  with_panels<Sum>(shape.n_models, [&](auto panel) {
+    constexpr int64 models = decltype(panel)::value;
+    const auto curve = view.values == nullptr ? &curve_block<models, false, Sum, Real, Index>
+                                              : &curve_block<models, true, Sum, Real, Index>;
+    const int64 stride = shape.n_models;
+    add_up_blocks<models>(view, shape, is_part, out, pool, interrupt,
+                          [&](Range rows, int64 first, Sum* sums) {
+                            curve(view, rows, stride, curvatures + first, vectors + first, sums);
+                          });
+  });
 }
 
 // Labels and weights of many models: of each one column of the tables, and a factor on the weights.
@@ -174,11 +254,11 @@ struct ManyMargins {
   Sum* curvatures;
 };
 
-// A panel of models in some rows, one after another: enough entries to hide how long each takes.
-constexpr int64 kTileRows = 16;
+// Some models in some rows, one after another: enough entries to hide how long each takes.
+constexpr int64 kTileRows = 32;
 template <class Sum>
 struct Tile {
-  static constexpr int64 kSize = kTileRows * kPanel<Sum>;
+  static constexpr int64 kSize = kTileRows * kFewestModels;
   Sum z[kSize], y[kSize], c[kSize], loss[kSize], slope[kSize], curvature[kSize];
 };
 
@@ -213,36 +293,36 @@ void fill_tile(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins,
     const int64 at = i * targets.n_models + first;
     const Sum* const labels = targets.labels + i * targets.n_label_columns;
     const Sum* const weights = targets.weights + i * targets.n_weight_columns;
-    std::memcpy(z, margins.margins + at, kPanelBytes);
-    for (int64 k = 0; k < kPanel<Sum>; ++k) {
+    std::memcpy(z, margins.margins + at, kFewestModels * sizeof(Sum));
+    for (int64 k = 0; k < kFewestModels; ++k) {
       if (margins.moves != nullptr) z[k] += margins.steps[first + k] * margins.moves[at + k];
       y[k] = labels[label_columns[k]];
       c[k] = targets.factors[first + k] * weights[weight_columns[k]];
     }
-    z += kPanel<Sum>;
-    y += kPanel<Sum>;
-    c += kPanel<Sum>;
+    z += kFewestModels;
+    y += kFewestModels;
+    c += kFewestModels;
   }
 }
 
-// The losses of some rows and one panel, whose models begin with `first`.
+// The losses of some rows and kFewestModels models, of which `first` is the first.
 template <class Loss, class Sum>
-void panel_losses(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins, Range rows,
-                  int64 first, Tile<Sum>& tile, double* losses) {
+void losses_of_tile(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins, Range rows,
+                    int64 first, Tile<Sum>& tile, double* losses) {
   fill_tile(targets, margins, rows, first, tile);
-  const int64 size = (rows.end - rows.begin) * kPanel<Sum>;
+  const int64 size = (rows.end - rows.begin) * kFewestModels;
   tile_losses<Loss>(tile.z, tile.y, tile.c, size, tile.loss, tile.slope);
   if (margins.curvatures != nullptr) {
     tile_curvatures<Loss>(tile.z, tile.y, tile.c, size, tile.curvature);
   }
   for (int64 i = rows.begin; i < rows.end; ++i) {
-    const int64 from = (i - rows.begin) * kPanel<Sum>, to = i * targets.n_models + first;
-    for (int64 k = 0; k < kPanel<Sum>; ++k) losses[first + k] += double{tile.loss[from + k]};
+    const int64 from = (i - rows.begin) * kFewestModels, to = i * targets.n_models + first;
+    for (int64 k = 0; k < kFewestModels; ++k) losses[first + k] += double{tile.loss[from + k]};
     if (margins.slopes != nullptr) {
-      std::memcpy(margins.slopes + to, tile.slope + from, kPanelBytes);
+      std::memcpy(margins.slopes + to, tile.slope + from, kFewestModels * sizeof(Sum));
     }
     if (margins.curvatures != nullptr) {
-      std::memcpy(margins.curvatures + to, tile.curvature + from, kPanelBytes);
+      std::memcpy(margins.curvatures + to, tile.curvature + from, kFewestModels * sizeof(Sum));
     }
   }
 }
@@ -259,8 +339,8 @@ void many_losses(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margin
     Tile<Sum> tile;
     for (int64 i = range.begin; i < range.end; i += kTileRows) {
       const Range rows{i, std::min(i + kTileRows, range.end)};
-      for (int64 first = 0; first < m; first += kPanel<Sum>) {
-        panel_losses<Loss>(targets, margins, rows, first, tile, mine);
+      for (int64 first = 0; first < m; first += kFewestModels) {
+        losses_of_tile<Loss>(targets, margins, rows, first, tile, mine);
       }
     }
   });

@@ -12,17 +12,26 @@
 
 namespace snapml::native {
 
+// Calls visit(block) for every block of up to kBlockRows rows, in order, as long as nobody
+// interrupts.
+template <class Visit>
+void for_each_block(Range rows, Interrupt& interrupt, int worker, Visit visit) {
+  for (int64 first = rows.begin; first < rows.end; first += kBlockRows) {
+    if (first / kBlockRows % 16 == 0) interrupt.poll(worker);
+    if (interrupt.requested()) return;
+    visit(Range{first, minimum<int64>(first + kBlockRows, rows.end)});
+  }
+}
+
 // Visits every row in storage order and calls visit(i, row).
 template <class View, class Visit>
 void for_each_row(const View& view, Range rows, Interrupt& interrupt, int worker, Visit visit) {
   RowReader<View> reader(view);
-  for (int64 first = rows.begin; first < rows.end; first += kBlockRows) {
-    if (first / kBlockRows % 16 == 0) interrupt.poll(worker);
-    if (interrupt.requested()) return;
-    const int count = static_cast<int>(minimum<int64>(kBlockRows, rows.end - first));
-    reader.load(first, count);
-    for (int j = 0; j < count; ++j) visit(first + j, reader.row(j));
-  }
+  for_each_block(rows, interrupt, worker, [&](Range block) {
+    const int count = static_cast<int>(block.end - block.begin);
+    reader.load(block.begin, count);
+    for (int j = 0; j < count; ++j) visit(block.begin + j, reader.row(j));
+  });
 }
 
 // Sum over i in [0, count) of term(i), in float64 and in an order fixed by the pool's size.

@@ -30,7 +30,7 @@ class _GpuProducts:
     Vectors and numbers of rows are on the device too.
     """
 
-    n_threads = 1
+    n_threads, fewest = 1, PANEL
 
     def __init__(self, device: Device, rows: DenseRows | CompressedRows) -> None:
         self._device, self._xp = device, device.xp

@@ -132,6 +132,9 @@ class ManyProducts(Protocol):
     is_dense: bool
     """Whether every entry is stored."""
 
+    fewest: int
+    """Fewest models that products take; more of them are a multiple of `many_rows.PANEL`."""
+
     arrays: ManyArrays
     """Where vectors and numbers of rows are."""
 

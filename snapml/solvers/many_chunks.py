@@ -10,7 +10,13 @@ from snapml import _native
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.cpu_rows import native_rows
 from snapml.solvers.many_arrays import ManyProducts
-from snapml.solvers.many_rows import CompressedProducts, DenseProducts, HostProducts
+from snapml.solvers.many_rows import (
+    HALF_PANEL,
+    PANEL,
+    CompressedProducts,
+    DenseProducts,
+    HostProducts,
+)
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["ChunkedProducts", "many_products"]
@@ -33,6 +39,7 @@ class ChunkedProducts(HostProducts):
     def __init__(self, matrix: ChunkedMatrix, n_threads: int | None = None) -> None:
         self.shape, self.dtype = matrix.shape, matrix.dtype
         self.is_dense = not matrix.is_sparse
+        self.fewest = PANEL if self.is_dense else HALF_PANEL
         self.n_threads = resolve_n_threads(n_threads, matrix.n_stored)
         self.pool = _native.ThreadPool(self.n_threads)
         self._matrix = matrix

@@ -160,7 +160,7 @@ class _Descent:
         self._penalty = self._arrays.given(penalty)
         self._has_intercept = problem.intercept is not Intercept.NONE
         self.models = np.arange(n_models)  # those that still move
-        size = _padded(n_models)
+        size = self._padded(n_models)
         first = np.zeros((n_features + 1, size), dtype=products.dtype)
         if start is not None:
             first[:, :n_models] = start
@@ -232,8 +232,8 @@ class _Descent:
             is_open = square > enough
             if not is_open.any():
                 break
-            if _padded(int(is_open.sum())) < len(at):
-                left = _whole_panels(np.flatnonzero(is_open), len(at))
+            if self._padded(int(is_open.sum())) < len(at):
+                left = self._whole_panels(np.flatnonzero(is_open), len(at))
                 part = (residual, scaled, search, curvatures)
                 residual, scaled, search, curvatures = (arrays.take(p, left) for p in part)
                 scaling = scaling.take(left)
@@ -315,14 +315,24 @@ class _Descent:
         self.models = self.models[left]
         if not len(left):
             return
-        size = _padded(len(left))
+        size = self._padded(len(left))
         if size < self._w.shape[1]:
-            order = _whole_panels(left, self._w.shape[1])
+            order = self._whole_panels(left, self._w.shape[1])
         else:
             order = np.concatenate([left, np.setdiff1d(np.arange(size), left)])
         self._w = self._arrays.take(self._w, order)
         self._z = self._arrays.take(self._z, order)
         self._losses = self._losses_of(self.models, size)
+
+    def _padded(self, n_models: int) -> int:
+        """Return the number of columns of so many models: whole panels, or the fewest."""
+        fewest = self._products.fewest
+        return fewest if n_models <= fewest else -(-n_models // PANEL) * PANEL
+
+    def _whole_panels(self, columns: np.ndarray, n_columns: int) -> np.ndarray:
+        """Return the columns, and others after them that fill a panel."""
+        others = np.setdiff1d(np.arange(n_columns), columns)
+        return np.concatenate([columns, others[: self._padded(len(columns)) - len(columns)]])
 
     def _losses_of(self, models: np.ndarray, size: int) -> ManyLosses:
         """Return the losses of some models; columns that fill a panel have no weight."""
@@ -343,14 +353,3 @@ def _penalties_of(problem: Problem) -> tuple[float, float]:
     # The intercept is the constant column's value times its coefficient.
     last = problem.penalty.l2 / problem.bias_column**2 if is_penalised else 0.0
     return problem.penalty.l2, last
-
-
-def _padded(n_models: int) -> int:
-    """Return the number of columns of so many models: whole panels."""
-    return -(-n_models // PANEL) * PANEL
-
-
-def _whole_panels(columns: np.ndarray, n_columns: int) -> np.ndarray:
-    """Return the columns, and others after them that fill a panel."""
-    others = np.setdiff1d(np.arange(n_columns), columns)
-    return np.concatenate([columns, others[: _padded(len(columns)) - len(columns)]])

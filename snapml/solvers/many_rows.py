@@ -1,6 +1,6 @@
 """Products of one matrix with the vectors of many models, each of one read.
 
-The number of models is a multiple of `PANEL`; see many_arrays.py for the shapes.
+The number of models is a multiple of `PANEL`, or `HALF_PANEL`; see many_arrays.py for the shapes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,19 @@ from snapml.solvers.cpu_rows import native_rows
 from snapml.solvers.many_arrays import HostArrays, ManyArrays
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["PANEL", "CompressedProducts", "DenseProducts", "HostLosses", "HostProducts"]
+__all__ = [
+    "HALF_PANEL",
+    "PANEL",
+    "CompressedProducts",
+    "DenseProducts",
+    "HostLosses",
+    "HostProducts",
+]
 
 PANEL = 16
 """Models that share a cache line, or two."""
+HALF_PANEL = 8
+"""Fewer: half of what sparse products of `PANEL` models move. BLAS gains little by it."""
 
 # Dense rows that products take at a time. Sums of squares: enough for BLAS, little beside X. Those
 # with vectors and back: so few that the second product finds them in the cache, yet enough that
@@ -56,7 +65,7 @@ class CompressedProducts(HostProducts):
         Threads to use; None means all available.
     """
 
-    is_dense = False
+    is_dense, fewest = False, HALF_PANEL
 
     def __init__(self, matrix: CompressedMatrix, n_threads: int | None = None) -> None:
         self.shape, self.dtype = matrix.shape, matrix.dtype
@@ -111,7 +120,7 @@ class DenseProducts(HostProducts):
         These threads, where there are some already.
     """
 
-    is_dense = True
+    is_dense, fewest = True, PANEL
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from snapml.solvers import many_preconditioners
 from snapml.solvers.many_arrays import HostArrays
 from snapml.solvers.many_chunks import many_products
 from snapml.solvers.many_models import ManyTargets, solve
-from snapml.solvers.many_rows import PANEL
+from snapml.solvers.many_rows import HALF_PANEL, PANEL
 
 N_ROWS, N_FEATURES = 90, 13
 FACTORS = np.array([0.01, 1.0, 30.0, 1.0, 0.1])
@@ -62,15 +62,16 @@ def gradient_of(loss, X, y, c, vector, bias_penalty):
 
 @pytest.mark.parametrize("is_stored", [False, True], ids=["memory", "store"])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("n_models", [HALF_PANEL, PANEL, 2 * PANEL])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_are_those_of_the_matrix(dtype, is_sparse, is_stored, tmp_path):
+def test_products_are_those_of_the_matrix(dtype, n_models, is_sparse, is_stored, tmp_path):
     X, matrix = make_rows(dtype, is_sparse)
     if is_stored:
         matrix = in_store(matrix, tmp_path / "store")
     products = many_products(matrix, 2)
     rng = np.random.default_rng(2)
-    vectors = rng.standard_normal((N_FEATURES + 1, 2 * PANEL)).astype(dtype)
-    scales = rng.standard_normal((N_ROWS, 2 * PANEL)).astype(dtype)
+    vectors = rng.standard_normal((N_FEATURES + 1, n_models)).astype(dtype)
+    scales = rng.standard_normal((N_ROWS, n_models)).astype(dtype)
     wide = np.append(X, np.ones((N_ROWS, 1), dtype), axis=1).astype(np.float64)
     close = {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"atol": 1e-12}
     np.testing.assert_allclose(products.margins(vectors), wide @ vectors, **close)
@@ -98,6 +99,12 @@ def test_models_of_a_store_are_those_of_its_rows(is_sparse, tmp_path, monkeypatc
     np.testing.assert_array_equal(found.n_products, expected.n_products)
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-10)
     np.testing.assert_allclose(found.margins, expected.margins, atol=1e-10)
+
+
+def test_models_that_fill_no_panel_are_refused():
+    _, matrix = make_rows(np.float32, is_sparse=True)
+    with pytest.raises(ValueError, match="n_models: expected a multiple of 8, got 12"):
+        many_products(matrix).margins(np.ones((N_FEATURES + 1, 12), np.float32))
 
 
 def test_rows_that_are_nowhere_are_refused():
