@@ -165,7 +165,10 @@ class _Descent:
         if start is not None:
             first[:, :n_models] = start
         self._w = self._arrays.given(first)
-        self._z = products.margins(self._w)
+        if start is not None and start.any():
+            self._z = products.margins(self._w)
+        else:
+            self._z = self._arrays.xp.zeros((n_rows, size), dtype=products.dtype)
         self._losses = self._losses_of(self.models, size)
 
     def result(self) -> ManyResult:
