@@ -11,13 +11,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
 import sklearn
 
 from snapml._validation import check_positive
+from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.control import Control, Interim
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "control_of",
     "in_fit_call",
     "refit_control_of",
+    "refit_of",
     "search_control_of",
 ]
 
@@ -89,7 +91,8 @@ class _FitCall:
 
     def control(self, max_time_s: float, *, is_search: bool = False) -> Control:
         """Return the control of the fit's solvers, and let callbacks begin."""
-        communicator = self.estimator._communicator()
+        # Searches over estimators have none of their own.
+        communicator = getattr(self.estimator, "_communicator", SerialCommunicator)()
         has_callbacks = bool(getattr(self.estimator, "_skl_callbacks", None))
         if not communicator.exchange(has_callbacks)[0]:
             return Control(max_time_s, self._began_s, is_part=is_search)
@@ -105,6 +108,10 @@ class _FitCall:
         self._callbacks.end_search()
         return Control(max_time_s, look=self._callbacks.look)
 
+    def refit_of(self, estimator: Any) -> AbstractContextManager[None]:
+        """Return the context in which another estimator is fitted to end a search."""
+        return nullcontext() if self._callbacks is None else self._callbacks.refit_of(estimator)
+
     def end(self) -> None:
         """Let callbacks see the end of a fit that has its model."""
         if self._callbacks is not None:
@@ -118,7 +125,8 @@ class _Callbacks:
     """
 
     def __init__(self, estimator: Any, arguments: dict[str, Any], is_search: bool) -> None:
-        metadata = {name: arguments.get(name) for name in ("sample_weight", "offset")}
+        named = arguments.get("params", {}) | arguments
+        metadata = {name: named.get(name) for name in ("sample_weight", "offset")}
         given = {name: value for name, value in metadata.items() if value is not None}
         self._estimator = estimator
         self._data = {
@@ -153,8 +161,17 @@ class _Callbacks:
         self._is_search = False
         self._task = self._begin_task()
 
+    @contextmanager
+    def refit_of(self, inner: Any) -> Iterator[None]:
+        """Let callbacks see another estimator's fit, as those of scikit-learn's searches do."""
+        self._task.call_on_fit_task_end(estimator=self._estimator)
+        self._task = self._fit.subcontext(task_name="refit-with-best-params")
+        with self._task.propagate_callback_context(inner):
+            self._task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+            yield
+
     def end(self) -> None:
-        """Let callbacks see the end of the fit; the task that has begun is empty."""
+        """Let callbacks see the end of the fit, and of the task before, empty or a refit."""
         self._task.call_on_fit_task_end(estimator=self._estimator)
         self._fit.call_on_fit_task_end(
             estimator=self._estimator, **self._data, reconstruction_attributes={}
@@ -232,6 +249,24 @@ def refit_control_of(estimator: Any) -> Control:
         With ``max_time_s`` from now on; callbacks see its passes as those of the estimator.
     """
     return _call_of(estimator).refit_control(_limit_of(estimator))
+
+
+def refit_of(search: Any, estimator: Any) -> AbstractContextManager[None]:
+    """Return the context of the fit of another estimator that ends a search.
+
+    Parameters
+    ----------
+    search : estimator
+        Whose method fit is running; `search_control_of` was called before.
+    estimator : estimator
+        What was chosen; callbacks that go down to inner estimators look on at its fit.
+
+    Returns
+    -------
+    context manager
+        To fit it in.
+    """
+    return _call_of(search).refit_of(estimator)
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from snapml._validation import (
 )
 from snapml.data import ChunkedDataset, Matrix
 from snapml.data.temporary_store import removing_temporary_stores
+from snapml.estimators.base import all_or_nothing
+from snapml.estimators.fit_call import refit_of, search_control_of
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.row_sources import is_row_source, opened
 from snapml.estimators.shared_fits import SharedFit, can_share, solve_shared
@@ -140,6 +142,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         self.search_tol = search_tol
         self.max_time_s = max_time_s
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, **params: Any) -> GridSearchCV:
         """Evaluate all candidates, and fit the best to all rows.
 
@@ -191,9 +194,12 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
             return self
         matrix, labels, weights = data
         # As scikit-learn: sparse rows of formats that have no rows to take become CSR.
-        folds = self._folds(X, y, params)
         search = SharedSearch(
-            indexable(X)[0], np.unique(labels), folds, max_time_s=self._most_seconds()
+            indexable(X)[0],
+            np.unique(labels),
+            self._folds(X, y, params),
+            control=search_control_of(self),
+            refit_of=partial(refit_of, self),
         )
         others = {name: value for name, value in params.items() if name != "groups"}
         self._search(search, matrix, (labels, weights), y, others)
@@ -202,10 +208,9 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
     def _search_store(self, X: Any, y: Any, params: dict[str, Any]) -> None:
         """Evaluate all candidates on rows in a store, and fit the best to all of them."""
         check_stored_search(self.estimator, self.scoring, params)
-        has_callbacks = any(getattr(one, "_skl_callbacks", ()) for one in (self, self.estimator))
-        if has_callbacks or is_routing_enabled():
+        if getattr(self.estimator, "_skl_callbacks", ()) or is_routing_enabled():
             raise NotImplementedError(
-                "X is a store: expected a search without callbacks and metadata routing"
+                "X is a store: expected an estimator without callbacks, and no metadata routing"
             )
         given = stored_rows(self.estimator, X, y, params.get("sample_weight"))
         classes = np.unique(given.y) if is_classifier(self.estimator) else np.empty(0)
@@ -213,7 +218,8 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
             given.store,
             classes,
             self._folds(given.y, given.y, params),
-            max_time_s=self._most_seconds(),
+            control=search_control_of(self),
+            refit_of=partial(refit_of, self),
             y=given.y,
             weights=given.weights,
         )
@@ -230,9 +236,6 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         parts = splitter.split(X, y, params.get("groups"))
         return [(numbers[train], numbers[test]) for train, test in parts]
-
-    def _most_seconds(self) -> float:
-        return math.inf if self.max_time_s is None else float(self.max_time_s)
 
     def _search(
         self,
@@ -268,8 +271,8 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         is_ours = type(last) in (LogisticRegression, LinearSVC)
         if not is_ours or y is None or self.search_tol == 0 or is_routing_enabled():
             return None
-        if any(getattr(one, "_skl_callbacks", ()) for one in (self, self.estimator, last)):
-            return None  # whom the ordinary evaluation tells of each candidate
+        if any(getattr(one, "_skl_callbacks", ()) for one in (self.estimator, last)):
+            return None  # whom the ordinary evaluation tells of each pass of each candidate
         weights_name = "sample_weight"
         if last is not self.estimator:
             weights_name = f"{self.estimator.steps[-1][0]}__{weights_name}"

@@ -6,10 +6,9 @@ takes its rows and goes to the estimator itself.
 
 from __future__ import annotations
 
-import math
 import sys
-import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
@@ -21,7 +20,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _check_feature_names
 
+from snapml.estimators.search_watch import has_ended
 from snapml.estimators.shared_fits import SharedModel, fitted
+from snapml.solvers.control import UNBOUNDED, Control
 
 __all__ = ["SharedSearch", "StandIn", "for_row_numbers", "last_step", "parameters_of"]
 
@@ -46,8 +47,10 @@ class SharedSearch:
         Of parameters and fold: what was found.
     is_searching : bool
         Whether candidates are being judged; then comes the refit, which is the estimator's own.
-    max_time_s : float
-        Time for judging candidates.
+    control : Control
+        What may end the judging of candidates.
+    refit_of : callable
+        Returns the context to fit the chosen estimator in.
     """
 
     X: Any
@@ -55,12 +58,23 @@ class SharedSearch:
     folds: list[tuple[np.ndarray, np.ndarray]]
     models: dict[tuple[str, int], SharedModel] = field(default_factory=dict)
     is_searching: bool = True
-    max_time_s: float = math.inf
-    _began_s: float = field(default_factory=time.monotonic)
+    control: Control = UNBOUNDED
+    refit_of: Callable[[Any], AbstractContextManager[None]] = nullcontext
 
     def is_over(self) -> bool:
-        """Return whether there is no time left to judge candidates."""
-        return self.is_searching and time.monotonic() - self._began_s >= self.max_time_s
+        """Let callbacks see a step of the shared fits; return whether the search ends there."""
+        return bool(self.control.reason) or has_ended(self.control)
+
+    def refuse_late_fits(self) -> None:
+        """Raise an error where candidates that are not judged yet have no time.
+
+        Callbacks are not asked: scikit-learn's search would make a score of their errors.
+        """
+        if not self.is_searching or not (self.control.reason or self.control.left_s <= 0.0):
+            return
+        if self.control.reason and not self.control.is_out_of_time:
+            raise RuntimeError("a callback ended the search before this fit came to its end")
+        raise TimeoutError(f"max_time_s: the search's {self.control.max_time_s:g} s are over")
 
     def model(self, estimator: Any, rows: np.ndarray) -> SharedModel | None:
         """Return the model of an estimator on a fold's training rows, None without one."""
@@ -163,16 +177,15 @@ class StandIn(BaseEstimator):
 
         Raises
         ------
-        TimeoutError
-            If it was not shared and the search's time is over.
+        TimeoutError, RuntimeError
+            If it was not shared, and the search's time is over or a callback has ended it.
         """
         self._model = self.search.model(self.estimator, rows)
         if self._model is None:
-            if self.search.is_over():
-                raise TimeoutError(
-                    f"max_time_s: the search's {self.search.max_time_s:g} s are over"
-                )
-            self.search.fit_alone(self.estimator, rows, y, params)
+            self.search.refuse_late_fits()
+            is_refit = not self.search.is_searching
+            with self.search.refit_of(self.estimator) if is_refit else nullcontext():
+                self.search.fit_alone(self.estimator, rows, y, params)
         return self
 
     def fitted_estimator(self) -> Any:

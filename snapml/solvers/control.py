@@ -69,6 +69,7 @@ class Control:
 
     Attributes
     ----------
+    max_time_s : float
     is_part : bool
         As given.
     """
@@ -80,7 +81,7 @@ class Control:
         look: Callable[[Callable[[], Interim]], bool] | None = None,
         is_part: bool = False,
     ) -> None:
-        self._max_time_s = max_time_s
+        self.max_time_s = max_time_s
         self._began_s = time.monotonic() if began_s is None else began_s
         self._look = look
         self.is_part = is_part
@@ -101,7 +102,7 @@ class Control:
     @property
     def left_s(self) -> float:
         """Seconds until the fit is out of time; negative after that."""
-        return self._max_time_s - self._elapsed_s()
+        return self.max_time_s - self._elapsed_s()
 
     def ends(self, communicator: Communicator, model_of: Callable[[], Interim]) -> bool:
         """Return whether the fit should end after this pass; all shards come here together.
@@ -128,9 +129,9 @@ class Control:
 
     def is_time_over(self, communicator: Communicator) -> bool:
         """Return whether the next answer of `ends` will be yes: to cut a pass's work short."""
-        if self._max_time_s == math.inf:
+        if self.max_time_s == math.inf:
             return False
-        return bool(communicator.exchange(self._elapsed_s() >= self._max_time_s)[0])
+        return bool(communicator.exchange(self._elapsed_s() >= self.max_time_s)[0])
 
     def through(self, change: Callable[[Interim], Interim]) -> Control:
         """Return a view for a solver of another problem, whose models mean others of this one.
@@ -152,7 +153,7 @@ class Control:
     def without_look(self) -> Control:
         """Return a view for work inside a pass, which nobody looks at."""
         view = copy.copy(self)
-        view._look, view._is_active = None, self._max_time_s < math.inf
+        view._look, view._is_active = None, self.max_time_s < math.inf
         return view
 
     def _asked(self, model_of: Callable[[], Interim]) -> tuple[str, bool]:
@@ -162,8 +163,8 @@ class Control:
         if self._look is not None and self._look(seen):
             return f"a callback ended the fit after {self._elapsed_s():.3g} s", False
         elapsed_s = self._elapsed_s()
-        if elapsed_s >= self._max_time_s:
-            return f"max_time_s={self._max_time_s:g} ended the fit after {elapsed_s:.3g} s", True
+        if elapsed_s >= self.max_time_s:
+            return f"max_time_s={self.max_time_s:g} ended the fit after {elapsed_s:.3g} s", True
         return self._ending.reason, self._ending.by_time
 
     def _elapsed_s(self) -> float:

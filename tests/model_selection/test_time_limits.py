@@ -9,8 +9,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from snapml import LogisticRegression
-from snapml.model_selection import GridSearchCV, stand_in
-from snapml.solvers import many_models
+from snapml.estimators import fit_call
+from snapml.model_selection import GridSearchCV
+from snapml.solvers import control, many_models
 
 GRID = {"C": np.logspace(-4, 3, 40)}  # more fits than go side by side
 
@@ -39,7 +40,8 @@ def clock(monkeypatch):
         return found
 
     monkeypatch.setattr(many_models, "solve", counted)
-    monkeypatch.setattr(stand_in.time, "monotonic", clock.monotonic)
+    for module in (control, fit_call):
+        monkeypatch.setattr(module, "time", clock)
     return clock
 
 
@@ -93,7 +95,6 @@ def test_pipelines_end_between_folds(data, clock):
 def test_search_without_any_finished_candidate_says_why(data, clock):
     clock.ends_after = 0
     clock.monotonic = iter([0.0, *[1e9] * 10_000]).__next__
-    stand_in.time.monotonic = clock.monotonic
     with pytest.raises(ValueError, match=r"(?s)All the 120 fits failed.*TimeoutError: max_time_s"):
         GridSearchCV(LogisticRegression(), GRID, cv=3, max_time_s=60).fit(*data)
 
