@@ -322,3 +322,12 @@ def test_summary_and_frame_show_the_same_numbers():
     assert list(frame.index) == list(found.names)
     np.testing.assert_array_equal(frame["p_value"], found.p_values)
     np.testing.assert_array_equal(frame[["lower", "upper"]].T, [found.lower, found.upper])
+
+
+def test_a_column_called_intercept_keeps_its_name():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"intercept": X[:, 0], "b": X[:, 1]})
+    model = LinearRegression().fit(frame, TARGETS)
+    found = inference(model, frame, TARGETS)
+    assert found.names == ("(intercept)", "intercept", "b")
+    assert found.summary().count("(intercept)") == 1

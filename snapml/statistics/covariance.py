@@ -1,0 +1,216 @@
+"""Covariances of coefficients, and the tests that they give."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.stats
+from sklearn.utils.validation import validate_data
+
+from snapml.estimators import LogisticRegression
+from snapml.estimators.offsets import checked_offset, targets_without
+from snapml.statistics.likelihood import (
+    log_likelihood,
+    logistic_slopes,
+    normal_log_likelihood,
+    null_margins,
+    squared_slopes,
+)
+from snapml.statistics.model_checks import (
+    check_unchanged,
+    checked_targets,
+    checked_weights,
+    names_of,
+    penalties_of,
+)
+from snapml.statistics.result import Inference
+from snapml.statistics.rows import ConstantAndRows
+
+__all__ = ["inference"]
+
+_COVARIANCES = ("model", "posterior", "robust")
+# Least eigenvalue of the information, its columns scaled, below which columns count as dependent.
+_DEPENDENT = 1e-12
+# Standard errors that a coefficient may be away from the minimum of the objective.
+_FARTHEST = 0.1
+
+
+def inference(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    offset: Any = None,
+    level: float = 0.95,
+    covariance: str = "model",
+) -> Inference:
+    """Return standard errors, tests and confidence intervals of a fitted model's coefficients.
+
+    Parameters
+    ----------
+    model : LogisticRegression, LinearRegression or Ridge
+        Fitted to these rows: of two classes or one target, without an L1 penalty, class weights or
+        a constraint, of at most 5,000 coefficients. Parameters of the objective are as in that fit.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The rows.
+    y : array-like of shape (n_samples,)
+        Their labels or targets.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight k counts as k copies of the row, as in fit.
+    offset : float or array-like of shape (n_samples,), default=None
+        That of fit: added to each row's margin as it is.
+    level : float, default=0.95
+        Of the confidence intervals, between 0 and 1.
+    covariance : {'model', 'posterior', 'robust'}, default='model'
+        'model': of the estimates, if the model is true. 'posterior': of the coefficients, given the
+        data, if the penalty is a normal prior. 'robust': the sandwich HC0, also if the variances
+        are others than the model's. Without a penalty the first two are one.
+
+    Returns
+    -------
+    Inference
+        All in float64; printing it shows a table.
+
+    Raises
+    ------
+    TypeError
+        If the model is another.
+    ValueError
+        If a parameter is not as described, or the model's has been changed since its fit; if
+        columns are linearly dependent and not penalised; or if a coefficient is further than a
+        tenth of its standard error from the minimum of the objective: the rows are others, or
+        ``tol`` was too large.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from snapml import LinearRegression
+    >>> from snapml.statistics import inference
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> found = inference(LinearRegression().fit(X, y), X, y)
+    >>> found.names[3], round(float(found.p_values[3]), 4)
+    ('bmi', 0.0)
+    """
+    if covariance not in _COVARIANCES:
+        raise ValueError(f"covariance: expected one of {_COVARIANCES}, got {covariance!r}")
+    given: Any = level  # whatever the caller has passed
+    if not isinstance(given, numbers.Real) or not 0.0 < float(given) < 1.0:
+        raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
+    penalty, bias_penalty = penalties_of(model)
+    check_unchanged(model)
+    X = validate_data(model, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+    rows = ConstantAndRows(X, bool(model.fit_intercept))
+    y = checked_targets(model, y, len(rows))
+    weights = checked_weights(sample_weight, len(rows))
+    offsets = checked_offset(model, offset, len(rows))
+    estimates = np.asarray(model.coef_, dtype=np.float64).ravel()
+    if model.fit_intercept:
+        bias = float(np.asarray(model.intercept_, dtype=np.float64).ravel()[0])
+        estimates = np.append(bias, estimates)
+    penalties = np.full(len(estimates), penalty)
+    if model.fit_intercept:
+        penalties[0] = bias_penalty
+    is_logistic = isinstance(model, LogisticRegression)
+    margins, fixed = rows.times(estimates), np.zeros(len(rows))
+    if is_logistic:
+        fixed = fixed if offsets is None else offsets
+    else:
+        y = targets_without(y, offsets)
+    slopes, curvatures = (logistic_slopes if is_logistic else squared_slopes)(margins + fixed, y)
+    information = rows.gram(weights * curvatures)
+    inverse = _inverse(information + np.diag(penalties))
+    _check_minimum(
+        inverse,
+        information,
+        rows.transposed_times(weights * slopes) + penalties * estimates,
+        1.0 if is_logistic else float(weights @ slopes**2) / float(weights.sum()),
+    )
+    n_rows, df, scale = float(weights.sum()), math.inf, 1.0
+    hat = inverse @ information
+    if not is_logistic:
+        df = n_rows - float(2.0 * np.trace(hat) - np.sum(hat * hat.T))
+        if not df > 0.0:
+            raise ValueError(f"X: expected more rows than coefficients, got {len(rows)} rows")
+        scale = float(weights @ slopes**2) / df
+    middle = rows.gram(weights * slopes**2) if covariance == "robust" else scale * information
+    of_all = scale * inverse if covariance == "posterior" else inverse @ middle @ inverse
+    null = null_margins(is_logistic, bool(model.fit_intercept), fixed, y, weights)
+    likelihood = log_likelihood if is_logistic else normal_log_likelihood
+    values = [likelihood(z, y, weights) for z in (margins + fixed, null)]
+    left, whole = values
+    if not is_logistic:
+        left, whole = float(weights @ slopes**2), float(weights @ (y - null) ** 2)
+    explained = 1.0 - left / whole if whole else math.nan  # targets that need no model
+    return Inference(
+        **_tests(estimates, of_all, level, df),
+        names=names_of(model),
+        kind=covariance,
+        residual_df=df,
+        scale=scale,
+        n_rows=n_rows,
+        penalty=penalty,
+        model=type(model).__name__,
+        n_parameters=float(np.trace(hat)),
+        log_likelihood=values[0],
+        null_log_likelihood=values[1],
+        r_squared=explained,
+    )
+
+
+def _tests(
+    estimates: np.ndarray, covariance: np.ndarray, level: float, df: float
+) -> dict[str, Any]:
+    """Return tests and intervals by a covariance."""
+    errors = np.sqrt(np.diag(covariance))
+    law = scipy.stats.norm() if math.isinf(df) else scipy.stats.t(df)
+    # A column of zeros with a penalty: its estimate is 0 whatever the labels, without an error.
+    is_certain = (errors == 0.0) & (estimates == 0.0)
+    with np.errstate(divide="ignore"):  # of a perfect fit
+        statistics = np.where(is_certain, 0.0, estimates / np.where(is_certain, 1.0, errors))
+    reach = float(law.ppf(0.5 + 0.5 * level)) * errors
+    return {
+        "estimates": estimates,
+        "standard_errors": errors,
+        "statistics": statistics,
+        "p_values": 2.0 * law.sf(np.abs(statistics)),
+        "lower": estimates - reach,
+        "upper": estimates + reach,
+        "level": level,
+        "covariance": covariance,
+    }
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    """Return the inverse of a positive definite matrix, by its eigenvalues once scaled."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths = np.sqrt(np.diag(matrix))
+        scaled = matrix / np.outer(lengths, lengths)
+    if not np.isfinite(scaled).all():
+        raise ValueError("X: expected columns that are not zero, or a penalty")
+    values, vectors = scipy.linalg.eigh(scaled)
+    if values[0] < _DEPENDENT * values[-1]:
+        raise ValueError(
+            "X: expected columns that are linearly independent, or a penalty: without it their "
+            "coefficients have no variance"
+        )
+    half = vectors / (lengths[:, None] * np.sqrt(values))
+    return np.asarray(half @ half.T)
+
+
+def _check_minimum(
+    inverse: np.ndarray, information: np.ndarray, gradient: np.ndarray, scale: float
+) -> None:
+    """Refuse coefficients that are not where the objective of these rows is least."""
+    errors = np.sqrt(np.maximum(scale * np.diag(inverse @ information @ inverse), 0.0))
+    steps = np.abs(inverse @ gradient)
+    farthest = float(np.max(steps / np.maximum(errors, np.finfo(np.float64).tiny)))
+    if scale > 0.0 and not farthest <= _FARTHEST:
+        raise ValueError(
+            f"model: expected the minimum for these rows, got a coefficient {farthest:.2g} "
+            "standard errors away from it: pass what it was fitted to, or fit with a smaller tol"
+        )

@@ -1,0 +1,100 @@
+"""What a fitted model and its rows must be, to tell standard errors of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from snapml.estimators import LinearRegression, LogisticRegression, LogisticRegressionCV, Ridge
+from snapml.estimators.penalty_parameters import resolve_penalty
+
+__all__ = ["check_unchanged", "checked_targets", "checked_weights", "names_of", "penalties_of"]
+
+_MOST_COEFFICIENTS = 5000
+
+
+def check_unchanged(model: Any) -> None:
+    """Refuse a model whose objective is no longer that of its fit."""
+    for name, used in getattr(model, "_fitted_with", {}).items():
+        now = getattr(model, name)
+        is_same = now == used if np.isscalar(now) and np.isscalar(used) else False
+        if not is_same and joblib.hash(now) != joblib.hash(used):
+            raise ValueError(
+                f"model: expected the parameters of its fit, got {name}={now!r} after a fit with "
+                f"{name}={used!r}: fit again, or set it back"
+            )
+
+
+def penalties_of(model: Any) -> tuple[float, float]:
+    """Return the strength of the L2 penalty on coefficients and on the intercept."""
+    is_known = isinstance(model, LogisticRegression | LinearRegression | Ridge)
+    # A penalty that the same rows chose has no law of its own here.
+    if not is_known or isinstance(model, LogisticRegressionCV):
+        raise TypeError(
+            "model: expected LogisticRegression, LinearRegression or Ridge, got "
+            f"{type(model).__name__}"
+        )
+    check_is_fitted(model)
+    n_outputs = len(np.atleast_2d(model.coef_))
+    if n_outputs > 1:
+        raise ValueError(f"model: expected two classes or one target, got {n_outputs} models")
+    if model.n_features_in_ + bool(model.fit_intercept) > _MOST_COEFFICIENTS:
+        raise ValueError(
+            f"model: expected at most {_MOST_COEFFICIENTS} coefficients, whose covariance is a "
+            f"full matrix, got {model.n_features_in_} columns"
+        )
+    if getattr(model, "positive", False):
+        raise ValueError("model: expected no constraint, got positive=True")
+    if getattr(model, "bounds", None) is not None:
+        raise ValueError("model: expected no constraint, got bounds")
+    if not isinstance(model, LogisticRegression):
+        return float(np.ravel(getattr(model, "alpha", 0.0))[0]), 0.0
+    if model.class_weight is not None:
+        raise ValueError(
+            f"model: expected class_weight=None, got {model.class_weight!r}: reweighted classes "
+            "are no likelihood"
+        )
+    C, l1_share = resolve_penalty(model.penalty, model.C, model.l1_ratio)
+    if l1_share and not math.isinf(C):
+        raise ValueError(f"model: expected no L1 penalty, got l1_ratio={l1_share!r}")
+    is_penalised = model.solver == "liblinear" and model.fit_intercept
+    return 1.0 / C, (1.0 / C / model.intercept_scaling**2 if is_penalised else 0.0)
+
+
+def checked_targets(model: Any, y: Any, n_rows: int) -> np.ndarray:
+    """Return labels as 0 and 1, or targets, float64; refuse others than the model's."""
+    y = np.asarray(y)
+    if y.shape != (n_rows,):
+        raise ValueError(f"y: expected shape ({n_rows},), got {y.shape}")
+    if not isinstance(model, LogisticRegression):
+        targets = y.astype(np.float64)
+        if not np.isfinite(targets).all():
+            raise ValueError("y: expected finite numbers, got NaN or infinity")
+        return targets
+    unknown = np.setdiff1d(y, model.classes_)
+    if len(unknown):
+        raise ValueError(f"y: expected labels of {model.classes_.tolist()}, got {unknown[0]!r}")
+    return (y == model.classes_[1]).astype(np.float64)
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+    """Return the rows' weights, float64."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_rows,) or not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(f"sample_weight: expected {n_rows} finite numbers of at least 0")
+    return weights
+
+
+def names_of(model: Any) -> tuple[str, ...]:
+    """Return the names of the coefficients, the intercept's first."""
+    names = getattr(model, "feature_names_in_", None)
+    own = [f"x{k}" for k in range(model.n_features_in_)] if names is None else list(map(str, names))
+    # A column may have that name itself.
+    bias = "(intercept)" if "intercept" in own else "intercept"
+    return (bias, *own) if model.fit_intercept else tuple(own)
