@@ -16,13 +16,8 @@ from snapml.estimators.fit_call import as_part
 from snapml.estimators.fold_scores import rows_of
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.search_watch import SearchWatch, has_ended
-from snapml.estimators.shared_fits import (
-    SharedFit,
-    SharedModel,
-    can_share,
-    fitted,
-    solve_shared,
-)
+from snapml.estimators.shared_fits import can_share, solve_shared
+from snapml.estimators.shared_models import SharedFit, SharedModel, fitted
 from snapml.kernels import ResidentMatrix
 from snapml.solvers.control import Control
 from snapml.solvers.cpu_engine import check_rows

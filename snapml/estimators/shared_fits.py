@@ -1,8 +1,8 @@
-"""Fits that share one read of X: values of C, folds and class weights as columns of one solve.
+"""Fits that share their work: values of C, folds and class weights as columns of one solve.
 
 For L2 penalties on two classes: `LogisticRegression`, and `LinearSVC` with the squared hinge. Folds
 are row weights; X is neither copied nor cut. Strong penalties go first, and weaker ones start from
-their coefficients.
+their coefficients. Regressions share in their own way (shared_regressions.py).
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from snapml._validation import check_device_ids, check_positive
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import byte_limit
+from snapml.estimators.shared_models import SharedFit, SharedModel, is_single_work
+from snapml.estimators.shared_regressions import (
+    REGRESSIONS,
+    can_share_regression,
+    solve_regressions,
+)
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.problems import Problem
 from snapml.solvers import device_choice, many_models
@@ -31,64 +35,13 @@ from snapml.solvers.many_models import ManyTargets
 from snapml.solvers.many_preconditioners import SharedGram
 from snapml.solvers.many_rows import PANEL
 
-__all__ = ["SharedFit", "SharedModel", "can_share", "fitted", "solve_shared"]
+__all__ = ["can_share", "solve_shared"]
 
 _logger = logging.getLogger("snapml")
 
 # Rows times models that go side by side where X stays out of memory: four arrays of float32 take
 # 1 GB.
 _MOST_NUMBERS = 1 << 26
-
-
-@dataclass(frozen=True)
-class SharedFit:
-    """One fit among those that share X.
-
-    Attributes
-    ----------
-    estimator : estimator
-        With its parameters; `can_share` holds.
-    fold : int
-        Which of the folds it is fitted on.
-    """
-
-    estimator: Any
-    fold: int
-
-
-@dataclass(frozen=True)
-class SharedModel:
-    """What such a fit has found.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (n_features,)
-        w.
-    intercept : float
-        b.
-    margins : ndarray of shape (n_kept,)
-        Of all rows, those that the fold leaves out too, or of those that were asked for.
-    n_products : int
-        Products with its Hessian that it took part in.
-    transformers : Pipeline or None, default=None
-        The fitted steps before it, where it is the last of a pipeline.
-    rows : ndarray of shape (n_kept,) or None, default=None
-        Sorted numbers of the rows that margins are of; None means all.
-    """
-
-    coef: np.ndarray
-    intercept: float
-    margins: np.ndarray
-    n_products: int
-    transformers: Any = None
-    rows: np.ndarray | None = None
-
-    def margins_of(self, rows: np.ndarray) -> np.ndarray | None:
-        """Return the margins of some rows, None unless those of all of them were kept."""
-        if self.rows is None:
-            return self.margins[rows]
-        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return self.margins[at] if np.array_equal(self.rows[at], rows) else None
 
 
 def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> bool:
@@ -101,31 +54,23 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
     matrix : Matrix or None
         The rows; None where they are to be judged later.
     classes : ndarray
-        Labels that occur.
+        Labels that occur, of a classifier.
 
     Returns
     -------
     bool
         False also where the parameters are not as described: an ordinary fit says what is wrong.
     """
+    if type(estimator) in REGRESSIONS:
+        return can_share_regression(estimator, matrix)
     if type(estimator) not in (LogisticRegression, LinearSVC) or len(classes) != 2:
         return False
     if not isinstance(matrix, DenseMatrix | CompressedMatrix | ChunkedMatrix | None):
         return False
     if estimator.device_ids is not None and not _suits_device(estimator, matrix):
         return False
-    has_other_wishes = estimator.solver in ("sdca", "pqn") or estimator.verbose
-    if has_other_wishes or getattr(estimator, "warm_start", False):
+    if estimator.solver in ("sdca", "pqn") or is_single_work(estimator):
         return False
-    if getattr(estimator, "bounds", None) is not None:
-        return False
-    # A limit of time, and whoever is told of each pass, belong to single fits.
-    if getattr(estimator, "max_time_s", None) is not None:
-        return False
-    if getattr(estimator, "_skl_callbacks", None):
-        return False
-    if isinstance(estimator.random_state, np.random.RandomState):
-        return False  # whose state each fit changes
     if isinstance(estimator, LogisticRegression) and (
         estimator.penalty != "deprecated" or estimator.n_jobs is not None
     ):
@@ -169,7 +114,7 @@ def solve_shared(
     matrix : DenseMatrix, CompressedMatrix or ChunkedMatrix
         All rows, finite.
     y : ndarray of shape (n_samples,)
-        Their labels, of two classes.
+        Their labels, of two classes, or targets.
     sample_weight : ndarray of shape (n_samples,) or None
         Their weights.
     tol : float
@@ -186,9 +131,18 @@ def solve_shared(
         has rows of one class only, or because the method did not come to an end.
     """
     models: list[SharedModel | None] = [None] * len(fits)
+    regressions = [at for at, fit in enumerate(fits) if type(fit.estimator) in REGRESSIONS]
+    if regressions:
+        assert isinstance(matrix, DenseMatrix | CompressedMatrix)  # `can_share` says so
+        chosen = [fits[at] for at in regressions]
+        found = solve_regressions(chosen, folds, matrix, y, sample_weight, is_over, kept)
+        for at, model in zip(regressions, found, strict=True):
+            models[at] = model
     groups: dict[tuple[Problem, int | None, tuple[int, ...]], list[int]] = {}
     for at, fit in enumerate(fits):
         one = fit.estimator
+        if type(one) in REGRESSIONS:
+            continue
         key = (_problem_of(one)[0], one.n_threads, check_device_ids(one.device_ids))
         groups.setdefault(key, []).append(at)
     for (problem, n_threads, devices), members in groups.items():
@@ -360,30 +314,3 @@ class _Group:
             else:
                 waves.append(same)
         return waves
-
-
-def fitted(estimator: Any, model: SharedModel, classes: np.ndarray) -> Any:
-    """Return a copy of an estimator that holds a model, to predict with.
-
-    Parameters
-    ----------
-    estimator : LogisticRegression or LinearSVC
-        With its parameters.
-    model : SharedModel
-        Its model.
-    classes : ndarray of shape (2,)
-        Labels.
-
-    Returns
-    -------
-    estimator
-        With ``coef_``, ``intercept_``, ``classes_`` and ``n_iter_`` (products with the Hessian);
-        without a certificate.
-    """
-    copy = clone(estimator)
-    copy.classes_ = classes
-    copy.coef_ = model.coef[None]
-    copy.intercept_ = np.array([model.intercept], dtype=model.coef.dtype)
-    copy.n_features_in_ = len(model.coef)
-    copy.n_iter_ = np.array([model.n_products], dtype=np.int32)
-    return copy

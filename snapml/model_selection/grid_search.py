@@ -27,7 +27,9 @@ from snapml.estimators.base import all_or_nothing
 from snapml.estimators.fit_call import refit_of, search_control_of
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.row_sources import is_row_source, opened
-from snapml.estimators.shared_fits import SharedFit, can_share, solve_shared
+from snapml.estimators.shared_fits import can_share, solve_shared
+from snapml.estimators.shared_models import SharedFit
+from snapml.estimators.shared_regressions import REGRESSIONS
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.model_selection.pipelines import is_shareable, solve_pipelines
 from snapml.model_selection.stand_in import (
@@ -49,14 +51,16 @@ __all__ = ["GridSearchCV"]
 
 
 class GridSearchCV(model_selection.GridSearchCV):
-    """scikit-learn's ``GridSearchCV``, faster for our linear classifiers.
+    """scikit-learn's ``GridSearchCV``, faster for our linear models.
 
     Fits of `LogisticRegression` and of `LinearSVC` with the squared hinge, on two classes and with
     an L2 penalty, are columns of one solve where they differ in C, class weights or fold: each read
     of X serves all of them, folds are weights of rows, and weaker penalties start from stronger
-    ones. A pipeline may end in one of them: its transformers are fitted once for each fold and
-    setting. Everything else (other estimators, other penalties, more classes, GPUs, stores,
-    metadata routing) is evaluated by scikit-learn as always. The results are the same object.
+    ones; X may be in memory, in a store or on one GPU. Values of alpha of `Ridge` share the Gram
+    matrix of each fold, those of `Lasso` and `ElasticNet` a path of warm starts. A pipeline may end
+    in one of them: its transformers are fitted once for each fold and setting. Everything else
+    (other estimators, other penalties, more classes, metadata routing) is evaluated by scikit-learn
+    as always. The results are the same object.
 
     Parameters
     ----------
@@ -196,7 +200,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         # As scikit-learn: sparse rows of formats that have no rows to take become CSR.
         search = SharedSearch(
             indexable(X)[0],
-            np.unique(labels),
+            np.unique(labels) if is_classifier(self.estimator) else np.empty(0),
             self._folds(X, y, params),
             control=search_control_of(self),
             refit_of=partial(refit_of, self),
@@ -268,7 +272,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         Data that are not as they should be are left to the ordinary evaluation, which says so.
         """
         last = last_step(self.estimator)
-        is_ours = type(last) in (LogisticRegression, LinearSVC)
+        is_ours = type(last) in (LogisticRegression, LinearSVC, *REGRESSIONS)
         if not is_ours or y is None or self.search_tol == 0 or is_routing_enabled():
             return None
         if any(getattr(one, "_skl_callbacks", ()) for one in (self.estimator, last)):
@@ -286,7 +290,9 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
             elif weights is not None:
                 check_consistent_length(labels, weights)
                 weights = column_or_1d(weights)
-            classes = check_classes(last, labels)
+            if labels.ndim > 1:
+                return None  # several targets
+            classes = check_classes(last, labels) if is_classifier(last) else np.empty(0)
         except (TypeError, ValueError, NonFiniteError):
             return None
         able = [_is_able(one, matrix, classes) for one in self._candidates()]
@@ -299,7 +305,8 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         if type(self.estimator) is Pipeline:
             check_consistent_length(X, y)
             return None, column_or_1d(y)
-        matrix, labels = check_fit_input(clone(self.estimator), X, y)
+        is_regressor = isinstance(self.estimator, REGRESSIONS)
+        matrix, labels = check_fit_input(clone(self.estimator), X, y, y_numeric=is_regressor)
         check_rows(matrix, self.estimator.n_threads)
         return matrix, labels
 

@@ -15,7 +15,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_feature_names
 
 from snapml._validation import check_fit_input, check_sample_weight
-from snapml.estimators.shared_fits import SharedFit, can_share, fitted, solve_shared
+from snapml.estimators.shared_fits import can_share, solve_shared
+from snapml.estimators.shared_models import SharedFit, fitted
 from snapml.model_selection.stand_in import SharedSearch, last_step, parameters_of
 from snapml.solvers.cpu_engine import check_rows
 
@@ -48,7 +49,7 @@ def solve_pipelines(
     search : SharedSearch
         Rows and folds; gets the models.
     y : ndarray of shape (n_samples,)
-        Labels, of two classes.
+        Labels of two classes, or targets.
     sample_weight : ndarray of shape (n_samples,) or None
         For the last steps; not checked yet.
     tol : float
@@ -96,7 +97,8 @@ def _solve_fold(
         margins[train] = model.margins
         judge = fitted(last_step(one), model, search.classes)
         _check_feature_names(judge, rows, reset=True)
-        margins[test] = judge.decision_function(others)
+        predict = getattr(judge, "decision_function", judge.predict)
+        margins[test] = predict(others)
         search.models[parameters_of(one), fold] = replace(
             model, margins=margins, transformers=transformers
         )

@@ -14,14 +14,14 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics._scorer import _BaseScorer
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _check_feature_names
 
 from snapml.estimators.search_watch import has_ended
-from snapml.estimators.shared_fits import SharedModel, fitted
+from snapml.estimators.shared_models import SharedModel, fitted
 from snapml.solvers.control import UNBOUNDED, Control
 
 __all__ = ["SharedSearch", "StandIn", "for_row_numbers", "last_step", "parameters_of"]
@@ -203,7 +203,7 @@ class StandIn(BaseEstimator):
 
     def __getattr__(self, name: str) -> Any:
         """Return a method of the estimator that takes row numbers, or its classes."""
-        if name == "classes_":
+        if name == "classes_" and is_classifier(self.__dict__.get("estimator")):
             return self.search.classes if self._model is not None else self.estimator.classes_
         if name not in _PREDICTIONS or not hasattr(self.__dict__.get("estimator"), name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
