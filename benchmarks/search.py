@@ -10,7 +10,6 @@ in turn, `--repeats` times. A row is a search, or one fit at the best C:
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import time
 import warnings
@@ -24,7 +23,7 @@ from sklearn import model_selection
 from sklearn.linear_model import LogisticRegression as TheirLogisticRegression
 
 from benchmarks.problems import Problem, make_problem
-from benchmarks.records import machine_facts
+from benchmarks.records import machine_facts, write_rows
 from snapml import LogisticRegression, LogisticRegressionCV
 from snapml.model_selection import GridSearchCV
 
@@ -137,16 +136,7 @@ def main() -> None:
                     row = measure(problem, grid, way, repeat, args.best_C)
                     print({k: row[k] for k in list(row)[:11]}, flush=True)
                     if args.out is not None:
-                        _append(args.out, row)
-
-
-def _append(path: Path, row: dict[str, Any]) -> None:
-    is_new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, row, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow(row)
+                        write_rows(args.out, [row])
 
 
 if __name__ == "__main__":

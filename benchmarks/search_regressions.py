@@ -10,7 +10,6 @@ one fit at the alpha that was chosen:
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import time
 import warnings
@@ -22,7 +21,7 @@ import numpy as np
 from joblib.externals.loky import get_reusable_executor
 from sklearn import linear_model, model_selection
 
-from benchmarks.records import machine_facts
+from benchmarks.records import machine_facts, write_rows
 from snapml import ElasticNet, Lasso, Ridge
 from snapml.model_selection import GridSearchCV
 
@@ -104,16 +103,7 @@ def main() -> None:
                 best = float(row["chosen_alpha"])
                 print({k: row[k] for k in list(row)[:6]}, flush=True)
                 if args.out is not None:
-                    _append(args.out, row)
-
-
-def _append(path: Path, row: dict[str, Any]) -> None:
-    is_new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, row, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow(row)
+                    write_rows(args.out, [row])
 
 
 if __name__ == "__main__":

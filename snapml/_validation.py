@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, check_array, check_scalar, check_X_y, column_or_1d
 from sklearn.utils.metadata_routing import (
-    _raise_for_params as raise_for_routed_params,
+    _raise_for_params,
 )
 from sklearn.utils.metadata_routing import (
     _routing_enabled as is_routing_enabled,
@@ -360,6 +360,33 @@ def refuse_device(name: str, X: Any) -> None:
             f"X is on CUDA device {number}, and {name} takes rows of the host in this version: "
             f"pass {host_copy_of(X)}"
         )
+
+
+def raise_for_routed_params(params: dict[str, Any], estimator: Any, method: str) -> None:
+    """Refuse parameters of a search's fit or score that only metadata routing could hand on.
+
+    Parameters
+    ----------
+    params : dict
+        What came beside the parameters that the method knows.
+    estimator : estimator
+        Named in the message.
+    method : str
+        Of the estimator.
+
+    Raises
+    ------
+    NotImplementedError
+        If there is an offset: the message says what takes one.
+    ValueError
+        If there are others, and metadata routing is off.
+    """
+    if params.get("offset") is not None and not is_routing_enabled():
+        raise NotImplementedError(
+            f"offset: {type(estimator).__name__}.{method} takes none in this version; search with "
+            "GridSearchCV and scikit-learn's metadata routing, or of a regression pass y - offset"
+        )
+    _raise_for_params(params, estimator, method)
 
 
 def raise_non_finite(estimator: Any, X: Any) -> NoReturn:

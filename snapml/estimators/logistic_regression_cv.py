@@ -87,8 +87,8 @@ class LogisticRegressionCV(LogisticRegression):
     deterministic : bool, default=True
         As in `LogisticRegression`.
     device_ids : list of int or None, default=None
-        GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. Every fit
-        copies its rows there.
+        GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. Folds that
+        share their reads copy X to one GPU once; every other fit copies its rows there.
     multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
         As in `LogisticRegression`.
     max_time_s : float or None, default=None

@@ -275,3 +275,13 @@ def test_models_with_an_offset_predict_no_batches():
     model = LogisticRegression().fit(X, LABELS, offset=OFFSET)
     with pytest.raises(ValueError, match="expected one without an offset, which rows in batches"):
         snapml.predict_batches(model, X)
+
+
+@pytest.mark.parametrize(
+    "name", ["LogisticRegressionCV", "RidgeCV", "RidgeClassifierCV", "LassoCV"]
+)
+def test_searches_of_their_own_refuse_an_offset_by_name(name):
+    model = getattr(snapml, name)()
+    with pytest.raises(NotImplementedError, match=f"offset: {name}.fit takes none"):
+        model.fit(X, LABELS, offset=OFFSET)
+    assert not hasattr(model, "coef_")
