@@ -7,6 +7,7 @@ says which covariance means what, and where it is from.
 from __future__ import annotations
 
 from snapml.statistics.covariance import inference
+from snapml.statistics.resampling import Bootstrap, bootstrap
 from snapml.statistics.result import Inference
 
-__all__ = ["Inference", "inference"]
+__all__ = ["Bootstrap", "Inference", "bootstrap", "inference"]
