@@ -155,3 +155,12 @@ def test_searches_over_a_store_tell_callbacks_too(data, tmp_path):
     inner = LogisticRegression().set_callbacks(Recorder())
     with pytest.raises(NotImplementedError, match="expected an estimator without callbacks"):
         GridSearchCV(inner, {"C": [0.1, 1.0]}, cv=3).fit(store)
+
+
+def test_search_that_shares_nothing_shows_scikit_learns_tasks(data):
+    X, y = data
+    seen = Recorder()
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2, search_tol=0)
+    assert search.set_callbacks(seen).fit(X, y).n_shared_ == 0
+    assert seen.named("setup", "GridSearchCV") == seen.named("teardown", "GridSearchCV") == ["fit"]
+    assert "step" not in seen.named("begin", "GridSearchCV")
