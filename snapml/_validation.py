@@ -377,14 +377,14 @@ def raise_for_routed_params(params: dict[str, Any], estimator: Any, method: str)
     Raises
     ------
     NotImplementedError
-        If there is an offset: the message says what takes one.
+        If there is an offset, which those that take one know.
     ValueError
         If there are others, and metadata routing is off.
     """
     if params.get("offset") is not None and not is_routing_enabled():
         raise NotImplementedError(
-            f"offset: {type(estimator).__name__}.{method} takes none in this version; search with "
-            "GridSearchCV and scikit-learn's metadata routing, or of a regression pass y - offset"
+            f"offset: {type(estimator).__name__}.{method} takes none, since classes of a ridge "
+            "classifier have no log-odds; LogisticRegressionCV takes one"
         )
     _raise_for_params(params, estimator, method)
 

@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.metrics import check_scoring
 
 from snapml._validation import check_positive
+from snapml.estimators.offsets import WithOffset
 
 __all__ = ["EarlyStopping"]
 
@@ -40,6 +41,8 @@ class EarlyStopping:
         Passes over the data without a better score after which the fit ends.
     min_delta : float, default=0.0
         By how much a score must exceed the best one to be better.
+    offset : float or array-like of shape (n_samples,), default=None
+        Of these rows, where the estimator is fitted with one.
 
     Attributes
     ----------
@@ -70,7 +73,14 @@ class EarlyStopping:
     """
 
     def __init__(
-        self, X: Any, y: Any, *, scoring: Any = None, patience: Any = 3, min_delta: float = 0.0
+        self,
+        X: Any,
+        y: Any,
+        *,
+        scoring: Any = None,
+        patience: Any = 3,
+        min_delta: float = 0.0,
+        offset: Any = None,
     ) -> None:
         if isinstance(patience, bool) or not isinstance(patience, numbers.Integral) or patience < 1:
             raise ValueError(f"patience: expected an integer above 0, got {patience!r}")
@@ -78,18 +88,19 @@ class EarlyStopping:
             raise TypeError(f"scoring: expected a name, a callable or None, got {scoring!r}")
         self.X: Any = X
         self.y: Any = y
+        self.offset: Any = offset
         self.scoring: Any = scoring
         self.patience = int(patience)
         self.min_delta: float = check_positive("min_delta", min_delta, allow_zero=True)
         self.scores_: list[float] = []
         self.best_score_ = -math.inf
         self.best_estimator_: Any = None
-        self._n_worse = 0
+        self._n_worse, self._has_seen_pass = 0, False
         self._scorer: Any = None
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Begin anew."""
-        self.scores_, self._n_worse = [], 0
+        self.scores_, self._n_worse, self._has_seen_pass = [], 0, False
         self.best_score_, self.best_estimator_ = -math.inf, None
         self._scorer = check_scoring(estimator, self.scoring)
 
@@ -102,7 +113,11 @@ class EarlyStopping:
         """Score the model of a pass, and return whether the fit should end."""
         if context.task_name != "pass" or fitted_estimator is None:
             return False
-        score = float(self._scorer(fitted_estimator, self.X, self.y))
+        self._has_seen_pass = True
+        judged = fitted_estimator
+        if self.offset is not None:
+            judged = WithOffset(judged, self.offset)
+        score = float(self._scorer(judged, self.X, self.y))
         self.scores_.append(score)
         # NaN is below every number: a first model without a score is not kept for long.
         is_better = not score <= self.best_score_ + self.min_delta and not math.isnan(score)
@@ -116,7 +131,7 @@ class EarlyStopping:
     def teardown(self, estimator: Any, context: Any) -> None:
         """Let go of the scorer, which may know the estimator."""
         self._scorer = None
-        if not self.scores_:
+        if not self._has_seen_pass:
             warnings.warn(
                 f"EarlyStopping saw no pass of {type(estimator).__name__}, and best_estimator_ is "
                 "None: the fit was solved directly, or it failed",

@@ -218,7 +218,7 @@ class LinearEstimator(ExportedLinearModel):
         intercept = np.broadcast_to(self.intercept_, len(coef))
         place, found = margins_where_rows_are(self, X, coef, intercept)
         with place.use():
-            found = added_offset(self, place, found, offset)
+            found = added_offset(self, place, found, offset, X)
             return place, found.astype(np.result_type(place.dtype, coef.dtype))
 
     def _predicted_targets(self, X: Any, offset: Any = None) -> Any:

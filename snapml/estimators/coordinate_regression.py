@@ -459,7 +459,7 @@ class ElasticNet(CallbackSupport, LinearRegressor):
         weights = check_sample_weight(sample_weight, matrix, exchange)
         if weights is None:
             check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
-        offsets = check_offset(offset, matrix)
+        offsets = check_offset(offset, matrix, X)
         self.has_offset_ = offsets is not None
         targets = self._target_columns(matrix, targets_without(y, offsets)).T
         results: list[FitResult] = []

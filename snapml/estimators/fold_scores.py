@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing, indexable
 
 from snapml.estimators.base import callers_level
 from snapml.estimators.fit_call import as_part
+from snapml.estimators.offsets import WithOffset
 from snapml.estimators.search_watch import SearchWatch, has_ended
 
 __all__ = ["fold_scores", "rows_of", "takes_weights"]
@@ -27,6 +28,7 @@ def fold_scores(
     fit_params: dict[str, Any],
     score_params: dict[str, Any],
     watch: SearchWatch,
+    offset: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Score one strength on all folds after the other.
 
@@ -46,6 +48,8 @@ def fold_scores(
         For fits and scorer: what has as many rows as the data is cut to those in question.
     watch : SearchWatch
         May end the search.
+    offset : ndarray of shape (n_samples,), default=None
+        Of the rows, in fits and predictions.
 
     Returns
     -------
@@ -64,12 +68,15 @@ def fold_scores(
                 return scores, is_done
             with as_part(clone(model).set_params(alpha=alpha), control) as one:
                 given = {name: rows_of(value, train, len(y)) for name, value in fit_params.items()}
+                if offset is not None:
+                    given["offset"] = offset[train]
                 one.fit(_safe_indexing(X, train), _safe_indexing(y, train), **given)
             if control.reason:
                 return scores, is_done
             given = {name: rows_of(value, test, len(y)) for name, value in score_params.items()}
+            judged = one if offset is None else WithOffset(one, offset[test])
             scores[number, at] = scorer(
-                one, _safe_indexing(X, test), _safe_indexing(y, test), **given
+                judged, _safe_indexing(X, test), _safe_indexing(y, test), **given
             )
             is_done[number, at] = True
     return scores, is_done

@@ -211,7 +211,7 @@ class LinearRegression(LinearRegressor):
         matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
         self._agree_on_rows(matrix)
         weights = check_sample_weight(sample_weight, matrix, self._communicator().exchange)
-        offsets = check_offset(offset, matrix)
+        offsets = check_offset(offset, matrix, X)
         self.has_offset_ = offsets is not None
         y = targets_without(y, offsets)
         result = least_squares_fit(self, X, matrix, y, weights, is_positive=self.positive, tol=tol)

@@ -15,6 +15,7 @@ from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.fit_call import as_part
 from snapml.estimators.fold_scores import rows_of
 from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.offsets import WithOffset
 from snapml.estimators.search_watch import SearchWatch, has_ended
 from snapml.estimators.shared_fits import can_share, solve_shared
 from snapml.estimators.shared_models import SharedFit, SharedModel, fitted
@@ -71,6 +72,8 @@ class LogisticPaths:
         Returns the unfitted `LogisticRegression` of a C and an l1_ratio.
     watch : SearchWatch
         May end the search.
+    offset : ndarray of shape (n_samples,), default=None
+        Of the rows; with one, each fit reads its own.
     """
 
     def __init__(
@@ -81,10 +84,11 @@ class LogisticPaths:
         classes: np.ndarray,
         model_of: Callable[[float, Any], LogisticRegression],
         watch: SearchWatch,
+        offset: np.ndarray | None = None,
     ) -> None:
         self._matrix, self.rows = matrix, _rows(matrix)
         self._y, self._weights, self._classes = y, weights, classes
-        self._model_of, self._watch = model_of, watch
+        self._model_of, self._watch, self._offset = model_of, watch, offset
 
     def solve_shared(
         self, folds: list[Fold], Cs: np.ndarray, ratios: list[Any], tol: float
@@ -108,6 +112,8 @@ class LogisticPaths:
             By fold and l1_ratio a dict by C's place; without those that one by one have to find.
         """
         found: dict[tuple[int, Any], dict[int, SharedModel]] = {}
+        if self._offset is not None:
+            return found
         trains = [np.arange(len(self._y))[train] for train, _ in folds]
         for ratio in ratios:
             models = [self._model_of(float(C), ratio) for C in Cs]
@@ -180,7 +186,8 @@ class LogisticPaths:
             if judged is None:
                 continue
             is_done[at] = True
-            scores[at] = scorer(judged, rows_of_test, self._y[test], **of_test)
+            seen = judged if self._offset is None else WithOffset(judged, self._offset[test])
+            scores[at] = scorer(seen, rows_of_test, self._y[test], **of_test)
             coefs[at, :, : judged.n_features_in_] = judged.coef_
             if judged.fit_intercept:
                 coefs[at, :, -1] = judged.intercept_
@@ -197,7 +204,8 @@ class LogisticPaths:
             return self._constant_model(model, seen[0]), 0
         weights = None if self._weights is None else self._weights[train]
         with as_part(model, control):
-            model.fit(_taken(self.rows, train), self._y[train], weights)
+            offset = None if self._offset is None else self._offset[train]
+            model.fit(_taken(self.rows, train), self._y[train], weights, offset=offset)
         n_iter = int(np.max(model.n_iter_))
         if control.reason:
             return None, n_iter

@@ -248,7 +248,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         exchange = self._communicator().exchange
         weights = check_sample_weight(sample_weight, matrix, exchange)
         classes = self.classes_ = check_classes(self, y, exchange)
-        offsets = check_offset(offset, matrix)
+        offsets = check_offset(offset, matrix, X)
         self.has_offset_ = offsets is not None
         check_finite_in("C", cost, matrix.dtype)
         penalty = self._within_bounds(penalty, matrix, classes)

@@ -30,6 +30,7 @@ from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.fit_call import as_part
 from snapml.estimators.logistic_paths import LogisticPaths
 from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.offsets import WithOffset, check_offset, check_two_classes
 from snapml.estimators.placement import fit_input, with_host_predictions
 from snapml.estimators.search_watch import SearchWatch
 from snapml.kernels import ResidentMatrix
@@ -117,6 +118,8 @@ class LogisticRegressionCV(LogisticRegression):
         (1, n_folds, n_Cs, n_l1_ratios).
     gap_, objective_, history_, solver_
         As in `LogisticRegression`; only with `refit`.
+    has_offset_ : bool
+        Whether fit had an offset, which predictions then need as well.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -191,7 +194,9 @@ class LogisticRegressionCV(LogisticRegression):
         self.max_time_s = max_time_s
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> LogisticRegressionCV:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None, **params: Any
+    ) -> LogisticRegressionCV:
         """Choose C and l1_ratio, and fit the model.
 
         Parameters
@@ -202,6 +207,8 @@ class LogisticRegressionCV(LogisticRegression):
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
+        offset : float or array-like of shape (n_samples,), default=None
+            As in `LogisticRegression`, on folds as on all rows; folds then share no reads of X.
         **params : object
             For the scorer and the splitter, with scikit-learn's metadata routing only.
 
@@ -226,12 +233,16 @@ class LogisticRegressionCV(LogisticRegression):
         weights = check_sample_weight(sample_weight, matrix)
         classes = self.classes_ = check_classes(self, y)
         Cs = self._grid()
+        offsets = check_offset(offset, matrix, X)
+        self.has_offset_ = offsets is not None
+        if offsets is not None:
+            check_two_classes(classes)
         if isinstance(matrix, ResidentMatrix):
             sample_weight = matrix.host_vector("sample_weight", sample_weight)
         split_params, score_params = self._routed(sample_weight, params)
         weights = self._weights_with_classes(y, classes, weights, matrix.dtype)
         watch = SearchWatch(self)
-        paths_of = LogisticPaths(matrix, y, weights, classes, self._model, watch)
+        paths_of = LogisticPaths(matrix, y, weights, classes, self._model, watch, offsets)
         rows = paths_of.rows
         splitter = check_cv(self.cv, y, classifier=True)
         shown = np.empty((len(y), 0)) if isinstance(rows, ResidentMatrix) else rows
@@ -255,7 +266,7 @@ class LogisticRegressionCV(LogisticRegression):
             ratio_at, C_at = np.unravel_index(kept[of_kept.sum(axis=0).argmax()], grid[1:])
             C, ratio = float(Cs[C_at]), ratios[int(ratio_at)]
             with as_part(self._model(C, ratio), watch.refit()) as model:
-                model.fit(rows, y, weights)
+                model.fit(rows, y, weights, offset=offsets)
             shape_of_X = {"n_features_in_", "feature_names_in_"}
             for name in set(vars(model)) - set(model.get_params()) - shape_of_X:
                 setattr(self, name, getattr(model, name))
@@ -268,7 +279,13 @@ class LogisticRegressionCV(LogisticRegression):
         return self
 
     def score(  # type: ignore[override]  # scikit-learn's signature
-        self, X: Any, y: Any, *, sample_weight: Any = None, **score_params: Any
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        offset: Any = None,
+        **score_params: Any,
     ) -> Any:
         """Return the score on data, by the scorer of the search.
 
@@ -280,6 +297,8 @@ class LogisticRegressionCV(LogisticRegression):
             Their labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
+        offset : float or array-like of shape (n_samples,), default=None
+            As in `predict`.
         **score_params : object
             For the scorer, with scikit-learn's metadata routing only.
 
@@ -289,12 +308,13 @@ class LogisticRegressionCV(LogisticRegression):
             The score.
         """
         raise_for_routed_params(score_params, self, "score")
-        X, y, sample_weight = with_host_predictions(X, y, sample_weight)
+        X, y, sample_weight, offset = with_host_predictions(X, y, sample_weight, offset)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         given |= score_params
         if is_routing_enabled():
             given = dict(process_routing(self, "score", **given).scorer.score)
-        return self._get_scorer()(self, X, y, **given)
+        judged = self if offset is None else WithOffset(self, offset)
+        return self._get_scorer()(judged, X, y, **given)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return where scikit-learn sends the metadata given to fit and score.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, update_wrapper
 from typing import Any
 
 import numpy as np
@@ -12,22 +13,54 @@ from snapml.kernels import ResidentMatrix
 from snapml.solvers.fit_settings import Start
 
 __all__ = [
+    "WithOffset",
     "added_offset",
+    "check_index",
     "check_offset",
     "check_two_classes",
     "checked_offset",
     "offset_labels",
+    "offset_vector",
     "start_within_reach",
     "targets_without",
 ]
 
 # Margins at which a curvature is e-20 of what it was, and far from rounding away.
 _REACH = 20.0
+_TAKING_OFFSETS = frozenset(
+    {"predict", "decision_function", "predict_proba", "predict_log_proba", "score"}
+)
 # Labels of the logistic loss carry exp(offset), which is to be a normal number.
 _FARTHEST = {np.dtype(np.float32): 80.0, np.dtype(np.float64): 700.0}
 
 
-def check_offset(offset: Any, matrix: Matrix) -> np.ndarray | None:
+class WithOffset:
+    """A fitted model that knows the offsets of the rows it is about to be asked about.
+
+    What a scorer gets, which passes rows only.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Its methods that take an offset get this one; all else is the model's own.
+    offset : array-like of shape (n_rows,) or float
+        Of the rows.
+    """
+
+    def __init__(self, model: Any, offset: Any) -> None:
+        self._model, self._offset = model, offset
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the model has by this name."""
+        if name in ("_model", "_offset"):  # of an empty copy
+            raise AttributeError(name)
+        found = getattr(self._model, name)
+        if name not in _TAKING_OFFSETS:
+            return found
+        return update_wrapper(partial(found, offset=self._offset), found)  # scorers ask its name
+
+
+def check_offset(offset: Any, matrix: Matrix, X: Any) -> np.ndarray | None:
     """Return the offsets of the rows that a model is fitted to.
 
     Parameters
@@ -36,6 +69,8 @@ def check_offset(offset: Any, matrix: Matrix) -> np.ndarray | None:
         The user's, on the host or where the matrix is.
     matrix : Matrix
         The rows they belong to.
+    X : object
+        The same, as the user gave them.
 
     Returns
     -------
@@ -45,13 +80,14 @@ def check_offset(offset: Any, matrix: Matrix) -> np.ndarray | None:
     Raises
     ------
     ValueError
-        If the shape is another, or a number is not finite.
+        If the shape or the index is another, or a number is not finite.
     """
     if offset is None:
         return None
+    check_index(offset, X)
     if isinstance(matrix, ResidentMatrix):
         offset = matrix.host_vector("offset", offset)
-    return _vector(offset, matrix.shape[0])
+    return offset_vector(offset, matrix.shape[0])
 
 
 def targets_without(y: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
@@ -135,7 +171,7 @@ def start_within_reach(start: Start | None, offset: np.ndarray, n_features: int)
     return Start(coef=coef)
 
 
-def added_offset(model: Any, place: Place, margins: Any, offset: Any) -> Any:
+def added_offset(model: Any, place: Place, margins: Any, offset: Any, X: Any) -> Any:
     """Return margins with the offsets of their rows.
 
     Parameters
@@ -148,6 +184,8 @@ def added_offset(model: Any, place: Place, margins: Any, offset: Any) -> Any:
         Without offsets.
     offset : array-like of shape (n_rows,), float or None
         The user's.
+    X : object
+        The rows, as the user gave them.
 
     Returns
     -------
@@ -160,6 +198,7 @@ def added_offset(model: Any, place: Place, margins: Any, offset: Any) -> Any:
         If the model was fitted with an offset and gets none, or it has several classes, or the
         offset is not as described.
     """
+    check_index(offset, X)
     if place.matrix is None:
         values = checked_offset(model, offset, len(margins))
         return margins if values is None else margins + values[:, None]
@@ -191,7 +230,7 @@ def checked_offset(model: Any, offset: Any, n_rows: int) -> np.ndarray | None:
     """
     if offset is not None:
         check_two_classes(getattr(model, "classes_", None))
-        return _vector(offset, n_rows)
+        return offset_vector(offset, n_rows)
     if getattr(model, "has_offset_", False):
         raise ValueError(
             f"offset: expected that of each row, since this {type(model).__name__} was fitted "
@@ -219,7 +258,51 @@ def check_two_classes(classes: np.ndarray | None) -> None:
         )
 
 
-def _vector(offset: Any, n_rows: int) -> np.ndarray:
+def check_index(offset: Any, X: Any) -> None:
+    """Refuse an offset whose index is not that of the rows: neither order can be meant for sure.
+
+    Parameters
+    ----------
+    offset : object
+        The user's.
+    X : object
+        The rows, as the user gave them.
+
+    Raises
+    ------
+    ValueError
+        If both have an index, as of pandas, and these differ.
+    """
+    both = (X, offset)
+    if not all(hasattr(one, "iloc") and hasattr(one, "index") for one in both):
+        return
+    if not X.index.equals(offset.index):
+        raise ValueError(
+            "offset: expected the index of X in the same order, got another; offset.loc[X.index] "
+            "goes by labels, offset.to_numpy() by position"
+        )
+
+
+def offset_vector(offset: Any, n_rows: int) -> np.ndarray:
+    """Return the offsets of some rows, checked.
+
+    Parameters
+    ----------
+    offset : array-like of shape (n_rows,) or float
+        The user's, on the host.
+    n_rows : int
+        How many there are.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+        A number alone is that of every row.
+
+    Raises
+    ------
+    ValueError
+        If the shape is another, or a number is not finite.
+    """
     try:
         values = np.asarray(offset)
         if values.dtype.kind not in "fiubO":  # dates and texts, too, convert to numbers

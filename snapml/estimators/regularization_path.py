@@ -33,6 +33,7 @@ from snapml.estimators.coordinate_regression import (
     solve_path,
     warn_not_converged,
 )
+from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.search_watch import SearchWatch, has_ended
 from snapml.problems import Intercept, Problem, Squared
 from snapml.solvers.communicator import SerialCommunicator
@@ -349,6 +350,8 @@ class ElasticNetCV(ElasticNet):
         As of `ElasticNet`.
     solver_ : str
         What was run.
+    has_offset_ : bool
+        Whether fit had an offset, which predictions then need as well.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -408,7 +411,9 @@ class ElasticNetCV(ElasticNet):
     warm_start = False
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None, **params: Any
+    ) -> Any:
         """Choose by cross-validation, then fit to all rows.
 
         Parameters
@@ -419,6 +424,9 @@ class ElasticNetCV(ElasticNet):
             Targets.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weights of the rows, in fits and in errors.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's prediction as it is, with a coefficient of 1, on folds as on all
+            rows.
         **params : object
             For the splitter, with scikit-learn's metadata routing only.
 
@@ -450,6 +458,9 @@ class ElasticNetCV(ElasticNet):
             given = {} if sample_weight is None else {"sample_weight": sample_weight}
             routed = process_routing(self, "fit", **given, **params).splitter.split
         folds = list(splitter.split(np.empty((len(y), 0)), y, **routed))
+        offsets = check_offset(offset, matrix, X)
+        self.has_offset_ = offsets is not None
+        y = targets_without(y, offsets)  # of all that follows: errors are those of residuals
         watch = SearchWatch(self)
         watch.expect_paths(len(ratios) * len(folds))
         try:

@@ -355,7 +355,7 @@ class Ridge(RidgeModel, LinearRegressor):
         """
         matrix, y = fit_input(self, X, y, multi_output=True, y_numeric=True)
         weights = check_sample_weight(sample_weight, matrix, self._communicator().exchange)
-        offsets = check_offset(offset, matrix)
+        offsets = check_offset(offset, matrix, X)
         self.has_offset_ = offsets is not None
         self._fit_targets(X, matrix, targets_without(y, offsets), weights)
         self._keep_objective()

@@ -13,6 +13,7 @@ from sklearn.metrics import check_scoring, get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_scalar, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import _num_samples
 
 from snapml._validation import (
     check_fit_input,
@@ -26,6 +27,7 @@ from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_leve
 from snapml.estimators.fit_call import CallbackSupport, as_part
 from snapml.estimators.fold_scores import fold_scores, takes_weights
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
+from snapml.estimators.offsets import check_index, check_offset, offset_vector, targets_without
 from snapml.estimators.ridge import Ridge, RidgeClassifier, RidgeLabels
 from snapml.estimators.search_watch import SearchWatch
 from snapml.solvers.control import Interim
@@ -136,6 +138,7 @@ class _CrossValidatedRidge(CallbackSupport, LinearEstimator):
         y: np.ndarray,
         weights: np.ndarray | None,
         score_params: dict[str, Any],
+        offset: np.ndarray | None = None,
     ) -> None:
         """Choose alpha by the errors of the rows left out, and fit all of them."""
         alphas = self._checked_alphas()
@@ -147,7 +150,7 @@ class _CrossValidatedRidge(CallbackSupport, LinearEstimator):
                 stacklevel=callers_level(),
             )
             by_svd = False
-        targets = y.reshape(matrix.shape[0], -1)
+        targets = targets_without(y, offset).reshape(matrix.shape[0], -1)
         try:
             if self.fit_intercept and matrix.shape[0] < 2:
                 raise ValueError(
@@ -175,6 +178,8 @@ class _CrossValidatedRidge(CallbackSupport, LinearEstimator):
                 scores.append(-result.mean(axis=0 if self.alpha_per_target else None))
             else:
                 result = left_out.predictions(alpha)
+                if offset is not None:
+                    result = result + offset[:, None]
                 scores.append(self._score_predictions(result, y, score_params))
             if self.store_cv_results:
                 results.append(result.astype(matrix.dtype))
@@ -219,7 +224,13 @@ class _CrossValidatedRidge(CallbackSupport, LinearEstimator):
         return scorer(judge, shaped, y, **score_params)
 
     def _fit_folds(
-        self, model: Any, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]
+        self,
+        model: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        params: dict[str, Any],
+        offset: np.ndarray | None = None,
     ) -> None:
         """Choose alpha by cross-validation over folds, an alpha on all folds after the other."""
         if self.store_cv_results:
@@ -234,14 +245,14 @@ class _CrossValidatedRidge(CallbackSupport, LinearEstimator):
         splitter = check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin))
         folds = list(splitter.split(*indexable(X, y), **split_params))
         scores, is_done = fold_scores(
-            model, alphas, X, y, folds, scorer, given, score_params, watch
+            model, alphas, X, y, folds, scorer, given, score_params, watch, offset
         )
         kept = watch.judged(is_done)
         means = scores[:, kept].mean(axis=0)
         at = np.where(np.isnan(means), -np.inf, means).argmax()
         self.alpha_, self.best_score_ = float(alphas[kept[at]]), float(means[at])
         with as_part(model.set_params(alpha=self.alpha_), watch.refit()) as best:
-            best.fit(X, y, **given)
+            best.fit(X, y, **given, **({} if offset is None else {"offset": offset}))
         for name in ("coef_", "intercept_", "gap_", "objective_", "solver_", "n_features_in_"):
             setattr(self, name, getattr(best, name))
         if hasattr(best, "feature_names_in_"):
@@ -291,6 +302,8 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
         b.
     gap_, objective_, solver_
         As in `Ridge`.
+    has_offset_ : bool
+        Whether fit had an offset, which predictions then need as well.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -334,7 +347,9 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
         self.max_time_s = max_time_s
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeCV:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None, **params: Any
+    ) -> RidgeCV:
         """Choose alpha and fit the model.
 
         Parameters
@@ -345,6 +360,9 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
             Targets.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
+        offset : float or array-like of shape (n_samples,), default=None
+            Added to each row's prediction as it is, with a coefficient of 1, on folds as on all
+            rows.
         **params : object
             For the scorer and the splitter, with scikit-learn's metadata routing only.
 
@@ -365,12 +383,17 @@ class RidgeCV(_CrossValidatedRidge, LinearRegressor):
         raise_for_routed_params(params, self, "fit")
         if self.cv is not None:
             model = Ridge(fit_intercept=self.fit_intercept, n_threads=self.n_threads)
-            self._fit_folds(model, X, y, sample_weight, params)
+            check_index(offset, X)
+            offsets = None if offset is None else offset_vector(offset, _num_samples(X))
+            self._fit_folds(model, X, y, sample_weight, params, offsets)
+            self.has_offset_ = offset is not None
             return self
         matrix, y = check_fit_input(self, X, y, multi_output=True, y_numeric=True)
+        offsets = check_offset(offset, matrix, X)
+        self.has_offset_ = offsets is not None
         weights = check_sample_weight(sample_weight, matrix)
         _, score_params = self._routed(sample_weight, params)
-        self._fit_leave_one_out(X, matrix, y, weights, score_params)
+        self._fit_leave_one_out(X, matrix, y, weights, score_params, offsets)
         return self
 
 

@@ -12,7 +12,7 @@ import scipy.stats
 from sklearn.utils.validation import validate_data
 
 from snapml.estimators import LogisticRegression
-from snapml.estimators.offsets import checked_offset, targets_without
+from snapml.estimators.offsets import check_index, checked_offset, targets_without
 from snapml.statistics.likelihood import (
     log_likelihood,
     logistic_slopes,
@@ -103,6 +103,7 @@ def inference(
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
     penalty, bias_penalty = penalties_of(model)
     check_unchanged(model)
+    check_index(offset, X)
     X = validate_data(model, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
     rows = ConstantAndRows(X, bool(model.fit_intercept))
     y = checked_targets(model, y, len(rows))

@@ -34,6 +34,11 @@ EVERYWHERE = {
         "parameters: expected the same last model on all ranks",
     ),
     "overflow": ("ValueError", "overflow"),
+    "offset": (
+        "NotImplementedError",
+        "not on ranks; use snapml.LogisticRegression",
+    ),
+    "offset_of_machine": ("TypeError", "offset: expected none, LinearSVC has no offset"),
     "many_columns": (
         "NotImplementedError",
         "least squares of 4097 columns on several ranks: expected at most 4096",

@@ -13,6 +13,7 @@ from sklearn.model_selection import StratifiedKFold, cross_validate
 import snapml
 from snapml import ElasticNet, Lasso, LinearRegression, LogisticRegression, Ridge
 from snapml.data import ChunkedDataset, ChunkWriter
+from snapml.statistics import inference
 
 RNG = np.random.default_rng(3)
 N, P = 300, 6
@@ -277,11 +278,47 @@ def test_models_with_an_offset_predict_no_batches():
         snapml.predict_batches(model, X)
 
 
+def _fitted_and_asked(model, rows, targets, offset):
+    """Fit a model and ask it everything that takes an offset."""
+    model.fit(rows, targets, offset=OFFSET)
+    asked = {"predict", "decision_function", "predict_proba", "predict_log_proba"} & set(dir(model))
+    calls = [lambda name=name: getattr(model, name)(rows, offset=offset) for name in asked]
+    calls += [
+        lambda: model.score(rows, targets, offset=offset),
+        lambda: clone(model).fit(rows, targets, offset=offset),
+    ]
+    if isinstance(model, LinearRegression | LogisticRegression) and not hasattr(model, "cv"):
+        calls.append(lambda: inference(model, rows, targets, offset=offset))
+    return calls
+
+
 @pytest.mark.parametrize(
-    "name", ["LogisticRegressionCV", "RidgeCV", "RidgeClassifierCV", "LassoCV"]
+    "model",
+    [
+        *REGRESSORS,
+        LogisticRegression(tol=1e-10),
+        snapml.RidgeCV(),
+        snapml.RidgeCV(cv=3),
+        snapml.LassoCV(alphas=3, cv=3),
+        snapml.LogisticRegressionCV(
+            Cs=2, l1_ratios=(0,), scoring="accuracy", use_legacy_attributes=False
+        ),
+    ],
+    ids=lambda model: type(model).__name__,
 )
-def test_searches_of_their_own_refuse_an_offset_by_name(name):
-    model = getattr(snapml, name)()
-    with pytest.raises(NotImplementedError, match=f"offset: {name}.fit takes none"):
-        model.fit(X, LABELS, offset=OFFSET)
-    assert not hasattr(model, "coef_")
+def test_index_of_an_offset_is_that_of_the_rows(model):
+    pandas = pytest.importorskip("pandas")
+    names = [f"row{i}" for i in range(N)]
+    rows = pandas.DataFrame(X, index=names).rename(columns=str)
+    targets = LABELS if isinstance(model, LogisticRegression) else TARGETS
+    same = pandas.Series(OFFSET, index=names)
+    for call in _fitted_and_asked(clone(model), rows, targets, same):
+        call()
+    for other in (same.iloc[::-1], same.reset_index(drop=True)):
+        for call in _fitted_and_asked(clone(model), rows, targets, other):
+            with pytest.raises(ValueError, match="offset: expected the index of X in the same"):
+                call()
+    # Without two of them there is nothing to compare.
+    plain = clone(model).fit(X, targets, offset=same.iloc[::-1])
+    expected = clone(model).fit(X, targets, offset=OFFSET[::-1])
+    np.testing.assert_array_equal(plain.coef_, expected.coef_)

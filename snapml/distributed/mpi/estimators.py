@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import zlib
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy.sparse import issparse
@@ -121,7 +122,9 @@ class MpiEstimator:
         RankError
             If another rank has failed; it says which, and of what.
         NotImplementedError
-            If there is an offset.
+            If there is an offset, which the class of one machine has.
+        TypeError
+            If there is one, and it has none either.
         ValueError
             If parameters or data are not as described, or the ranks' do not fit each other; or
             the checkpoint is damaged, or of other data or parameters.
@@ -136,10 +139,7 @@ class MpiEstimator:
             try:
                 with interrupts.let_through(), self._watch:
                     if offset is not None:
-                        raise NotImplementedError(
-                            "offset: this version has it on one machine, in memory, out of core "
-                            f"and on GPUs, not on ranks; use snapml.{type(self).__name__}"
-                        )
+                        self._refuse_offset()
                     self._fit_own(communicator, X, y, sample_weight)
                     communicator.finish()
             except BaseException as error:
@@ -154,6 +154,16 @@ class MpiEstimator:
                     vars(self).pop(name, None)
                 communicator.close()
         return self
+
+    def _refuse_offset(self) -> NoReturn:
+        """Say that ranks have no offset, and who has."""
+        local: Any = type(self).__mro__[2]
+        if "offset" not in inspect.signature(local.fit).parameters:
+            raise TypeError(f"offset: expected none, {type(self).__name__} has no offset")
+        raise NotImplementedError(
+            "offset: this version has it on one machine, in memory, out of core and on GPUs, not "
+            f"on ranks; use snapml.{local.__name__}"
+        )
 
     def _fit_own(self, communicator: MpiCommunicator, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit to this rank's rows, together with the other ranks."""

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression as Reference
 from snapml.distributed.mpi import (
     Lasso,
     LinearRegression,
+    LinearSVC,
     LogisticRegression,
     MpiCommunicator,
     Ridge,
@@ -82,6 +83,16 @@ def infinite_in_least_squares(comm):
     if comm.rank == 1:
         X[3, 2] = np.inf
     LinearRegression(comm=comm).fit(X, y)
+
+
+def offset(comm):
+    X, y = data(comm.rank)
+    LogisticRegression(comm=comm).fit(X, y, offset=1.0)
+
+
+def offset_of_machine(comm):
+    X, y = data(comm.rank)
+    LinearSVC(comm=comm).fit(X, y, offset=1.0)
 
 
 def many_columns(comm):
