@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import logging
 import math
@@ -29,6 +28,7 @@ from snapml.data import Dataset, Matrix
 from snapml.data.temporary_store import removing_temporary_stores
 from snapml.estimators.fit_call import control_of, in_fit_call
 from snapml.estimators.linear_exports import ExportedLinearModel
+from snapml.estimators.objective_parameters import objective_parameters
 from snapml.estimators.offsets import added_offset
 from snapml.estimators.placement import (
     Place,
@@ -58,21 +58,6 @@ __all__ = [
 ]
 
 _logger = logging.getLogger("snapml")
-
-# Parameters that say which objective is minimised, as far as an estimator has them.
-_OF_OBJECTIVE = (
-    "alpha",
-    "bounds",
-    "C",
-    "class_weight",
-    "fit_intercept",
-    "intercept_scaling",
-    "l1_ratio",
-    "multi_class",
-    "penalty",
-    "positive",
-    "solver",
-)
 
 
 class LinearEstimator(ExportedLinearModel):
@@ -192,8 +177,7 @@ class LinearEstimator(ExportedLinearModel):
 
     def _keep_objective(self) -> None:
         """Keep the parameters that this fit has used, which may be changed for the next one."""
-        names = [name for name in _OF_OBJECTIVE if hasattr(self, name)]
-        self._fitted_with = {name: copy.deepcopy(getattr(self, name)) for name in names}
+        self._fitted_with = objective_parameters(self)
 
     def _interim_attributes(self, model: Interim) -> dict[str, Any]:
         """Return what predictions by a model on the way need, as fit would store it."""

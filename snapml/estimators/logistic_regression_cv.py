@@ -276,6 +276,7 @@ class LogisticRegressionCV(LogisticRegression):
             ratio = np.mean([ratios[at] or 0.0 for at in ratio_at])
             self._store_mean(coefs[np.arange(len(folds)), ratio_at, C_at].mean(axis=0))
         self._store_search(C, ratio, coefs, scores, n_iter)
+        self._keep_objective()  # that of the chosen model has other parameters
         return self
 
     def score(  # type: ignore[override]  # scikit-learn's signature

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from snapml._distribution import installed_version
 from snapml.estimators.model_values import decoded, encoded
+from snapml.estimators.objective_parameters import changed_since_fit
 
 __all__ = [
     "content_of",
@@ -123,7 +124,8 @@ def content_of(model: Any, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``format``, ``version``, ``written_by``, ``class``, ``parameters``, ``attributes``.
+        ``format``, ``version``, ``written_by``, ``class``, ``parameters``, ``attributes``; and
+        ``fitted_with``, what the fit has used of parameters that were changed after it.
 
     Raises
     ------
@@ -136,7 +138,7 @@ def content_of(model: Any, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
     if _loadable.get(name) is not type(model):
         raise TypeError(f"expected a model of {', '.join(known_names())}, got one of {name}")
     check_is_fitted(model)
-    return {
+    content = {
         "format": _FORMAT,
         "version": _VERSION,
         "written_by": f"snapml {installed_version()}",
@@ -144,6 +146,8 @@ def content_of(model: Any, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
         "parameters": _all_encoded(name, model.get_params(deep=False), put),
         "attributes": _all_encoded(name, _plain_attributes(model), put),
     }
+    changed = changed_since_fit(model)
+    return content | ({"fitted_with": _all_encoded(name, changed, put)} if changed else {})
 
 
 def parsed(text: bytes | str, path: Any) -> dict[str, Any]:
@@ -289,5 +293,9 @@ def _made(cls: type[Any], content: dict[str, Any], get: Callable[[Any], np.ndarr
     for name, value in found.items():
         setattr(model, name, value)
     if hasattr(model, "_keep_objective"):
-        model._keep_objective()  # changes from here on are noticed
+        model._keep_objective()  # changes from here on are noticed, and those before
+        for name, value in content.get("fitted_with", {}).items():
+            if name not in model._fitted_with:
+                raise ValueError(f"{name!r} is no parameter of the objective")
+            model._fitted_with[name] = decoded(value, get)
     return model

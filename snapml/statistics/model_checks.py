@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import joblib
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from snapml.estimators import LinearRegression, LogisticRegression, LogisticRegressionCV, Ridge
+from snapml.estimators.objective_parameters import changed_since_fit
 from snapml.estimators.penalty_parameters import resolve_penalty
 
 __all__ = ["check_unchanged", "checked_targets", "checked_weights", "names_of", "penalties_of"]
@@ -19,14 +19,11 @@ _MOST_COEFFICIENTS = 5000
 
 def check_unchanged(model: Any) -> None:
     """Refuse a model whose objective is no longer that of its fit."""
-    for name, used in getattr(model, "_fitted_with", {}).items():
-        now = getattr(model, name)
-        is_same = now == used if np.isscalar(now) and np.isscalar(used) else False
-        if not is_same and joblib.hash(now) != joblib.hash(used):
-            raise ValueError(
-                f"model: expected the parameters of its fit, got {name}={now!r} after a fit with "
-                f"{name}={used!r}: fit again, or set it back"
-            )
+    for name, used in changed_since_fit(model).items():
+        raise ValueError(
+            f"model: expected the parameters of its fit, got {name}={getattr(model, name)!r} after "
+            f"a fit with {name}={used!r}: fit again, or set it back"
+        )
 
 
 def penalties_of(model: Any) -> tuple[float, float]:

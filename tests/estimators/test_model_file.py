@@ -22,6 +22,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
 import snapml
+from snapml.statistics import inference
 from tests.estimators.every import CLASSES
 
 METHODS = ("predict", "decision_function", "predict_proba", "predict_log_proba")
@@ -391,3 +392,35 @@ class BaseEstimatorOfAnother(BaseEstimator):
         from snapml.estimators.model_file import save_model
 
         save_model(self, "nowhere")
+
+
+@pytest.mark.parametrize("way", ["file", "json"])
+def test_models_say_which_parameters_their_fit_had(way, tmp_path):
+    def back(model):
+        if way == "json":
+            return snapml.from_json(model.to_json())
+        model.save(tmp_path / "model")
+        return snapml.load(tmp_path / "model")
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
+    model = snapml.LogisticRegression(C=2.0, tol=1e-10).fit(X, y)
+    assert "fitted_with" not in json.loads(model.to_json())
+    inference(back(model), X, y)
+    model.set_params(C=3.0, class_weight={0: 1.0, 1: 2.0}, verbose=0)
+    held = json.loads(model.to_json())
+    assert held["fitted_with"] == {"C": 2.0, "class_weight": None}
+    again = back(model)
+    assert again.C == 3.0
+    # Parameters that were changed before the file are noticed as those changed behind it.
+    again.set_params(class_weight=None)
+    with pytest.raises(ValueError, match=r"got C=3\.0 after a fit with C=2\.0"):
+        inference(again, X, y)
+    inference(again.set_params(C=2.0), X, y)
+    held["fitted_with"] = {"tol": 1.0}
+    with pytest.raises(ValueError, match="'tol' is no parameter of the objective"):
+        snapml.from_json(json.dumps(held))
+    held["fitted_with"] = [2.0]
+    with pytest.raises(ValueError, match="malformed"):
+        snapml.from_json(json.dumps(held))
