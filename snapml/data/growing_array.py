@@ -20,12 +20,18 @@ __all__ = ["GrowingArray", "by_blocks", "can_share"]
 # Reserved beyond what is needed: few moves. What is not filled takes no memory.
 _GROWTH = 1.25
 _BLOCK_BYTES = 1 << 23
+# Of <linux/prctl.h> and prctl(2).
+_PR_GET_DUMPABLE, _DUMPABLE_BY_USER = 3, 1
 
 
 @functools.cache
 def can_share() -> bool:
-    """Return whether other processes of this user can open memory of this one: on Linux."""
-    if not hasattr(os, "memfd_create"):
+    """Return whether other processes of this user can open memory of this one: on Linux.
+
+    False in a process that was started with rights of a file (setuid, capabilities), or has put
+    itself off: others may not look at it then, while it may itself.
+    """
+    if not hasattr(os, "memfd_create") or not _is_open_to_others():
         return False
     try:
         descriptor = os.memfd_create("snapml")
@@ -73,8 +79,11 @@ class GrowingArray:
         array = cls(np.dtype(path.suffix[1:]))
         descriptor = array._own(os.open(path, os.O_RDWR))
         n_bytes = os.fstat(descriptor).st_size
-        if n_bytes:
+        if n_bytes and sys.platform == "win32":
             array._map = mmap.mmap(descriptor, n_bytes)
+        elif n_bytes:
+            # mmap.mmap would hold a descriptor of its own, and processes have few.
+            array._map = _native.joined_memory([(descriptor, n_bytes)], 0)
         array._size = n_bytes // array._dtype.itemsize
         return array
 
@@ -221,6 +230,13 @@ def by_blocks(work: Callable[[slice], None], size: int, step: int, n_threads: in
     with ThreadPoolExecutor(n_threads) as pool:
         for _ in pool.map(work, blocks):
             pass
+
+
+def _is_open_to_others() -> bool:
+    """Return whether Linux lets other processes of the user see the files of this one."""
+    import ctypes  # no other module of Python asks
+
+    return bool(ctypes.CDLL(None).prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) == _DUMPABLE_BY_USER)
 
 
 def _link(descriptor: int) -> str:

@@ -56,14 +56,16 @@ class Range {
 };
 
 // A page beyond a file's end would end the process.
-std::size_t checked_size(int file, int64 size) {
+std::size_t checked_size(int file, int64 size, bool is_last) {
   struct stat facts{};
   if (fstat(file, &facts) != 0) raise_system_error();
   const auto page = static_cast<int64>(sysconf(_SC_PAGESIZE));
-  if (size < 0 || size % page != 0 || size > static_cast<int64>(facts.st_size)) {
+  const auto end = static_cast<int64>(facts.st_size);
+  // Of a page that the file ends in, the rest is there as well.
+  const bool is_whole = size % page == 0 || (is_last && size == end);
+  if (size < 0 || !is_whole || size > end) {
     throw std::invalid_argument("parts: expected whole pages of files, got " +
-                                std::to_string(size) + " of " + std::to_string(facts.st_size) +
-                                " bytes");
+                                std::to_string(size) + " of " + std::to_string(end) + " bytes");
   }
   return static_cast<std::size_t>(size);
 }
@@ -73,7 +75,10 @@ nb::object joined_memory(const std::vector<std::pair<int, int64>>& parts, int64 
     throw std::invalid_argument("n_more: expected at least 0, got " + std::to_string(n_more));
   }
   std::size_t size = static_cast<std::size_t>(n_more);
-  for (const auto& [file, n_bytes] : parts) size += checked_size(file, n_bytes);
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    const bool is_last = n_more == 0 && k + 1 == parts.size();
+    size += checked_size(parts[k].first, parts[k].second, is_last);
+  }
   if (size == 0) throw std::invalid_argument("parts: expected at least one byte, got none");
   auto range = std::make_unique<Range>(size);
   std::size_t first = 0;

@@ -4,6 +4,8 @@ import gc
 import mmap
 import multiprocessing
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -153,6 +155,34 @@ def test_what_cannot_be_joined_is_refused():
         _native.joined_memory([], -1)
     with pytest.raises(OSError, match="Bad file descriptor"):
         _native.joined_memory([(10**6, mmap.PAGESIZE)], 0)
+
+
+@pytest.mark.skipif(not can_share(), reason="no shared memory here")
+@pytest.mark.parametrize("n", [1, 511, 512, 5000])
+def test_what_was_taken_over_holds_one_descriptor(n, tmp_path):
+    array = filled([np.arange(float(n))], True)
+    array.hand_over(tmp_path, "values")
+    (path,) = tmp_path.iterdir()
+    before = open_files()
+    taken = [GrowingArray.handed_over(path) for _ in range(20)]
+    assert open_files() == before + 20
+    taken[0].filled()[-1] = -1.0
+    np.testing.assert_array_equal(taken[19].filled(), [*range(n - 1), -1.0])
+    del taken
+    assert open_files() == before
+
+
+@pytest.mark.skipif(not can_share(), reason="no shared memory here")
+def test_process_that_others_may_not_look_at_shares_nothing():
+    code = (
+        "import ctypes\n"
+        "from snapml.data.growing_array import can_share\n"
+        "print(can_share())\n"
+        "ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n"  # PR_SET_DUMPABLE, as after setuid
+        "print(can_share.__wrapped__())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
 
 
 def test_systems_without_shared_memory_say_so(monkeypatch):
