@@ -32,8 +32,9 @@ from snapml.solvers.gpu_many_rows import device_products, most_models
 from snapml.solvers.many_arrays import ManyProducts
 from snapml.solvers.many_chunks import many_products
 from snapml.solvers.many_models import ManyTargets
+from snapml.solvers.many_paths import ManyPaths
 from snapml.solvers.many_preconditioners import SharedGram
-from snapml.solvers.many_rows import PANEL
+from snapml.solvers.many_rows import HALF_PANEL, PANEL
 
 __all__ = ["can_share", "solve_shared"]
 
@@ -255,28 +256,24 @@ class _Group:
         models: list[SharedModel | None] = [None] * len(self._fits)
         weights = np.column_stack(self._weights)
         labels = np.where(self._y == self._classes[1], 1.0, -1.0).astype(weights.dtype)[:, None]
-        last = np.zeros((self._matrix.shape[1] + 1, weights.shape[1]), dtype=weights.dtype)
+        paths = ManyPaths(self._matrix.shape[1] + 1, weights.shape[1], weights.dtype)
         shared = SharedGram()
         for wave in self._waves(most):
             columns = np.array([self._fits[at][1] for at in wave])
-            targets = ManyTargets(
-                labels,
-                weights,
-                np.zeros(len(wave), dtype=np.int32),
-                columns,
-                np.array([self._fits[at][0] for at in wave]),
-            )
+            factors = np.array([self._fits[at][0] for at in wave])
+            label_columns = np.zeros(len(wave), dtype=np.int32)
+            targets = ManyTargets(labels, weights, label_columns, columns, factors)
             found = many_models.solve(
                 self._problem,
                 products,
                 targets,
                 tol,
-                start=last[:, columns],
+                start=paths.starts(columns, factors),
                 shared=shared,
                 is_over=is_over,
             )
+            paths.add(columns, factors, found.vectors)
             for k, at in enumerate(wave):
-                last[:, columns[k]] = found.vectors[:, k]  # that of the largest C stays
                 if found.has_converged[k]:
                     rows = None if kept is None else kept[self._folds[at]]
                     margins = found.margins[:, k]
@@ -292,11 +289,12 @@ class _Group:
     def _most_on_host(self) -> int:
         """Return how many models go side by side where products are the host's.
 
-        BLAS needs many columns for its speed, and a read of a store serves all of them; a panel of
-        sparse ones in memory costs as much as any other.
+        BLAS needs many columns for its speed, and a read of a store serves all of them; half a
+        panel of sparse ones in memory costs little more than half, and fewer values of C in a wave
+        start nearer to their models.
         """
         if isinstance(self._matrix, CompressedMatrix):
-            return PANEL
+            return HALF_PANEL
         if isinstance(self._matrix, ChunkedMatrix):
             most = min(4 * PANEL, _MOST_NUMBERS // len(self._y) // PANEL * PANEL)
             return max(PANEL, most)
