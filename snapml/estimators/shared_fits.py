@@ -309,6 +309,8 @@ class _Group:
             same = [at for at in able if self._fits[at][0] == C]
             if waves and len(waves[-1]) + len(same) <= most:
                 waves[-1] += same
-            else:
-                waves.append(same)
+                continue
+            # Of many folds, or resamples, no more than there is memory for.
+            step = max(most, PANEL)
+            waves += [same[first : first + step] for first in range(0, len(same), step)]
         return waves

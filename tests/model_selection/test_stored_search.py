@@ -148,6 +148,8 @@ def test_models_go_by_fewer_where_rows_are_many(data, tmp_path, monkeypatch):
     monkeypatch.setattr(shared_fits, "_MOST_NUMBERS", 20 * len(y))
     GridSearchCV(LogisticRegression(), grid, cv=5).fit(store)
     assert sizes[1:] == [15, 15, 15, 5]
+    GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=20).fit(store)
+    assert sizes[5:] == [16, 4, 16, 4]  # of one value of C no more side by side either
 
 
 def test_time_runs_out_over_a_store(data, tmp_path):
