@@ -28,10 +28,9 @@ from snapml.solvers.working_set_descent import (
     kept_model,
     result_of,
     run,
-    search_line,
-    take_whole_step,
 )
 from snapml.solvers.working_set_state import State
+from snapml.solvers.working_set_steps import search_line, take_whole_step
 
 __all__ = ["solve"]
 

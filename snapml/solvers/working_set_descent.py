@@ -19,36 +19,27 @@ import numpy as np
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
-from snapml.solvers.cpu_formulas import penalty_value
-from snapml.solvers.engine import ColumnEngine, Movable, WorkingSet
+from snapml.solvers.engine import ColumnEngine
 from snapml.solvers.observer import Stage
-from snapml.solvers.quadratic_model import Model
 from snapml.solvers.result import FitResult, StartModel, overflow_error
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
-from snapml.solvers.working_set_state import MANY_SLOW, ROUNDING, Ahead, State
+from snapml.solvers.working_set_choice import chosen_columns
+from snapml.solvers.working_set_state import MANY_SLOW, State
+from snapml.solvers.working_set_steps import improve
 
 __all__ = [
     "check_solver",
     "descend",
-    "improve",
     "improve_in_memory",
     "kept_model",
     "result_of",
     "run",
-    "search_line",
     "solve",
     "solve_sequence",
-    "take_whole_step",
 ]
 
-_FIRST_COLUMNS = 100
-_GROWTH = 2.0
-_ALL_COLUMNS = 400  # so few are taken all at once
-_SHARE_OF_ALL = 0.2  # of sparse columns: beyond it all are packed, once
-_MOST_STEPS = 10  # of Newton's method on one working set
 _INNER_SHARE = 0.1  # of the gap that a step on the working set may leave
-_ARMIJO = 1e-4
 _PATIENCE = 20  # reads without a gap smaller by a tenth
 # After many reads in a row that left so much of a gap that is still so large a share of the
 # objective, models are minimised further: descent alone crawls on data that are nearly separable.
@@ -170,7 +161,7 @@ def _solve(
 
 def improve_in_memory(state: State, target: float) -> bool:
     """Take steps on the columns that promise most; return whether any lowered the objective."""
-    return improve(state, state.engine.working_set(_choose(state)), target)
+    return improve(state, state.engine.working_set(chosen_columns(state)), target)
 
 
 def run(
@@ -317,50 +308,6 @@ def _is_worth_polishing(
     return is_free and can_gain and state.gap < 0.5 * gap_before
 
 
-def _next_damping(damping: float, length: float) -> float:
-    """Return the damping of the next step: less after a full one, more after a short one."""
-    if length == 1.0:
-        return 0.0 if damping < 1e-6 else 0.1 * damping
-    return max(1e-4, damping) / length
-
-
-def _choose(state: State) -> np.ndarray:
-    """Return the columns to work on: the support and those whose slopes promise most."""
-    engine, penalty, n = state.engine, state.problem.penalty, state.engine.n_cols
-    support = np.flatnonzero(state.coef)
-    if engine.is_sparse:
-        return _choose_sparse(state, support)
-    count = int(max(_FIRST_COLUMNS, _GROWTH * len(support)))
-    if count >= n or (2 * count >= n and n <= _ALL_COLUMNS):
-        return np.arange(n)
-    excess = _sizes(state) - penalty.l1
-    with np.errstate(divide="ignore", invalid="ignore"):
-        score = excess / np.sqrt(state.column_squares())
-    score[~np.isfinite(score)] = -np.inf
-    score[support] = np.inf
-    n_violators = int((excess > 0.0).sum())
-    count = min(count, len(support) + max(2 * n_violators, 10), n)
-    top = np.argpartition(-score, count - 1)[:count]
-    return np.sort(np.union1d(top, support))
-
-
-def _sizes(state: State) -> np.ndarray:
-    """Return how steep the loss falls along each column, 0 or less where it may not go."""
-    penalty, point = state.problem.penalty, -state.slopes
-    if penalty.bounds is not None:
-        ends = np.where(point > 0.0, penalty.bounds.upper, penalty.bounds.lower)
-        return np.where(state.coef == ends, 0.0, np.abs(point))
-    return point if penalty.is_positive else np.abs(point)
-
-
-def _choose_sparse(state: State, support: np.ndarray) -> np.ndarray:
-    """Return the support and all columns that violate optimality: a sweep costs about a read."""
-    penalty, n = state.problem.penalty, state.engine.n_cols
-    columns = np.union1d(support, np.flatnonzero(_sizes(state) > penalty.l1))
-    is_most = len(columns) > _SHARE_OF_ALL * n or n <= _ALL_COLUMNS
-    return np.arange(n) if is_most else columns
-
-
 def descend(state: State, target: float) -> None:
     """Read the data and improve on a working set, until the gap is `target` or after two reads.
 
@@ -376,146 +323,6 @@ def descend(state: State, target: float) -> None:
         state.read()
         if state.gap <= target:
             return
-        columns = engine.working_set(_choose(state))
+        columns = engine.working_set(chosen_columns(state))
         if not improve(state, columns, max(target, _INNER_SHARE * state.gap)):
             return
-
-
-def improve(state: State, columns: WorkingSet, target: float) -> bool:
-    """Take Newton steps on a working set.
-
-    Parameters
-    ----------
-    state : State
-        What to improve, after a read of the data.
-    columns : WorkingSet
-        The columns that may move.
-    target : float
-        Gap on them that is small enough.
-
-    Returns
-    -------
-    bool
-        Whether any step lowered the objective.
-    """
-    chosen = columns.columns
-    penalty = state.problem.penalty.on(chosen)
-    is_quadratic = not state.problem.loss.is_classification
-    slopes, has_moved = state.slopes[chosen], False
-    for step in range(_MOST_STEPS):
-        coef = state.coef[chosen]
-        curvatures = state.damped_curvatures()
-        model = Model(
-            slopes,
-            state.gradients,
-            curvatures,
-            penalty,
-            state.was_slow,
-            state.is_trusted,
-            state.communicator,
-        )
-        found = columns.minimise(model, coef, 0.5 * target)
-        if not search_line(state, columns, model, found):
-            break
-        has_moved = True
-        if is_quadratic or step + 1 == _MOST_STEPS or state.is_on_any(columns.is_most_of_data):
-            break
-        slopes = state.total(columns.adjoint(state.gradients))
-        bound = state.bound(slopes, penalty)
-        if state.objective - bound <= target:
-            break
-    return has_moved
-
-
-def search_line(state: State, columns: Movable, model: Model, found: np.ndarray) -> bool:
-    """Move towards the minimum of a model as far as lowers the objective enough.
-
-    Parameters
-    ----------
-    state : State
-        What to move.
-    columns : Movable
-        The columns of the model; read once.
-    model : Model
-        The loss at the state.
-    found : ndarray
-        The model's minimum, one coefficient a column.
-
-    Returns
-    -------
-    bool
-        Whether it moved.
-    """
-    chosen, penalty, slopes = columns.columns, model.penalty, model.slopes
-    coef = state.coef[chosen]
-    rest = penalty_value(state.problem.penalty, state.coef) - penalty_value(penalty, coef)
-    length = 1.0
-    for _ in range(30):
-        trial = coef + length * (found - coef)
-        if penalty.bounds is not None:
-            trial = penalty.bounds.nearest(trial)  # rounding may have led out of them
-        step = trial - coef
-        if not step.any():
-            return False
-        if length == 1.0:
-            change = columns.product(step)
-        margins = state.margins + length * change
-        shift = state.best_shift(margins, state.shift)
-        penalised = penalty_value(penalty, trial) + rest
-        objective = state.loss_at(margins, shift) + penalised
-        promise = (
-            float(slopes @ step) + penalty_value(penalty, trial) - penalty_value(penalty, coef)
-        )
-        # Below the rounding of the sums nothing can be seen of a gain, nor of a loss.
-        noise = ROUNDING * abs(state.objective)
-        if objective <= state.objective + max(_ARMIJO * promise, -noise) + noise:
-            damping = _next_damping(state.damping, length)
-            if state.problem.loss.is_classification:  # else the model is exact
-                state.was_slow |= damping != state.damping
-                state.damping = damping
-            curved = (
-                0.5 * model.curved(change + (shift - state.shift)) if length == 1.0 else math.inf
-            )
-            state.learn(state.objective - objective, -promise - curved)
-            state.coef[chosen] = trial
-            state.margins, state.shift = margins, shift
-            state.refresh()
-            return True
-        length *= 0.5
-    if state.problem.loss.is_classification:  # the model was flat where the loss is not
-        state.caution, state.damping = 1.0, max(1e-3, 10.0 * state.damping)
-    return False
-
-
-def take_whole_step(state: State, model: Model, chosen: np.ndarray, ahead: Ahead) -> bool:
-    """Take a step to where the data were read already, if that lowers the objective enough.
-
-    Parameters
-    ----------
-    state : State
-        What to move.
-    model : Model
-        The loss at the state.
-    chosen : ndarray
-        The columns of the model.
-    ahead : Ahead
-        The point.
-
-    Returns
-    -------
-    bool
-        Whether it was taken; if not, `search_line` may find a shorter step.
-    """
-    penalty = state.problem.penalty
-    step = (ahead.coef - state.coef)[chosen]
-    fallen = penalty_value(penalty, ahead.coef) - penalty_value(penalty, state.coef)
-    promise, noise = float(model.slopes @ step) + fallen, ROUNDING * abs(state.objective)
-    objective = float(state.total(np.array([ahead.loss]))[0]) + penalty_value(penalty, ahead.coef)
-    if not objective <= state.objective + max(_ARMIJO * promise, -noise) + noise:
-        return False
-    state.damping = _next_damping(state.damping, 1.0)
-    curved = 0.5 * model.curved(ahead.margins - state.margins + (ahead.shift - state.shift))
-    state.learn(state.objective - objective, -promise - curved)
-    state.coef, state.margins, state.shift = ahead.coef, ahead.margins, ahead.shift
-    state.refresh()
-    return True
