@@ -119,9 +119,7 @@ class LogisticPaths:
             models = [self._model_of(float(C), ratio) for C in Cs]
             if not (tol > 0 and all(can_share(m, self._matrix, self._classes) for m in models)):
                 continue
-            try:
-                check_rows(self._matrix, models[0].n_threads)
-            except (NonFiniteError, ValueError):
+            if not _is_sound(self._matrix, models[0].n_threads):
                 return {}  # an ordinary fit says what is wrong
             fits = [SharedFit(m, number) for number in range(len(folds)) for m in models]
             solved = iter(
@@ -225,6 +223,17 @@ class LogisticPaths:
             if n_outputs == 1 and label == self._classes[1]:
                 model.intercept_[0] = -_UNSEEN
         return model
+
+
+def _is_sound(matrix: Matrix, n_threads: int | None) -> bool:
+    """Return whether entries are finite, and indices lead into the matrix; reads it once."""
+    if isinstance(matrix, ResidentMatrix):
+        return matrix.is_finite() and matrix.has_legal_indices()
+    try:
+        check_rows(matrix, n_threads)
+    except (NonFiniteError, ValueError):
+        return False
+    return True
 
 
 def _rows(matrix: Matrix) -> Any:

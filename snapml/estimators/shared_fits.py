@@ -26,6 +26,7 @@ from snapml.estimators.shared_regressions import (
     solve_regressions,
 )
 from snapml.estimators.support_vector_machine import LinearSVC
+from snapml.kernels import ResidentMatrix
 from snapml.problems import Problem
 from snapml.solvers import device_choice, many_models
 from snapml.solvers.gpu_many_rows import device_products, most_models
@@ -66,9 +67,8 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
         return can_share_regression(estimator, matrix)
     if type(estimator) not in (LogisticRegression, LinearSVC) or len(classes) != 2:
         return False
-    if not isinstance(matrix, DenseMatrix | CompressedMatrix | ChunkedMatrix | None):
-        return False
-    if estimator.device_ids is not None and not _suits_device(estimator, matrix):
+    known = DenseMatrix | CompressedMatrix | ChunkedMatrix | ResidentMatrix | None
+    if not isinstance(matrix, known) or not _suits_devices(estimator, matrix):
         return False
     if estimator.solver in ("sdca", "pqn") or is_single_work(estimator):
         return False
@@ -84,8 +84,15 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
     return is_plain and problem.loss.is_smooth and math.isfinite(cost)
 
 
-def _suits_device(estimator: Any, matrix: Matrix | None) -> bool:
-    """Return whether fits share reads on the GPU that they ask for: one, with all rows in it."""
+def _suits_devices(estimator: Any, matrix: Matrix | None) -> bool:
+    """Return whether fits share reads where they are asked to run: the host, or one GPU.
+
+    A GPU has to hold all rows.
+    """
+    if isinstance(matrix, ResidentMatrix):
+        return True
+    if estimator.device_ids is None:
+        return True
     try:
         is_one = len(check_device_ids(estimator.device_ids)) == 1
         has_limit = byte_limit(estimator) is not None
@@ -112,7 +119,7 @@ def solve_shared(
         What to fit.
     folds : list of ndarray
         Numbers of the rows of each fold; a row that comes twice counts twice.
-    matrix : DenseMatrix, CompressedMatrix or ChunkedMatrix
+    matrix : DenseMatrix, CompressedMatrix, ChunkedMatrix or ResidentMatrix
         All rows, finite.
     y : ndarray of shape (n_samples,)
         Their labels, of two classes, or targets.
@@ -144,7 +151,8 @@ def solve_shared(
         one = fit.estimator
         if type(one) in REGRESSIONS:
             continue
-        key = (_problem_of(one)[0], one.n_threads, check_device_ids(one.device_ids))
+        devices = one._checked_devices(matrix)
+        key = (_problem_of(one)[0], one.n_threads, devices)
         groups.setdefault(key, []).append(at)
     for (problem, n_threads, devices), members in groups.items():
         group = _Group(problem, n_threads, devices, matrix, y)
@@ -230,10 +238,15 @@ class _Group:
         if not self._device_ids:
             products = many_products(self._matrix, self._n_threads)
             return self._solve_waves(products, self._most_on_host(), tol, is_over, kept)
-        assert isinstance(self._matrix, DenseMatrix | CompressedMatrix)  # `can_share` says so
-        device = device_choice.make_device(self._device_ids[0])
+        matrix = self._matrix
+        # `can_share` says so
+        assert isinstance(matrix, DenseMatrix | CompressedMatrix | ResidentMatrix)
+        if isinstance(matrix, ResidentMatrix):
+            device = matrix.device
+        else:
+            device = device_choice.make_device(self._device_ids[0])
         with device_choice.clean_errors(device), device.use():
-            most = min(4 * PANEL, most_models(device, self._matrix, len(self._weights) + 1))
+            most = min(4 * PANEL, most_models(device, matrix, len(self._weights) + 1))
             if not most:
                 _logger.info(
                     "%s has no room for rows and %d models: one is fitted after the other",
@@ -241,7 +254,7 @@ class _Group:
                     PANEL,
                 )
                 return [None] * len(self._fits)
-            products = device_products(device, self._matrix)
+            products = device_products(device, matrix)
             return self._solve_waves(products, most, tol, is_over, kept)
 
     def _solve_waves(

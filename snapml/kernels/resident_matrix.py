@@ -133,6 +133,11 @@ class ResidentMatrix:
         with self.device.use():
             return bool(self.device.xp.isfinite(self.rows.values).all())
 
+    def has_legal_indices(self) -> bool:
+        """Return whether offsets and column indices stay inside the arrays; dense rows' do."""
+        with self.device.use():
+            return has_legal_indices(self.device, DeviceMatrix(self.rows))
+
     def has_nan(self) -> bool:
         """Return whether an entry is NaN."""
         with self.device.use():

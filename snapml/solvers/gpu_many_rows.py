@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from snapml.data import CompressedMatrix, DenseMatrix
-from snapml.kernels import CompressedRows, DenseRows, Device
+from snapml.kernels import CompressedRows, DenseRows, Device, ResidentMatrix
 from snapml.kernels.many_losses import ManyMarginLosses
 from snapml.kernels.many_rows import PANEL, ManyRows
 from snapml.kernels.row_selection import transposed
@@ -16,6 +16,8 @@ from snapml.solvers.gpu_matrix import upload_rows
 from snapml.solvers.many_arrays import DeviceArrays, ManyArrays, ManyLosses, ManyProducts
 
 __all__ = ["GpuCompressedProducts", "GpuDenseProducts", "device_products", "most_models"]
+
+_Rows = DenseMatrix | CompressedMatrix | ResidentMatrix
 
 # Dense entries that are multiplied with weights, or squared, at a time.
 _BLOCK_ENTRIES = 2**24
@@ -164,15 +166,15 @@ class GpuDenseProducts(_GpuProducts):
         return [slice(first, first + step) for first in range(0, n_rows, step)]
 
 
-def device_products(device: Device, matrix: DenseMatrix | CompressedMatrix) -> ManyProducts:
-    """Return the products of rows that are copied to a device.
+def device_products(device: Device, matrix: _Rows) -> ManyProducts:
+    """Return the products of rows that are on a device, or are copied to it.
 
     Parameters
     ----------
     device : Device
         Where to.
-    matrix : DenseMatrix or CompressedMatrix
-        Finite rows of the host.
+    matrix : DenseMatrix, CompressedMatrix or ResidentMatrix
+        Finite rows.
 
     Returns
     -------
@@ -192,14 +194,14 @@ def device_products(device: Device, matrix: DenseMatrix | CompressedMatrix) -> M
     return GpuCompressedProducts(device, rows)
 
 
-def most_models(device: Device, matrix: DenseMatrix | CompressedMatrix, n_tables: int) -> int:
+def most_models(device: Device, matrix: _Rows, n_tables: int) -> int:
     """Return how many models may go side by side, by the device's free memory.
 
     Parameters
     ----------
     device : Device
-        Without the rows.
-    matrix : DenseMatrix or CompressedMatrix
+        Without the rows that it does not hold yet.
+    matrix : DenseMatrix, CompressedMatrix or ResidentMatrix
         The rows.
     n_tables : int
         Columns of labels and weights.
@@ -211,15 +213,17 @@ def most_models(device: Device, matrix: DenseMatrix | CompressedMatrix, n_tables
     """
     n_rows, n_features = matrix.shape
     itemsize = matrix.dtype.itemsize
-    rows = matrix.n_stored * itemsize
-    if isinstance(matrix, CompressedMatrix):
+    source = matrix.rows if isinstance(matrix, ResidentMatrix) else matrix
+    if isinstance(source, CompressedMatrix | CompressedRows):
         # By rows and by columns; beside that, what sorting the entries takes.
-        index = matrix.indices.dtype.itemsize
-        rows = 2 * matrix.n_stored * (itemsize + index) + 24 * matrix.n_stored
-        rows += index * (n_rows + n_features + 2)
+        index = source.indices.dtype.itemsize
+        once = matrix.n_stored * (itemsize + index) + index * (n_rows + 1)
+        more = once + 24 * matrix.n_stored + index * (n_features + 1)
     else:
-        rows += 2 * itemsize * min(matrix.n_stored, _BLOCK_ENTRIES)
-        rows += itemsize * (n_features + 1) ** 2
+        once = itemsize * matrix.n_stored
+        more = 2 * itemsize * min(matrix.n_stored, _BLOCK_ENTRIES)
+        more += itemsize * (n_features + 1) ** 2
+    rows = more if isinstance(matrix, ResidentMatrix) else once + more
     left = device.free_bytes() - rows - n_tables * n_rows * itemsize
     each = itemsize * (_ARRAYS_OF_ROWS * n_rows + _ARRAYS_OF_VECTORS * (n_features + 1))
     return max(0, left // each // PANEL * PANEL)

@@ -37,6 +37,7 @@ from snapml import (
     RidgeClassifierCV,
     RidgeCV,
 )
+from snapml.estimators import shared_fits
 from snapml.kernels import device_arrays
 from snapml.solvers import device_choice
 
@@ -307,6 +308,32 @@ def test_cross_validation_takes_the_rows_of_its_folds_on_the_device(devices):
     np.testing.assert_array_equal(model.coef_, expected.coef_)
     assert model.score(Tensor(X), Tensor(y)) == pytest.approx(expected.score(X, y), rel=1e-12)
     assert model.C_ == expected.C_
+
+
+@pytest.mark.parametrize("make", [Tensor, Csr], ids=["dense", "sparse"])
+def test_folds_of_cross_validation_share_reads_of_rows_where_they_are(devices, make, monkeypatch):
+    X, y = (sparse_example if make is Csr else example)()
+    seen = []
+    whole = shared_fits.device_products
+
+    def counted(device, matrix):
+        seen.append((device, matrix.device_id))
+        return whole(device, matrix)
+
+    monkeypatch.setattr(shared_fits, "device_products", counted)
+    chosen = dict(l1_ratios=(0,), scoring="neg_log_loss", use_legacy_attributes=False)
+    LogisticRegressionCV(Cs=[0.1, 1.0], cv=2, **chosen).fit(make(X), y)
+    assert seen == [(devices[0], 0)]
+    assert X.shape not in devices[0].copied
+
+
+@pytest.mark.parametrize("make", [Tensor, Csr], ids=["dense", "sparse"])
+def test_cross_validation_refuses_rows_that_are_no_numbers(devices, make):
+    X, y = (sparse_example if make is Csr else example)()
+    (X.data if make is Csr else X[3])[:1] = np.nan
+    chosen = dict(l1_ratios=(0,), scoring="neg_log_loss", use_legacy_attributes=False)
+    with pytest.raises(ValueError, match="NaN"):
+        LogisticRegressionCV(Cs=[0.1, 1.0], cv=2, **chosen).fit(make(X), y)
 
 
 def test_warm_start_goes_on_from_the_last_model(devices):
