@@ -86,7 +86,7 @@ def check_fit_input(
         The targets.
     """
     refuse_device(type(estimator).__name__, X)
-    if isinstance(X, ChunkedDataset):
+    if isinstance(X, ChunkedDataset | ChunkedMatrix):
         refuse_store(estimator)
     if isinstance(X, str | os.PathLike):
         refuse_source(estimator, X)

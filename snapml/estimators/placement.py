@@ -133,7 +133,8 @@ def fit_input(
     estimator : estimator
         Its ``device_ids`` may name the GPU that X is on; otherwise X decides.
     X : object
-        Rows on the host or on a GPU.
+        Rows on the host or on a GPU; or a `ChunkedMatrix`, whose chunks in memory then serve
+        several fits, one after the other.
     y : array-like
         Targets on the host, or beside X; None takes those of a store.
     takes_store : bool, default=True
@@ -168,10 +169,13 @@ def _fit_input(
         if not takes_store:
             refuse_source(estimator, X)
         return _source_input(estimator, X, y, limit, **target_checks)
+    if isinstance(X, ChunkedDataset | ChunkedMatrix) and not takes_store:
+        refuse_store(estimator)
     if isinstance(X, ChunkedDataset):
-        if not takes_store:
-            refuse_store(estimator)
         return _stored_input(estimator, X, y, limit, **target_checks)
+    if isinstance(X, ChunkedMatrix):
+        X.make_room(0)  # again as many chunks as the limit allows
+        return check_remote_fit_input(estimator, X, X, y, **target_checks)
     number = device_number(X)
     if number is None or not hasattr(estimator, "device_ids"):  # which trains on the CPU only
         return check_fit_input(estimator, X, y, **target_checks)
@@ -217,6 +221,8 @@ def margins_where_rows_are(
     if is_row_source(X):
         return _margins_of_source(estimator, X, coef, intercept)
     if isinstance(X, ChunkedDataset):
+        X = ChunkedMatrix(X, 0)  # which are read once
+    if isinstance(X, ChunkedMatrix):
         return _margins_of_store(estimator, X, coef, intercept)
     number = device_number(X)
     if number is None:
@@ -301,10 +307,9 @@ def _host_margins(
 
 
 def _margins_of_store(
-    estimator: Any, X: ChunkedDataset, coef: np.ndarray, intercept: np.ndarray
+    estimator: Any, matrix: ChunkedMatrix, coef: np.ndarray, intercept: np.ndarray
 ) -> tuple[Place, np.ndarray]:
-    matrix = ChunkedMatrix(X, 0)  # which are read once
-    check_remote_predict_input(estimator, X, matrix)
+    check_remote_predict_input(estimator, matrix, matrix)
     out = np.empty((matrix.shape[0], len(coef)))
     for number, rows in matrix.chunks():
         out[matrix.rows_of(number)] = _host_margins(estimator, rows, coef, intercept)
