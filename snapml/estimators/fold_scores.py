@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics._scorer import _BaseScorer
 from sklearn.utils import _safe_indexing, indexable
 
 from snapml.estimators.base import callers_level
@@ -15,7 +16,7 @@ from snapml.estimators.fit_call import as_part
 from snapml.estimators.offsets import WithOffset
 from snapml.estimators.search_watch import SearchWatch, has_ended
 
-__all__ = ["fold_scores", "rows_of", "takes_weights"]
+__all__ = ["check_stored_scoring", "fold_scores", "rows_of", "takes_weights"]
 
 
 def fold_scores(
@@ -101,6 +102,27 @@ def rows_of(value: Any, chosen: np.ndarray, n_rows: int) -> Any:
     """
     array = np.asarray(value)
     return array[chosen] if array.shape[:1] == (n_rows,) else value
+
+
+def check_stored_scoring(scoring: Any) -> None:
+    """Refuse scoring that cannot judge models by what they say about rows in a store.
+
+    Parameters
+    ----------
+    scoring : str, callable, list, tuple, dict or None
+        Of a search.
+
+    Raises
+    ------
+    TypeError
+        If it takes an estimator and rows.
+    """
+    for one in scoring.values() if isinstance(scoring, dict) else [scoring]:
+        if callable(one) and not isinstance(one, _BaseScorer):
+            raise TypeError(
+                "X is a store: expected scoring by name or by sklearn.metrics.make_scorer, got "
+                f"{one!r}, which takes rows in memory"
+            )
 
 
 def takes_weights(scorer: Any) -> bool:

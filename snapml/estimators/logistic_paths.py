@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
 from sklearn.metrics import make_scorer
 
-from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.data import ChunkedMatrix, Matrix
 from snapml.estimators.fit_call import as_part
+from snapml.estimators.fold_rows import fold_rows
 from snapml.estimators.fold_scores import rows_of
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.offsets import WithOffset
@@ -61,7 +61,7 @@ class LogisticPaths:
     Parameters
     ----------
     matrix : Matrix
-        All rows, in memory or on a GPU.
+        All rows, wherever they are.
     y : ndarray of shape (n_samples,)
         Their labels.
     weights : ndarray of shape (n_samples,) or None
@@ -86,7 +86,7 @@ class LogisticPaths:
         watch: SearchWatch,
         offset: np.ndarray | None = None,
     ) -> None:
-        self._matrix, self.rows = matrix, _rows(matrix)
+        self._matrix, self.rows = matrix, fold_rows(matrix, y, weights, offset)
         self._y, self._weights, self._classes = y, weights, classes
         self._model_of, self._watch, self._offset = model_of, watch, offset
 
@@ -114,7 +114,7 @@ class LogisticPaths:
         found: dict[tuple[int, Any], dict[int, SharedModel]] = {}
         if self._offset is not None:
             return found
-        trains = [np.arange(len(self._y))[train] for train, _ in folds]
+        trains, kept = [train for train, _ in folds], [np.unique(test) for _, test in folds]
         for ratio in ratios:
             models = [self._model_of(float(C), ratio) for C in Cs]
             if not (tol > 0 and all(can_share(m, self._matrix, self._classes) for m in models)):
@@ -122,10 +122,9 @@ class LogisticPaths:
             if not _is_sound(self._matrix, models[0].n_threads):
                 return {}  # an ordinary fit says what is wrong
             fits = [SharedFit(m, number) for number in range(len(folds)) for m in models]
+            is_over = self._watch.is_over
             solved = iter(
-                solve_shared(
-                    fits, trains, self._matrix, self._y, self._weights, tol, self._watch.is_over
-                )
+                solve_shared(fits, trains, self._matrix, self._y, self._weights, tol, is_over, kept)
             )
             for number in range(len(folds)):
                 path = {at: next(solved) for at in range(len(Cs))}
@@ -172,7 +171,7 @@ class LogisticPaths:
         coefs = np.full((len(Cs), n_outputs, n_dof), np.nan, self._matrix.dtype)
         scores, n_iter = np.full(len(Cs), np.nan), np.zeros(len(Cs), dtype=np.int32)
         is_done = np.zeros(len(Cs), dtype=bool)
-        rows_of_test, control = _taken(self.rows, test), self._watch.path()
+        judge, control = self.rows.judge_of(test), self._watch.path()
         for at in np.argsort(Cs):
             judged: LogisticRegression | None
             if at in shared:
@@ -184,8 +183,10 @@ class LogisticPaths:
             if judged is None:
                 continue
             is_done[at] = True
-            seen = judged if self._offset is None else WithOffset(judged, self._offset[test])
-            scores[at] = scorer(seen, rows_of_test, self._y[test], **of_test)
+            seen, rows = judge(judged, shared.get(at))
+            if self._offset is not None:
+                seen = WithOffset(seen, self._offset[test])
+            scores[at] = scorer(seen, rows, self._y[test], **of_test)
             coefs[at, :, : judged.n_features_in_] = judged.coef_
             if judged.fit_intercept:
                 coefs[at, :, -1] = judged.intercept_
@@ -200,10 +201,8 @@ class LogisticPaths:
         seen = np.unique(self._y[train])
         if len(seen) == 1:
             return self._constant_model(model, seen[0]), 0
-        weights = None if self._weights is None else self._weights[train]
         with as_part(model, control):
-            offset = None if self._offset is None else self._offset[train]
-            model.fit(_taken(self.rows, train), self._y[train], weights, offset=offset)
+            self.rows.fit(model, train)
         n_iter = int(np.max(model.n_iter_))
         if control.reason:
             return None, n_iter
@@ -227,6 +226,8 @@ class LogisticPaths:
 
 def _is_sound(matrix: Matrix, n_threads: int | None) -> bool:
     """Return whether entries are finite, and indices lead into the matrix; reads it once."""
+    if isinstance(matrix, ChunkedMatrix):
+        return True  # which whoever wrote the store has seen to
     if isinstance(matrix, ResidentMatrix):
         return matrix.is_finite() and matrix.has_legal_indices()
     try:
@@ -234,24 +235,6 @@ def _is_sound(matrix: Matrix, n_threads: int | None) -> bool:
     except (NonFiniteError, ValueError):
         return False
     return True
-
-
-def _rows(matrix: Matrix) -> Any:
-    """Return checked rows as what fancy indices select from."""
-    if isinstance(matrix, ResidentMatrix):
-        return ResidentMatrix(matrix.device, matrix.device_id, matrix.rows)
-    if isinstance(matrix, DenseMatrix):
-        return matrix.values
-    assert isinstance(matrix, CompressedMatrix)  # the only other container
-    values = matrix.values
-    if values is None:
-        values = np.ones(matrix.n_stored, dtype=matrix.dtype)
-    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _taken(rows: Any, chosen: np.ndarray) -> Any:
-    """Return a copy of the chosen rows, where they are."""
-    return rows.take(chosen) if isinstance(rows, ResidentMatrix) else rows[chosen]
 
 
 def _knowing_all_classes(scorer: Any, classes: np.ndarray) -> Any:

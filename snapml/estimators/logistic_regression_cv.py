@@ -26,12 +26,15 @@ from snapml._validation import (
     is_routing_enabled,
     raise_for_routed_params,
 )
+from snapml.data import ChunkedDataset, ChunkedMatrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.fit_call import as_part
+from snapml.estimators.fold_scores import check_stored_scoring
 from snapml.estimators.logistic_paths import LogisticPaths
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.offsets import WithOffset, check_offset, check_two_classes
 from snapml.estimators.placement import fit_input, with_host_predictions
+from snapml.estimators.row_sources import is_row_source, opened
 from snapml.estimators.search_watch import SearchWatch
 from snapml.kernels import ResidentMatrix
 
@@ -72,7 +75,7 @@ class LogisticRegressionCV(LogisticRegression):
     class_weight : dict or 'balanced', default=None
         Weights of the classes; 'balanced' is computed from all rows, once for all folds.
     n_jobs : int or None, default=None
-        Folds fitted at the same time.
+        Folds fitted at the same time; those of a store are one after the other.
     verbose : int, default=0
         As in `LogisticRegression`.
     refit : bool, default=True
@@ -90,6 +93,8 @@ class LogisticRegressionCV(LogisticRegression):
     device_ids : list of int or None, default=None
         GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on. Folds that
         share their reads copy X to one GPU once; every other fit copies its rows there.
+    memory_limit : int, float, str or 'auto', default='auto'
+        As in `LogisticRegression`; all fits of a search over a store have the same rows in memory.
     multi_class : {'auto', 'multinomial', 'ovr'}, default='auto'
         As in `LogisticRegression`.
     max_time_s : float or None, default=None
@@ -167,6 +172,7 @@ class LogisticRegressionCV(LogisticRegression):
         n_threads: int | None = None,
         deterministic: bool = True,
         device_ids: list[int] | None = None,
+        memory_limit: Any = "auto",
         multi_class: str = "auto",
         max_time_s: float | None = None,
     ) -> None:
@@ -190,23 +196,27 @@ class LogisticRegressionCV(LogisticRegression):
         self.n_threads = n_threads
         self.deterministic = deterministic
         self.device_ids = device_ids
+        self.memory_limit = memory_limit
         self.multi_class = multi_class
         self.max_time_s = max_time_s
 
     @all_or_nothing
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None, **params: Any
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None, **params: Any
     ) -> LogisticRegressionCV:
         """Choose C and l1_ratio, and fit the model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, on the host or, as in `LogisticRegression`, on a GPU.
-        y : array-like of shape (n_samples,)
-            Labels.
+            Training data, wherever `LogisticRegression` takes them from: in memory, on a GPU, or in
+            a store, a file or a stream, of whose rows a fold is a weight of each.
+        y : array-like of shape (n_samples,), default=None
+            Labels; None takes those that X brings along, and a text or number names their column in
+            a file or stream.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight k counts as k copies of the row, weight 0 as none.
+            Weight k counts as k copies of the row, weight 0 as none, in fits and scores; None takes
+            the store's.
         offset : float or array-like of shape (n_samples,), default=None
             As in `LogisticRegression`, on folds as on all rows; folds then share no reads of X.
         **params : object
@@ -221,6 +231,8 @@ class LogisticRegressionCV(LogisticRegression):
         ------
         ValueError
             If parameters or data are not as described; the message says what came.
+        TypeError
+            If X is a store, and the scoring needs rows in memory.
         TimeoutError
             If `max_time_s` is over before any candidate was judged on all folds.
         RuntimeError
@@ -228,29 +240,31 @@ class LogisticRegressionCV(LogisticRegression):
         """
         raise_for_routed_params(params, self, "fit")
         self._warn_of_defaults()
-        ratios = self._ratios()
-        matrix, y = fit_input(self, X, y, takes_store=False)
+        ratios, Cs, X = self._ratios(), self._grid(), opened(X)
+        if isinstance(X, ChunkedDataset) or is_row_source(X):
+            check_stored_scoring(self.scoring)  # before rows of a file are written to a store
+        matrix, y = fit_input(self, X, y)
         weights = check_sample_weight(sample_weight, matrix)
         classes = self.classes_ = check_classes(self, y)
-        Cs = self._grid()
         offsets = check_offset(offset, matrix, X)
         self.has_offset_ = offsets is not None
         if offsets is not None:
             check_two_classes(classes)
         if isinstance(matrix, ResidentMatrix):
             sample_weight = matrix.host_vector("sample_weight", sample_weight)
+        if isinstance(matrix, ChunkedMatrix) and sample_weight is None:
+            sample_weight = weights  # scores weigh rows as fits do; a store's weights are no others
         split_params, score_params = self._routed(sample_weight, params)
         weights = self._weights_with_classes(y, classes, weights, matrix.dtype)
         watch = SearchWatch(self)
         paths_of = LogisticPaths(matrix, y, weights, classes, self._model, watch, offsets)
-        rows = paths_of.rows
-        splitter = check_cv(self.cv, y, classifier=True)
-        shown = np.empty((len(y), 0)) if isinstance(rows, ResidentMatrix) else rows
-        folds = list(splitter.split(shown, y, **split_params))
+        folds = self._folds(paths_of.rows.shown, y, split_params)
         shared = paths_of.solve_shared(folds, Cs, ratios, self.tol)
-        watch.expect_paths(len(folds) * len(ratios), effective_n_jobs(self.n_jobs))
+        # One read of a store after the other: its chunks in memory serve one fit at a time.
+        n_jobs = 1 if isinstance(matrix, ChunkedMatrix) else self.n_jobs
+        watch.expect_paths(len(folds) * len(ratios), effective_n_jobs(n_jobs))
         run, scorer = delayed(paths_of.follow), self._get_scorer()
-        paths = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+        paths = Parallel(n_jobs=n_jobs, require="sharedmem")(
             run(fold, Cs, ratio, scorer, score_params, shared.get((number, ratio), {}))
             for number, fold in enumerate(folds)
             for ratio in ratios
@@ -266,7 +280,7 @@ class LogisticRegressionCV(LogisticRegression):
             ratio_at, C_at = np.unravel_index(kept[of_kept.sum(axis=0).argmax()], grid[1:])
             C, ratio = float(Cs[C_at]), ratios[int(ratio_at)]
             with as_part(self._model(C, ratio), watch.refit()) as model:
-                model.fit(rows, y, weights, offset=offsets)
+                model.fit(paths_of.rows.whole, y, weights, offset=offsets)
             shape_of_X = {"n_features_in_", "feature_names_in_"}
             for name in set(vars(model)) - set(model.get_params()) - shape_of_X:
                 setattr(self, name, getattr(model, name))
@@ -339,6 +353,14 @@ class LogisticRegressionCV(LogisticRegression):
                 method_mapping=to_scorer.add(caller="fit", callee="score"),
             )
         )
+
+    def _folds(
+        self, shown: Any, y: np.ndarray, params: dict[str, Any]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return numbers of rows to train and to judge on."""
+        numbers = np.arange(len(y))
+        parts = check_cv(self.cv, y, classifier=True).split(shown, y, **params)
+        return [(numbers[train], numbers[test]) for train, test in parts]
 
     def _get_scorer(self) -> Any:
         is_default = self.scoring is None or (
@@ -466,6 +488,7 @@ class LogisticRegressionCV(LogisticRegression):
             n_threads=self.n_threads,
             deterministic=self.deterministic,
             device_ids=self.device_ids,
+            memory_limit=self.memory_limit,
             multi_class=self.multi_class,
         )
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics._scorer import _BaseScorer
 from sklearn.utils import check_array
 
 from snapml._validation import check_sample_weight
 from snapml.data import ChunkedDataset, ChunkedMatrix
 from snapml.estimators.base import LinearEstimator
+from snapml.estimators.fold_rows import fold_weights
+from snapml.estimators.fold_scores import check_stored_scoring
 from snapml.estimators.placement import byte_limit
 from snapml.estimators.row_sources import is_row_source, stored_source
 from snapml.model_selection.stand_in import SharedSearch
@@ -66,12 +67,7 @@ def check_stored_search(estimator: Any, scoring: Any, params: dict[str, Any]) ->
             "X is a store: expected a linear model of snapml as the estimator, got "
             f"{type(estimator).__name__}; pass what X.load() returns"
         )
-    for one in scoring.values() if isinstance(scoring, dict) else [scoring]:
-        if callable(one) and not isinstance(one, _BaseScorer):
-            raise TypeError(
-                "X is a store: expected scoring by name or by sklearn.metrics.make_scorer, got "
-                f"{one!r}, which takes rows in memory"
-            )
+    check_stored_scoring(scoring)
     others = sorted(set(params) - {"sample_weight", "groups"})
     if others:
         raise TypeError(f"X is a store: expected sample_weight or groups, got {', '.join(others)}")
@@ -135,8 +131,7 @@ class StoredSearch(SharedSearch):
         """Fit an estimator: to the store, on which the weights of rows outside a fold are zero."""
         weights = self.weights
         if self.is_searching:
-            counts = np.bincount(rows, minlength=len(self.y)).astype(self.X.dtype)
-            weights = counts if weights is None else counts * weights
+            weights = fold_weights(rows, len(self.y), weights, self.X.dtype)
         estimator.fit(self.X, self.y, sample_weight=weights)
 
     def predictions(

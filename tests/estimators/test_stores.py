@@ -10,7 +10,6 @@ from snapml import (
     LinearRegression,
     LinearSVC,
     LogisticRegression,
-    LogisticRegressionCV,
     Ridge,
     RidgeClassifier,
     RidgeCV,
@@ -124,10 +123,6 @@ def test_warm_start_goes_on(tmp_path):
         (Lasso(device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
         (LinearRegression(), "LinearRegression trains on rows in memory"),
         (RidgeCV(), "RidgeCV trains on rows in memory"),
-        (
-            LogisticRegressionCV(l1_ratios=(0,), use_legacy_attributes=False, scoring="accuracy"),
-            "rows in memory",
-        ),
     ],
     ids=str,
 )
