@@ -14,7 +14,7 @@ from snapml.estimators.placement import margins_where_rows_are
 from snapml.estimators.shared_models import SharedModel
 from snapml.kernels import ResidentMatrix
 
-__all__ = ["FoldRows", "Judge", "StoredFoldRows", "fold_rows", "fold_weights"]
+__all__ = ["FoldRows", "Judge", "StoredFoldRows", "fold_labels", "fold_rows", "fold_weights"]
 
 Judge = Callable[[LogisticRegression, SharedModel | None], tuple[Any, Any]]
 """Takes a model of a fold, and what it was found as where it was shared.
@@ -92,10 +92,7 @@ class StoredFoldRows(FoldRows):
     def fit(self, model: LogisticRegression, train: np.ndarray) -> None:
         """Fit a model to some rows: to the store, where the others weigh nothing."""
         weights = fold_weights(train, len(self._y), self._weights, self.whole.dtype)
-        # A class without rows in the fold would have no intercept that is best.
-        is_in = np.bincount(train, minlength=len(self._y)) > 0
-        labels = np.where(is_in, self._y, self._y[train[0]])
-        model.fit(self.whole, labels, weights, offset=self._offset)
+        model.fit(self.whole, fold_labels(train, self._y), weights, offset=self._offset)
 
     def judge_of(self, test: np.ndarray) -> Judge:
         """Return what hands models and some rows to a scorer.
@@ -138,6 +135,28 @@ def fold_rows(
     """
     kind = StoredFoldRows if isinstance(matrix, ChunkedMatrix) else FoldRows
     return kind(matrix, y, weights, offset)
+
+
+def fold_labels(train: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return labels of all rows, of which those that a fold leaves out are among the fold's.
+
+    A class without rows in the fold would have no intercept that is best.
+
+    Parameters
+    ----------
+    train : ndarray of shape (n_train,), int
+        Row numbers of the fold, at least one.
+    y : ndarray of shape (n_rows,)
+        Labels of all rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        As `y` where the fold has the row.
+    """
+    is_in = np.zeros(len(y), dtype=bool)
+    is_in[train] = True
+    return np.where(is_in, y, y[train[0]])
 
 
 def fold_weights(

@@ -219,7 +219,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         given = stored_rows(self.estimator, X, y, params.get("sample_weight"))
         classes = np.unique(given.y) if is_classifier(self.estimator) else np.empty(0)
         search = StoredSearch(
-            given.store,
+            given.matrix,  # whose chunks in memory serve all fits
             classes,
             self._folds(given.y, given.y, params),
             control=search_control_of(self),

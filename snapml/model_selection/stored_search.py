@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils import check_array
 
 from snapml._validation import check_sample_weight
-from snapml.data import ChunkedDataset, ChunkedMatrix
+from snapml.data import ChunkedMatrix
 from snapml.estimators.base import LinearEstimator
-from snapml.estimators.fold_rows import fold_weights
+from snapml.estimators.fold_rows import fold_labels, fold_weights
 from snapml.estimators.fold_scores import check_stored_scoring
 from snapml.estimators.placement import byte_limit
 from snapml.estimators.row_sources import is_row_source, stored_source
@@ -26,10 +27,8 @@ class StoredRows:
 
     Attributes
     ----------
-    store : ChunkedDataset
-        The rows.
     matrix : ChunkedMatrix
-        The same, as many of them in memory as the estimator allows.
+        The rows, as many of them in memory as the estimator allows.
     y : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Targets.
     weights : ndarray of shape (n_samples,) or None
@@ -38,7 +37,6 @@ class StoredRows:
         Where the columns of a file have names.
     """
 
-    store: ChunkedDataset
     matrix: ChunkedMatrix
     y: np.ndarray
     weights: np.ndarray | None
@@ -109,7 +107,7 @@ def stored_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> StoredRow
     if len(y) != X.shape[0]:
         raise ValueError(f"y has {len(y)} rows, X has {X.shape[0]}")
     matrix = ChunkedMatrix(X, limit)
-    return StoredRows(X, matrix, y, check_sample_weight(sample_weight, matrix), names)
+    return StoredRows(matrix, y, check_sample_weight(sample_weight, matrix), names)
 
 
 @dataclass
@@ -129,10 +127,11 @@ class StoredSearch(SharedSearch):
 
     def fit_alone(self, estimator: Any, rows: np.ndarray, y: Any, params: dict[str, Any]) -> None:
         """Fit an estimator: to the store, on which the weights of rows outside a fold are zero."""
-        weights = self.weights
+        weights, targets = self.weights, self.y
         if self.is_searching:
+            targets = fold_labels(rows, targets) if is_classifier(estimator) else targets
             weights = fold_weights(rows, len(self.y), weights, self.X.dtype)
-        estimator.fit(self.X, self.y, sample_weight=weights)
+        estimator.fit(self.X, targets, sample_weight=weights)
 
     def predictions(
         self, estimator: Any, name: str, rows: np.ndarray, *others: Any, **params: Any

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabetes
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabetes, load_iris
 from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
@@ -95,6 +95,37 @@ def test_other_classifiers_get_weights_of_zero(data, estimator, grid, tmp_path):
     )
     assert stored.n_shared_ == 0
     assert_same(stored, in_memory)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_folds_that_lack_a_class(class_weight, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    store = write(tmp_path / "store", np.tile(X - X.mean(0), (3, 1)), np.tile(y, 3))
+    X, y = store.load()
+    order = np.argsort(y, kind="stable").reshape(3, -1)  # a class each
+    parts = [np.concatenate([order[k], order[k - 1][:100]]) for k in range(3)]
+    cv = [(part, order.ravel()[::7]) for part in parts]
+    estimator = LogisticRegression(**EXACT, class_weight=class_weight)
+    stored, in_memory = search_twice(estimator, GRID, store, X, y, cv=cv)
+    assert stored.n_shared_ == 0
+    assert_same(stored, in_memory)
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(), Ridge()], ids=["shared", "single"])
+def test_chunks_in_memory_serve_all_fits(data, estimator, tmp_path, monkeypatch):
+    X, y = data
+    write(tmp_path / "store", X, y)
+    store = ChunkedDataset.open(tmp_path / "store", memory_limit="1GB")
+    reads, read = [], ChunkedDataset.matrix
+
+    def counted(self, number, *args):
+        reads.append(number)
+        return read(self, number, *args)
+
+    monkeypatch.setattr(ChunkedDataset, "matrix", counted)
+    name = "C" if isinstance(estimator, LogisticRegression) else "alpha"
+    GridSearchCV(estimator, {name: [0.1, 1.0]}, cv=3).fit(store)
+    assert sorted(reads) == list(range(store.n_chunks))
 
 
 @pytest.mark.parametrize("scoring", [None, make_scorer(mean_absolute_error)])
