@@ -19,10 +19,10 @@ from snapml.solvers.threads import blas_threads_for
 
 __all__ = ["Diagonals", "ScaledGrams", "SharedGram", "precondition"]
 
-# Dense columns whose Gram matrix is worth its sums, and Hessians that are hard enough for it: the
-# mean of their diagonals without the penalty, in multiples of it. Largest eigenvalues of correlated
-# columns are some hundred times the mean.
-_FEWEST_COLUMNS, _MOST_COLUMNS, _STIFF = 128, 4096, 0.1
+# Dense columns whose Gram matrix is worth its sums (one has nothing to gain), and Hessians that are
+# hard enough for it: the mean of their diagonals without the penalty, in multiples of it. Largest
+# eigenvalues of correlated columns are some hundred times the mean.
+_FEWEST_COLUMNS, _MOST_COLUMNS, _STIFF = 2, 4096, 0.1
 # Hessians of folds are taken to be at least this part of a multiple of the Gram matrix. A fifth of
 # the rows is missing: with five rows a column, that leaves 0.36 in the worst direction.
 _LEAST = 0.25
