@@ -113,6 +113,25 @@ def many_losses(
     curvatures: np.ndarray[Any, Any] | None,
     losses: np.ndarray[Any, Any],
 ) -> None: ...
+def many_softmax_losses(
+    pool: ThreadPool,
+    targets: ManyTargets,
+    n_classes: int,
+    margins: np.ndarray[Any, Any],
+    moves: np.ndarray[Any, Any] | None,
+    steps: np.ndarray[Any, Any] | None,
+    slopes: np.ndarray[Any, Any] | None,
+    curvatures: np.ndarray[Any, Any] | None,
+    losses: np.ndarray[Any, Any],
+) -> None: ...
+def many_softmax_curve(
+    pool: ThreadPool,
+    n_models: int,
+    n_classes: int,
+    n_rows: int,
+    curvatures: np.ndarray[Any, Any],
+    moved: np.ndarray[Any, Any],
+) -> None: ...
 def fused_pass(
     pool: ThreadPool,
     rows: Rows,

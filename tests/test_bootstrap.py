@@ -19,7 +19,7 @@ MODELS = {
     "ridge": (Ridge(**EXACT), MARGINS, True),
     "lasso": (Lasso(alpha=0.1, **EXACT), MARGINS, True),
     "l1": (LogisticRegression(l1_ratio=1.0, **EXACT), MARGINS > 0, False),
-    "three classes": (LogisticRegression(**EXACT), CLASSES, False),
+    "three classes": (LogisticRegression(**EXACT), CLASSES, True),
 }
 
 

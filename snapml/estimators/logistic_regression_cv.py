@@ -44,9 +44,9 @@ __all__ = ["LogisticRegressionCV"]
 class LogisticRegressionCV(LogisticRegression):
     """Logistic regression that chooses C, and l1_ratio, by cross-validation.
 
-    Every fold fits all values of C in rising order, each from the one before; with two classes and
-    an L2 penalty all folds at once, on shared reads of X (docs/model_selection.md), to steps that
-    can gain at most `tol` of ``||w||^2 / 2``. The choice is then fitted to all rows, by
+    Every fold fits all values of C in rising order, each from the one before; with an L2
+    penalty all folds at once, on shared reads of X (docs/model_selection.md), to steps that can
+    gain at most `tol` of ``||w||^2 / 2``. The choice is then fitted to all rows, by
     `LogisticRegression`, and certified.
 
     Parameters

@@ -1,8 +1,9 @@
 """Fits that share their work: values of C, folds and class weights as columns of one solve.
 
-For L2 penalties on two classes: `LogisticRegression`, and `LinearSVC` with the squared hinge. Folds
-are row weights; X is neither copied nor cut. Strong penalties go first, and weaker ones start from
-their coefficients. Regressions share in their own way (shared_regressions.py).
+For L2 penalties: `LogisticRegression`, and `LinearSVC` with the squared hinge. Folds are row
+weights, and one class against the rest is a column of labels; X is neither copied nor cut. Strong
+penalties go first, and weaker ones start from their coefficients. Regressions share in their own
+way (shared_regressions.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import byte_limit
+from snapml.estimators.shared_columns import FitColumn, FoundModels, side_by_side, stacked
 from snapml.estimators.shared_models import SharedFit, SharedModel, is_single_work
 from snapml.estimators.shared_regressions import (
     REGRESSIONS,
@@ -27,7 +29,7 @@ from snapml.estimators.shared_regressions import (
 )
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.kernels import ResidentMatrix
-from snapml.problems import Problem
+from snapml.problems import Problem, Softmax
 from snapml.solvers import device_choice, many_models
 from snapml.solvers.gpu_many_rows import device_products, most_models
 from snapml.solvers.many_arrays import ManyProducts
@@ -44,6 +46,10 @@ _logger = logging.getLogger("snapml")
 # Rows times models that go side by side where X stays out of memory: four arrays of float32 take
 # 1 GB.
 _MOST_NUMBERS = 1 << 26
+# Predictions of several classes turn on differences of their margins, not on one sign: models as
+# near to their minima as those of two classes scored up to 0.005 from them, ten times nearer ones
+# less than 0.001.
+_SEVERAL_CLASSES = 0.1
 
 
 def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> bool:
@@ -65,7 +71,7 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
     """
     if type(estimator) in REGRESSIONS:
         return can_share_regression(estimator, matrix)
-    if type(estimator) not in (LogisticRegression, LinearSVC) or len(classes) != 2:
+    if type(estimator) not in (LogisticRegression, LinearSVC) or len(classes) < 2:
         return False
     known = DenseMatrix | CompressedMatrix | ChunkedMatrix | ResidentMatrix | None
     if not isinstance(matrix, known) or not _suits_devices(estimator, matrix):
@@ -77,8 +83,10 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
     ):
         return False  # deprecated parameters, of which each fit warns
     try:
-        problem, cost = _problem_of(estimator)
+        problem, cost = _problem_of(estimator, len(classes))
     except (TypeError, ValueError, NotImplementedError):
+        return False
+    if isinstance(problem.loss, Softmax) and not _suits_softmax(estimator, matrix, len(classes)):
         return False
     is_plain = problem.penalty.l1 == 0.0 and problem.penalty.l2 == 1.0
     return is_plain and problem.loss.is_smooth and math.isfinite(cost)
@@ -99,6 +107,17 @@ def _suits_devices(estimator: Any, matrix: Matrix | None) -> bool:
     except (TypeError, ValueError):
         return False
     return is_one and not has_limit and not isinstance(matrix, ChunkedMatrix)
+
+
+def _suits_softmax(estimator: Any, matrix: Matrix | None, n_classes: int) -> bool:
+    """Return whether multinomial models share: on the host, where one panel takes little memory."""
+    if estimator.device_ids is not None or estimator.solver == "liblinear":
+        return False
+    if matrix is None:
+        return True
+    if isinstance(matrix, ResidentMatrix):
+        return False
+    return max(matrix.shape) * n_classes <= _MOST_NUMBERS
 
 
 def solve_shared(
@@ -122,11 +141,12 @@ def solve_shared(
     matrix : DenseMatrix, CompressedMatrix, ChunkedMatrix or ResidentMatrix
         All rows, finite.
     y : ndarray of shape (n_samples,)
-        Their labels, of two classes, or targets.
+        Their labels, or targets.
     sample_weight : ndarray of shape (n_samples,) or None
         Their weights.
     tol : float
-        As of `many_models.solve`.
+        As of `many_models.solve`; a tenth of it where there are more than two classes and rounding
+        allows it.
     is_over : callable, default=bool
         Asked before each step: True ends all that have not come to their end.
     kept : list of ndarray, default=None
@@ -136,7 +156,7 @@ def solve_shared(
     -------
     list of SharedModel or None
         In the order of `fits`; None for those that have to be fitted one by one: because the fold
-        has rows of one class only, or because the method did not come to an end.
+        lacks a class, or because the method did not come to an end.
     """
     models: list[SharedModel | None] = [None] * len(fits)
     regressions = [at for at, fit in enumerate(fits) if type(fit.estimator) in REGRESSIONS]
@@ -147,12 +167,13 @@ def solve_shared(
         for at, model in zip(regressions, found, strict=True):
             models[at] = model
     groups: dict[tuple[Problem, int | None, tuple[int, ...]], list[int]] = {}
+    n_classes = len(np.unique(y)) if len(regressions) < len(fits) else 0
     for at, fit in enumerate(fits):
         one = fit.estimator
         if type(one) in REGRESSIONS:
             continue
         devices = one._checked_devices(matrix)
-        key = (_problem_of(one)[0], one.n_threads, devices)
+        key = (_problem_of(one, n_classes)[0], one.n_threads, devices)
         groups.setdefault(key, []).append(at)
     for (problem, n_threads, devices), members in groups.items():
         group = _Group(problem, n_threads, devices, matrix, y)
@@ -162,13 +183,14 @@ def solve_shared(
     return models
 
 
-def _problem_of(estimator: Any) -> tuple[Problem, float]:
-    """Return the problem and C of an estimator, for two classes."""
+def _problem_of(estimator: Any, n_classes: int) -> tuple[Problem, float]:
+    """Return the problem and C of an estimator: of one class against the rest, or of all."""
     if isinstance(estimator, LinearSVC):
         return estimator._make_problem(), check_positive("C", estimator.C)
     estimator._check_parameters()
     cost, penalty = estimator._cost_and_penalty()
-    return estimator._problem(penalty), cost
+    is_multinomial = n_classes > 2 and estimator.multi_class != "ovr"
+    return estimator._problem(penalty, Softmax(n_classes) if is_multinomial else None), cost
 
 
 class _Group:
@@ -185,9 +207,13 @@ class _Group:
         self._problem, self._n_threads, self._device_ids = problem, n_threads, device_ids
         self._matrix, self._y = matrix, y
         self._classes = np.unique(y)
+        self._is_multinomial = isinstance(problem.loss, Softmax)
+        n_classes = len(self._classes)
+        self._n_parts = 1 if self._is_multinomial or n_classes == 2 else n_classes
         self._weights: list[np.ndarray] = []
-        self._columns: dict[tuple[int, str], int | None] = {}
-        self._fits: list[tuple[float, int | None]] = []  # C, column of the weights
+        self._tables: dict[tuple[int, str, int], int | None] = {}
+        # Of each fit its columns, none where it has to be fitted alone.
+        self._fits: list[list[FitColumn]] = []
         self._folds: list[int] = []  # of the fits
 
     def add(
@@ -195,19 +221,39 @@ class _Group:
     ) -> None:
         """Take the fits in."""
         for fit in fits:
-            estimator = fit.estimator
-            key = (fit.fold, repr(estimator.class_weight))
-            if key not in self._columns:
-                self._columns[key] = self._add_weights(estimator, folds[fit.fold], sample_weight)
-            self._fits.append((_problem_of(estimator)[1], self._columns[key]))
+            C = _problem_of(fit.estimator, len(self._classes))[1]
+            tables = [
+                self._table(fit, part, folds[fit.fold], sample_weight)
+                for part in range(self._n_parts)
+            ]
+            able = [table for table in tables if table is not None]
+            is_able = len(able) == self._n_parts
+            self._fits.append([FitColumn(C, able[k], k) for k in range(len(able))] * is_able)
             self._folds.append(fit.fold)
 
-    def _add_weights(
-        self, estimator: LinearClassifier, rows: np.ndarray, sample_weight: np.ndarray | None
+    def _table(
+        self, fit: SharedFit, part: int, rows: np.ndarray, sample_weight: np.ndarray | None
     ) -> int | None:
-        """Add the weights of a fold's rows; return their column, None without two classes.
+        """Return the column of weights of a fit's class against the rest; None: there is none."""
+        # As in liblinear, a class's weight counts where it is the one against the rest.
+        is_own = isinstance(fit.estimator, LinearSVC) and self._n_parts > 1
+        label = self._classes[part] if is_own and fit.estimator.class_weight is not None else None
+        key = (fit.fold, repr(fit.estimator.class_weight), part if label is not None else 0)
+        if key not in self._tables:
+            self._tables[key] = self._add_weights(fit.estimator, rows, sample_weight, label)
+        return self._tables[key]
 
-        None also where the class weights are not as they should be: an ordinary fit says so.
+    def _add_weights(
+        self,
+        estimator: LinearClassifier,
+        rows: np.ndarray,
+        sample_weight: np.ndarray | None,
+        label: Any,
+    ) -> int | None:
+        """Add the weights of a fold's rows; return their column, None where it lacks a class.
+
+        With a label, only the weight of that class counts. None also where the class weights are
+        not as they should be: an ordinary fit says so.
         """
         counts = np.bincount(rows, minlength=len(self._y))
         weights = counts.astype(self._matrix.dtype)
@@ -216,15 +262,17 @@ class _Group:
         # As the fit of the fold alone: 'balanced' looks at its rows.
         own = None if sample_weight is None else sample_weight[rows]
         seen = np.unique(self._y[rows])
-        if len(seen) < 2:
+        if len(seen) < len(self._classes):
             return None
         try:
-            factors = estimator._class_factors(self._y[rows], seen, own)
+            factors = estimator._class_factors(self._y[rows], seen, own) or {}
         except (TypeError, ValueError):
             return None
-        for label, factor in (factors or {}).items():
-            weights[self._y == label] *= weights.dtype.type(factor)
-        if not np.isfinite(weights).all() or len(np.unique(self._y[weights > 0])) < 2:
+        for name, factor in factors.items():
+            if label is None or name == label:
+                weights[self._y == name] *= weights.dtype.type(factor)
+        is_whole = len(np.unique(self._y[weights > 0])) == len(self._classes)
+        if not np.isfinite(weights).all() or not is_whole:
             return None
         self._weights.append(weights)
         return len(self._weights) - 1
@@ -266,38 +314,41 @@ class _Group:
         kept: list[np.ndarray] | None,
     ) -> list[SharedModel | None]:
         """Fit up to `most` models side by side."""
-        models: list[SharedModel | None] = [None] * len(self._fits)
         weights = np.column_stack(self._weights)
-        labels = np.where(self._y == self._classes[1], 1.0, -1.0).astype(weights.dtype)[:, None]
-        paths = ManyPaths(self._matrix.shape[1] + 1, weights.shape[1], weights.dtype)
+        labels = self._labels(weights.dtype)
+        n_paths = labels.shape[1] * weights.shape[1]
+        n_outputs = len(self._classes) if self._is_multinomial else 1
+        paths = ManyPaths((self._matrix.shape[1] + 1) * n_outputs, n_paths, weights.dtype)
+        found = FoundModels(self._fits)
         shared = SharedGram()
         for wave in self._waves(most):
-            columns = np.array([self._fits[at][1] for at in wave])
-            factors = np.array([self._fits[at][0] for at in wave])
-            label_columns = np.zeros(len(wave), dtype=np.int32)
-            targets = ManyTargets(labels, weights, label_columns, columns, factors)
-            found = many_models.solve(
+            columns = [self._fits[at][part] for at, part in wave]
+            label_columns = np.array([column.labels for column in columns])
+            weight_columns = np.array([column.weights for column in columns])
+            factors = np.array([column.C for column in columns])
+            path = label_columns * weights.shape[1] + weight_columns
+            result = many_models.solve(
                 self._problem,
                 products,
-                targets,
-                tol,
-                start=paths.starts(columns, factors),
+                ManyTargets(labels, weights, label_columns, weight_columns, factors),
+                tol if len(self._classes) == 2 else _SEVERAL_CLASSES * tol,
+                rounding_tol=tol,
+                start=side_by_side(paths.starts(path, factors), n_outputs),
                 shared=shared,
                 is_over=is_over,
             )
-            paths.add(columns, factors, found.vectors)
-            for k, at in enumerate(wave):
-                if found.has_converged[k]:
-                    rows = None if kept is None else kept[self._folds[at]]
-                    margins = found.margins[:, k]
-                    models[at] = SharedModel(
-                        found.vectors[:-1, k].copy(),
-                        float(found.vectors[-1, k]),
-                        margins.copy() if rows is None else margins[rows],
-                        int(found.n_products[k]),
-                        rows=rows,
-                    )
-        return models
+            paths.add(path, factors, stacked(result.vectors, n_outputs))
+            found.add(
+                wave, result, [None if kept is None else kept[self._folds[at]] for at, _ in wave]
+            )
+        return found.models()
+
+    def _labels(self, dtype: np.dtype) -> np.ndarray:
+        """Return the columns of labels: -1 and 1, or class numbers."""
+        if self._is_multinomial:
+            return np.searchsorted(self._classes, self._y).astype(dtype)[:, None]
+        chosen = self._classes[1:] if self._n_parts == 1 else self._classes
+        return np.where(self._y[:, None] == chosen, 1.0, -1.0).astype(dtype)
 
     def _most_on_host(self) -> int:
         """Return how many models go side by side where products are the host's.
@@ -306,6 +357,9 @@ class _Group:
         panel of sparse ones in memory costs little more than half, and fewer values of C in a wave
         start nearer to their models.
         """
+        if self._is_multinomial:
+            size = max(self._matrix.shape) * len(self._classes)
+            return max(1, min(HALF_PANEL, _MOST_NUMBERS // size))
         if isinstance(self._matrix, CompressedMatrix):
             return HALF_PANEL
         if isinstance(self._matrix, ChunkedMatrix):
@@ -313,17 +367,17 @@ class _Group:
             return max(PANEL, most)
         return 4 * PANEL
 
-    def _waves(self, most: int) -> list[list[int]]:
-        """Return fits that go side by side: C in rising order, whole panels of them."""
-        able = [at for at, (_, column) in enumerate(self._fits) if column is not None]
-        able.sort(key=lambda at: self._fits[at][0])
-        waves: list[list[int]] = []
-        for C in sorted({self._fits[at][0] for at in able}):
-            same = [at for at in able if self._fits[at][0] == C]
+    def _waves(self, most: int) -> list[list[tuple[int, int]]]:
+        """Return what goes side by side, fits and their parts: C in rising order, whole panels."""
+        able = [(at, part) for at, fit in enumerate(self._fits) for part in range(len(fit))]
+        able.sort(key=lambda one: self._fits[one[0]][one[1]].C)
+        waves: list[list[tuple[int, int]]] = []
+        for C in sorted({self._fits[at][part].C for at, part in able}):
+            same = [(at, part) for at, part in able if self._fits[at][part].C == C]
             if waves and len(waves[-1]) + len(same) <= most:
                 waves[-1] += same
                 continue
             # Of many folds, or resamples, no more than there is memory for.
-            step = max(most, PANEL)
+            step = max(most, 1 if self._is_multinomial else PANEL)
             waves += [same[first : first + step] for first in range(0, len(same), step)]
         return waves

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from snapml.estimators.base import LinearClassifier
 
-__all__ = ["SharedFit", "SharedModel", "fitted", "is_single_work"]
+__all__ = ["SharedFit", "SharedModel", "fitted", "is_single_work", "of_margins"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class SharedModel:
 
     Attributes
     ----------
-    coef : ndarray of shape (n_features,)
-        w.
-    intercept : float
+    coef : ndarray of shape (n_features,) or (n_classes, n_features)
+        w, of more than two classes one for each.
+    intercept : float or ndarray of shape (n_classes,)
         b.
-    margins : ndarray of shape (n_kept,)
+    margins : ndarray of shape (n_kept,) or (n_kept, n_classes)
         Of all rows, those that the fold leaves out too, or of those that were asked for.
     n_products : int
         Products with its Hessian that it took part in, or reads of the data.
@@ -50,7 +50,7 @@ class SharedModel:
     """
 
     coef: np.ndarray
-    intercept: float
+    intercept: float | np.ndarray
     margins: np.ndarray
     n_products: int
     transformers: Any = None
@@ -96,7 +96,7 @@ def fitted(estimator: Any, model: SharedModel, classes: np.ndarray) -> Any:
         With its parameters; `shared_fits.can_share` holds.
     model : SharedModel
         Its model.
-    classes : ndarray of shape (2,)
+    classes : ndarray of shape (n_classes,)
         Labels, of a classifier.
 
     Returns
@@ -106,10 +106,39 @@ def fitted(estimator: Any, model: SharedModel, classes: np.ndarray) -> Any:
         Hessian) and ``classes_``; without a certificate.
     """
     copy = clone(estimator)
-    copy.n_features_in_ = len(model.coef)
+    copy.n_features_in_ = model.coef.shape[-1]
     copy.n_iter_ = np.array([model.n_products], dtype=np.int32)
     copy.coef_, copy.intercept_ = model.coef, model.coef.dtype.type(model.intercept)
     if isinstance(copy, LinearClassifier):
         copy.classes_ = classes
-        copy.coef_, copy.intercept_ = copy.coef_[None], np.array([copy.intercept_])
+        copy.coef_, copy.intercept_ = np.atleast_2d(copy.coef_), np.atleast_1d(copy.intercept_)
     return copy
+
+
+def of_margins(estimator: Any, margins: np.ndarray, classes: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return an estimator that predicts from known margins, and the rows it takes.
+
+    Margins are its features and the identity its coefficients: what it makes of them is its own.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With its parameters.
+    margins : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        Of some rows.
+    classes : ndarray of shape (n_classes,)
+        Labels, of a classifier.
+
+    Returns
+    -------
+    estimator
+        As of `fitted`.
+    rows : ndarray of shape (n_rows, 1 or n_classes)
+        The margins.
+    """
+    if margins.ndim == 1:
+        unit = SharedModel(np.ones(1, margins.dtype), 0.0, np.empty(0), 0)
+        return fitted(estimator, unit, classes), margins[:, None]
+    n_classes = margins.shape[1]
+    units = SharedModel(np.eye(n_classes, dtype=margins.dtype), np.zeros(n_classes), np.empty(0), 0)
+    return fitted(estimator, units, classes), margins

@@ -53,14 +53,14 @@ __all__ = ["GridSearchCV"]
 class GridSearchCV(model_selection.GridSearchCV):
     """scikit-learn's ``GridSearchCV``, faster for our linear models.
 
-    Fits of `LogisticRegression` and of `LinearSVC` with the squared hinge, on two classes and with
-    an L2 penalty, are columns of one solve where they differ in C, class weights or fold: each read
-    of X serves all of them, folds are weights of rows, and weaker penalties start from stronger
-    ones; X may be in memory, in a store or on one GPU. Values of alpha of `Ridge` share the Gram
-    matrix of each fold, those of `Lasso` and `ElasticNet` a path of warm starts. A pipeline may end
-    in one of them: its transformers are fitted once for each fold and setting. Everything else
-    (other estimators, other penalties, more classes, metadata routing) is evaluated by scikit-learn
-    as always. The results are the same object.
+    Fits of `LogisticRegression` and of `LinearSVC` with the squared hinge and an L2 penalty are
+    columns of one solve where they differ in C, class weights, class or fold: each read of X serves
+    all of them, folds are weights of rows, and weaker penalties start from stronger ones; X may be
+    in memory, in a store or on one GPU (there multinomial models are single fits). Values of alpha
+    of `Ridge` share the Gram matrix of each fold, those of `Lasso` and `ElasticNet` a path of warm
+    starts. A pipeline may end in one of them: its transformers are fitted once for each fold and
+    setting. Everything else (other estimators, other penalties, metadata routing) is evaluated by
+    scikit-learn as always. The results are the same object.
 
     Parameters
     ----------
@@ -88,7 +88,8 @@ class GridSearchCV(model_selection.GridSearchCV):
         As in scikit-learn.
     search_tol : float, default=1e-2
         How exact the shared fits are: one ends with a Newton step that can gain at most this share
-        of ``||w||^2 / 2`` in the quadratic model; that is no certificate. 0 shares nothing.
+        of ``||w||^2 / 2`` in the quadratic model, at most a tenth of it for more than two classes;
+        that is no certificate. 0 shares nothing.
     max_time_s : float or None, default=None
         Seconds for judging candidates; what is under way then ends first. Fits that have not come
         to their end fail with a TimeoutError, which `error_score` makes a score: candidates with

@@ -49,7 +49,7 @@ def solve_pipelines(
     search : SharedSearch
         Rows and folds; gets the models.
     y : ndarray of shape (n_samples,)
-        Labels of two classes, or targets.
+        Labels, or targets.
     sample_weight : ndarray of shape (n_samples,) or None
         For the last steps; not checked yet.
     tol : float
@@ -93,7 +93,7 @@ def _solve_fold(
         if model is None:
             continue
         # Of rows in neither part there are none: no scorer asks for them.
-        margins = np.full(len(y), np.nan, dtype=model.margins.dtype)
+        margins = np.full((len(y), *model.margins.shape[1:]), np.nan, dtype=model.margins.dtype)
         margins[train] = model.margins
         judge = fitted(last_step(one), model, search.classes)
         _check_feature_names(judge, rows, reset=True)

@@ -21,7 +21,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _check_feature_names
 
 from snapml.estimators.search_watch import has_ended
-from snapml.estimators.shared_models import SharedModel, fitted
+from snapml.estimators.shared_models import SharedModel, fitted, of_margins
 from snapml.solvers.control import UNBOUNDED, Control
 
 __all__ = ["SharedSearch", "StandIn", "for_row_numbers", "last_step", "parameters_of"]
@@ -218,10 +218,8 @@ class StandIn(BaseEstimator):
             if margins is None:
                 model = self.fitted_estimator()
                 return self.search.predictions(model, name, rows, *others, **params)
-            # Margins as the only feature of a model of coefficient one: the estimator's own way.
-            one = SharedModel(np.ones(1, margins.dtype), 0.0, np.empty(0), 0)
-            judge = fitted(last_step(self.estimator), one, self.search.classes)
-            return getattr(judge, name)(margins[:, None], *others, **params)
+            judge, known = of_margins(last_step(self.estimator), margins, self.search.classes)
+            return getattr(judge, name)(known, *others, **params)
 
         return predictions
 

@@ -8,6 +8,7 @@
 #include "arguments.hpp"
 #include "dispatch.hpp"
 #include "many_models.hpp"
+#include "many_softmax.hpp"
 #include "rows.hpp"
 #include "without_gil.hpp"
 
@@ -109,8 +110,9 @@ const int32* columns_argument(const ReadOnlyArray& array, const char* name, int6
   return columns;
 }
 
+// Of models that have one column each, or several.
 template <class Sum>
-ManyTargets<Sum> many_targets(const ManyTargetArrays& arrays) {
+ManyTargets<Sum> many_targets(const ManyTargetArrays& arrays, bool has_panels = true) {
   if (arrays.labels.ndim() != 2 || arrays.weights.ndim() != 2) {
     throw std::invalid_argument("labels, weights: expected tables of two dimensions");
   }
@@ -119,7 +121,7 @@ ManyTargets<Sum> many_targets(const ManyTargetArrays& arrays) {
   found.n_label_columns = static_cast<int64>(arrays.labels.shape(1));
   found.n_weight_columns = static_cast<int64>(arrays.weights.shape(1));
   found.n_models = static_cast<int64>(arrays.factors.size());
-  shape_of(found.n_models, 0);
+  if (has_panels) shape_of(found.n_models, 0);
   found.labels =
       vector_argument<Sum>(arrays.labels, "labels", found.n_rows * found.n_label_columns);
   found.weights =
@@ -166,6 +168,82 @@ void many_losses_into(ThreadPool& pool, const std::string& loss, const ManyTarge
   run(pool, loss, arrays, margins, moves, steps, slopes, curvatures, losses);
 }
 
+SoftmaxShape softmax_shape(int64 n_models, int n_classes, int64 n_numbers, int64 n_rows) {
+  const int64 stride = n_rows == 0 ? n_models * n_classes : n_numbers / n_rows;
+  if (n_classes < 2 || stride < n_models * n_classes || stride * n_rows != n_numbers) {
+    throw std::invalid_argument("expected rows of at least " + std::to_string(n_models) +
+                                " models of " + std::to_string(n_classes) + " classes, got " +
+                                std::to_string(n_numbers) + " numbers of " +
+                                std::to_string(n_rows) + " rows");
+  }
+  return {n_models, n_classes, stride};
+}
+
+// Class numbers index the margins: nothing else may get through.
+template <class Sum>
+void check_classes(const ManyTargets<Sum>& targets, int n_classes) {
+  for (int64 k = 0; k < targets.n_rows * targets.n_label_columns; ++k) {
+    const Sum label = targets.labels[k];
+    if (!(label >= 0 && label < static_cast<Sum>(n_classes))) {
+      throw std::invalid_argument("labels: expected class numbers below " +
+                                  std::to_string(n_classes) + ", got " + std::to_string(label));
+    }
+  }
+}
+
+template <class Sum>
+void many_softmax_losses_in(ThreadPool& pool, const ManyTargetArrays& arrays, int n_classes,
+                            const ReadOnlyArray& margins, const std::optional<ReadOnlyArray>& moves,
+                            const std::optional<ReadOnlyArray>& steps,
+                            const std::optional<AnyArray>& slopes,
+                            const std::optional<AnyArray>& curvatures, const AnyArray& losses) {
+  const ManyTargets<Sum> targets = many_targets<Sum>(arrays, false);
+  check_classes(targets, n_classes);
+  if (moves.has_value() != steps.has_value() || slopes.has_value() != curvatures.has_value()) {
+    throw std::invalid_argument("moves, steps; slopes, curvatures: expected both or none");
+  }
+  const auto size = static_cast<int64>(margins.size());
+  const SoftmaxShape shape = softmax_shape(targets.n_models, n_classes, size, targets.n_rows);
+  ManyMargins<Sum> at{};
+  at.margins = vector_argument<Sum>(margins, "margins", size);
+  if (moves) at.moves = vector_argument<Sum>(*moves, "moves", size);
+  if (steps) at.steps = vector_argument<Sum>(*steps, "steps", targets.n_models);
+  if (slopes) at.slopes = vector_argument<Sum>(*slopes, "slopes", size);
+  if (curvatures) at.curvatures = vector_argument<Sum>(*curvatures, "curvatures", size);
+  double* sums = vector_argument<double>(losses, "losses", targets.n_models);
+  const nb::gil_scoped_release release;
+  many_softmax_losses(targets, at, shape, sums, pool);
+}
+
+void many_softmax_losses_into(ThreadPool& pool, const ManyTargetArrays& arrays, int n_classes,
+                              const ReadOnlyArray& margins,
+                              const std::optional<ReadOnlyArray>& moves,
+                              const std::optional<ReadOnlyArray>& steps,
+                              const std::optional<AnyArray>& slopes,
+                              const std::optional<AnyArray>& curvatures, const AnyArray& losses) {
+  const bool is_short = margins.dtype() == nb::dtype<float>();
+  const auto run = is_short ? &many_softmax_losses_in<float> : &many_softmax_losses_in<double>;
+  run(pool, arrays, n_classes, margins, moves, steps, slopes, curvatures, losses);
+}
+
+template <class Sum>
+void many_softmax_curve_in(ThreadPool& pool, int64 n_models, int n_classes, int64 n_rows,
+                           const ReadOnlyArray& curvatures, const AnyArray& moved) {
+  const auto size = static_cast<int64>(moved.size());
+  const SoftmaxShape shape = softmax_shape(n_models, n_classes, size, n_rows);
+  const Sum* q = vector_argument<Sum>(curvatures, "curvatures", size);
+  Sum* u = vector_argument<Sum>(moved, "moved", size);
+  const nb::gil_scoped_release release;
+  many_softmax_curve(q, n_rows, shape, u, pool);
+}
+
+void many_softmax_curve_into(ThreadPool& pool, int64 n_models, int n_classes, int64 n_rows,
+                             const ReadOnlyArray& curvatures, const AnyArray& moved) {
+  const bool is_short = moved.dtype() == nb::dtype<float>();
+  const auto run = is_short ? &many_softmax_curve_in<float> : &many_softmax_curve_in<double>;
+  run(pool, n_models, n_classes, n_rows, curvatures, moved);
+}
+
 }  // namespace
 
 void bind_many(nb::module_& m) {
@@ -188,6 +266,11 @@ void bind_many(nb::module_& m) {
   m.def("many_losses", &many_losses_into, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),
         nb::arg("margins"), nb::arg("moves").none(), nb::arg("steps").none(),
         nb::arg("slopes").none(), nb::arg("curvatures").none(), nb::arg("losses"));
+  m.def("many_softmax_losses", &many_softmax_losses_into, nb::arg("pool"), nb::arg("targets"),
+        nb::arg("n_classes"), nb::arg("margins"), nb::arg("moves").none(), nb::arg("steps").none(),
+        nb::arg("slopes").none(), nb::arg("curvatures").none(), nb::arg("losses"));
+  m.def("many_softmax_curve", &many_softmax_curve_into, nb::arg("pool"), nb::arg("n_models"),
+        nb::arg("n_classes"), nb::arg("n_rows"), nb::arg("curvatures"), nb::arg("moved"));
 }
 
 }  // namespace snapml::native

@@ -12,6 +12,7 @@ from snapml.kernels.many_losses import ManyMarginLosses
 from snapml.kernels.many_rows import PANEL, ManyRows
 from snapml.kernels.row_selection import transposed
 from snapml.kernels.rows import row_norms_sq
+from snapml.problems import Loss
 from snapml.solvers.gpu_matrix import upload_rows
 from snapml.solvers.many_arrays import DeviceArrays, ManyArrays, ManyLosses, ManyProducts
 
@@ -41,7 +42,7 @@ class _GpuProducts:
 
     def losses(
         self,
-        loss: str,
+        loss: Loss,
         labels: Any,
         weights: Any,
         label_columns: np.ndarray,
@@ -50,7 +51,8 @@ class _GpuProducts:
     ) -> ManyLosses:
         """Return the losses of models; `ManyProducts.losses` has the parameters."""
         columns = label_columns, weight_columns
-        return ManyMarginLosses(self._device, loss, labels, weights, *columns, factors)
+        name = loss.core_name
+        return ManyMarginLosses(self._device, name, labels, weights, *columns, factors)
 
     def margins(self, vectors: Any) -> Any:
         """Return X vectors, shape (n_rows, n_models)."""
@@ -60,8 +62,10 @@ class _GpuProducts:
         """Return X^T scales, or (X * X)^T scales; shape (n_features + 1, n_models)."""
         raise NotImplementedError
 
-    def hessian(self, curvatures: Any, vectors: Any) -> Any:
+    def hessian(self, curvatures: Any, vectors: Any, n_outputs: int = 1) -> Any:
         """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models)."""
+        if n_outputs > 1:
+            raise NotImplementedError(f"expected models of one output, got {n_outputs}")
         moved = self.margins(vectors)
         moved *= curvatures
         return self.adjoint(moved)

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from snapml.problems import Loss
+
 __all__ = ["DeviceArrays", "HostArrays", "ManyArrays", "ManyLosses", "ManyProducts"]
 
 
@@ -108,10 +110,19 @@ class DeviceArrays:
 
 
 class ManyLosses(Protocol):
-    """The losses of many models, at margins of shape (n_rows, n_models)."""
+    """The losses of many models, at margins of shape (n_rows, n_columns).
+
+    A model has a column, or for the softmax one for each class, side by side.
+    """
 
     def tangents(self, margins: Any) -> tuple[np.ndarray, Any, Any]:
-        """Return the models' losses, and each row's slope and curvature times its weight."""
+        """Return the models' losses, and each row's slope and curvature times its weight.
+
+        The curvature of the softmax is given by its probabilities.
+        """
+
+    def diagonals(self, curvatures: Any) -> Any:
+        """Return the diagonals of curvatures: themselves, but for the softmax."""
 
     def ahead(self, margins: Any, moves: Any, steps: Any) -> np.ndarray:
         """Return the models' losses at margins + steps * moves."""
@@ -140,7 +151,7 @@ class ManyProducts(Protocol):
 
     def losses(
         self,
-        loss: str,
+        loss: Loss,
         labels: Any,
         weights: Any,
         label_columns: np.ndarray,
@@ -151,8 +162,8 @@ class ManyProducts(Protocol):
 
         Parameters
         ----------
-        loss : str
-            Name of the loss in the core.
+        loss : Loss
+            Smooth.
         labels, weights : array of shape (n_rows, n_columns)
             Labels and row weights that models share: those of a fold are zero where it leaves rows
             out.
@@ -168,8 +179,19 @@ class ManyProducts(Protocol):
     def adjoint(self, scales: Any, *, squares_entries: bool = False) -> Any:
         """Return X^T scales, or (X * X)^T scales; shape (n_features + 1, n_models)."""
 
-    def hessian(self, curvatures: Any, vectors: Any) -> Any:
-        """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models)."""
+    def hessian(self, curvatures: Any, vectors: Any, n_outputs: int = 1) -> Any:
+        """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models).
+
+        Parameters
+        ----------
+        curvatures : array of shape (n_rows, n_models)
+            Those of the losses.
+        vectors : array of shape (n_features + 1, n_models)
+            Directions.
+        n_outputs : int, default=1
+            Above 1, so many columns are one model of the softmax, and what is left over of them
+            is zero.
+        """
 
     def row_squares(self) -> Any:
         """Return the squared lengths of dense rows, shape (n_rows,)."""

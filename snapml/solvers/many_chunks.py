@@ -17,6 +17,7 @@ from snapml.solvers.many_rows import (
     DenseProducts,
     HostProducts,
 )
+from snapml.solvers.many_softmax import curve
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["ChunkedProducts", "many_products"]
@@ -67,14 +68,21 @@ class ChunkedProducts(HostProducts):
                 _native.many_adjoints(self.pool, chunk, n_models, own, squares_entries, out, True)
         return self._total(out)
 
-    def hessian(self, curvatures: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models)."""
+    def hessian(
+        self, curvatures: np.ndarray, vectors: np.ndarray, n_outputs: int = 1
+    ) -> np.ndarray:
+        """Return X^T (curvatures * (X vectors)); `ManyProducts.hessian` has the parameters."""
         n_models = vectors.shape[1]
         out = self._sums(n_models, vectors.dtype)
         for rows, chunk in self._chunks():
             own = curvatures[rows]
             if isinstance(chunk, DenseProducts):
-                out[0] += chunk.hessian(own, vectors)
+                out[0] += chunk.hessian(own, vectors, n_outputs)
+            elif n_outputs > 1:
+                moved = np.empty((len(own), n_models), dtype=vectors.dtype)
+                _native.many_products(self.pool, chunk, n_models, vectors, moved)
+                curve(self.pool, own, moved, n_outputs)
+                _native.many_adjoints(self.pool, chunk, n_models, moved, False, out, True)
             else:
                 _native.many_hessians(self.pool, chunk, n_models, own, vectors, out, True)
         return self._total(out)

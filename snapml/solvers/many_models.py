@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from snapml.problems import Intercept, Problem
+from snapml.problems import Intercept, Problem, Softmax
 from snapml.solvers.many_arrays import ManyLosses, ManyProducts
+from snapml.solvers.many_columns import ModelColumns
 from snapml.solvers.many_preconditioners import Diagonals, ScaledGrams, SharedGram, precondition
-from snapml.solvers.many_rows import PANEL
 from snapml.solvers.threads import limit_blas_threads
 
 __all__ = ["ManyResult", "ManyTargets", "solve"]
@@ -37,7 +37,7 @@ class ManyTargets:
     Attributes
     ----------
     labels : ndarray of shape (n_rows, n_label_columns), the matrix's dtype
-        Labels of the rows.
+        Labels of the rows; class numbers for the softmax.
     weights : ndarray of shape (n_rows, n_weight_columns), the matrix's dtype
         Weights of the rows, at least 0.
     label_columns, weight_columns : ndarray of shape (n_models,), int
@@ -65,13 +65,13 @@ class ManyTargets:
 
 @dataclass(frozen=True)
 class ManyResult:
-    """The models.
+    """The models. Of the softmax, model m has the columns m n_classes to (m + 1) n_classes - 1.
 
     Attributes
     ----------
-    vectors : ndarray of shape (n_features + 1, n_models), the matrix's dtype
+    vectors : ndarray of shape (n_features + 1, n_models * n_outputs), the matrix's dtype
         Coefficients, the intercepts last.
-    margins : ndarray of shape (n_rows, n_models), the matrix's dtype
+    margins : ndarray of shape (n_rows, n_models * n_outputs), the matrix's dtype
         Of all rows, those of weight zero too.
     has_converged : ndarray of shape (n_models,), bool
         Whether the last step was expected to gain no more than the tolerance.
@@ -91,6 +91,7 @@ def solve(
     targets: ManyTargets,
     tol: float,
     *,
+    rounding_tol: float | None = None,
     max_steps: int = 50,
     start: np.ndarray | None = None,
     shared: SharedGram | None = None,
@@ -101,7 +102,7 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        A smooth loss that has one margin a row, the intercept, and an L2 penalty.
+        A smooth loss, the intercept, and an L2 penalty. The softmax takes products of the host.
     products : ManyProducts
         Of finite rows, wherever they are.
     targets : ManyTargets
@@ -109,9 +110,11 @@ def solve(
     tol : float
         A model ends with the step that is expected to gain at most this share of its penalty
         ``||w||^2 / 2``: w is then about sqrt(tol) of its length from the minimum, or closer.
+    rounding_tol : float, default=None
+        What is enough where rounding keeps a model from `tol`; None means `tol`.
     max_steps : int, default=50
         Most Newton steps.
-    start : ndarray of shape (n_features + 1, n_models), default=None
+    start : ndarray of shape (n_features + 1, n_models * n_outputs), default=None
         Coefficients to start from; None starts at 0.
     shared : SharedGram, default=None
         Keeps what other solves of the same rows can use.
@@ -128,7 +131,7 @@ def solve(
         for _ in range(max_steps):
             if not len(descent.models) or is_over():
                 break
-            descent.step(tol)
+            descent.step(tol, tol if rounding_tol is None else rounding_tol)
         return descent.result()
 
 
@@ -149,8 +152,10 @@ class _Descent:
         self._tables = self._arrays.given(targets.labels), self._arrays.given(targets.weights)
         n_rows, n_features = products.shape
         n_models = len(targets.factors)
-        self._vectors = np.zeros((n_features + 1, n_models), dtype=products.dtype)
-        self._margins = np.zeros((n_rows, n_models), dtype=products.dtype)
+        n_outputs = problem.loss.n_classes if isinstance(problem.loss, Softmax) else 1
+        self._columns = ModelColumns(n_outputs, products.fewest)
+        self._vectors = np.zeros((n_features + 1, n_models * n_outputs), dtype=products.dtype)
+        self._margins = np.zeros((n_rows, n_models * n_outputs), dtype=products.dtype)
         self._has_converged = np.zeros(n_models, dtype=bool)
         self._n_products = np.zeros(n_models, dtype=np.int64)
         self._gains = np.full(n_models, np.inf)  # of their last steps
@@ -160,23 +165,24 @@ class _Descent:
         self._penalty = self._arrays.given(penalty)
         self._has_intercept = problem.intercept is not Intercept.NONE
         self.models = np.arange(n_models)  # those that still move
-        size = self._padded(n_models)
-        first = np.zeros((n_features + 1, size), dtype=products.dtype)
+        self._n_places = self._columns.n_places(n_models)
+        width = self._columns.width(self._n_places)
+        first = np.zeros((n_features + 1, width), dtype=products.dtype)
         if start is not None:
-            first[:, :n_models] = start
+            first[:, : n_models * n_outputs] = start
         self._w = self._arrays.given(first)
         if start is not None and start.any():
             self._z = products.margins(self._w)
         else:
-            self._z = self._arrays.xp.zeros((n_rows, size), dtype=products.dtype)
-        self._losses = self._losses_of(self.models, size)
+            self._z = self._arrays.xp.zeros((n_rows, width), dtype=products.dtype)
+        self._losses = self._losses_of(self.models)
 
     def result(self) -> ManyResult:
         """Return all models, whether they have ended or not."""
         self._keep(np.ones(len(self.models), dtype=bool))
         return ManyResult(self._vectors, self._margins, self._has_converged, self._n_products)
 
-    def step(self, tol: float) -> None:
+    def step(self, tol: float, rounding_tol: float) -> None:
         """Take one Newton step of every model, and put those aside that end with it."""
         losses, slopes, curvatures = self._losses.tangents(self._z)
         values = losses + 0.5 * self._penalties(self._w, self._w)
@@ -185,26 +191,29 @@ class _Descent:
         if not self._has_intercept:
             gradient[-1] = 0.0
         n_active = len(self.models)
-        gradient[:, n_active:] = 0.0  # columns that fill a panel stay where they are
+        # Columns that fill a panel stay where they are.
+        gradient[:, n_active * self._columns.n_outputs :] = 0.0
         strengths = self._l2, self._bias_l2
+        diagonals = self._losses.diagonals(curvatures)
         scaling = precondition(
-            self._products, self._shared, curvatures, strengths, self._has_intercept
+            self._products, self._shared, diagonals, strengths, self._has_intercept
         )
-        intercept_curvature = self._arrays.totals(curvatures) + self._bias_l2
+        intercept_curvature = self._arrays.totals(diagonals) + self._bias_l2
         direction, rest = self._direction(gradient, scaling, curvatures, intercept_curvature)
-        slope = self._arrays.dots(direction, gradient)
+        slope = self._dots(direction, gradient, self._n_places)
         has_moved = self._advance(direction, values, slope)
-        enough = tol * 0.5 * self._penalties(self._w, self._w)
+        half_penalties = 0.5 * self._penalties(self._w, self._w)
         floor = 8.0 * float(np.finfo(self._w.dtype).eps) * np.abs(values)  # below it is rounding
         # What the exact direction would gain is that of this one and of what it left.
         gain = 0.5 * (rest - slope)
         # A gain within rounding ends a model too, but does not say how far the minimum is.
-        exact = np.minimum(floor, _EXACT / tol * enough) if tol > 0.0 else 0.0 * floor
-        is_close = (gain <= np.maximum(enough, exact)) & np.isfinite(values)
-        self._has_converged[self.models] = is_close[:n_active]
+        exact = np.minimum(floor, _EXACT * half_penalties) if tol > 0.0 else 0.0 * floor
+        is_close = (gain <= np.maximum(tol * half_penalties, exact)) & np.isfinite(values)
         is_falling = gain[:n_active] <= 0.5 * self._gains[self.models]
         self._gains[self.models] = gain[:n_active]
         is_stuck = (gain <= floor)[:n_active] & ~is_falling
+        is_near = is_stuck & (gain <= rounding_tol * half_penalties)[:n_active]
+        self._has_converged[self.models] = is_close[:n_active] | is_near
         has_ended = (is_close | ~has_moved)[:n_active] | is_stuck
         if has_ended.any():
             self._keep(has_ended)
@@ -222,59 +231,77 @@ class _Descent:
         That is r^T H^-1 r of the residual r: a bound, with the penalty in the place of H (on an
         intercept without one, with its own entry of H), or what a factor of the Hessian says.
         """
-        arrays = self._arrays
+        arrays, columns = self._arrays, self._columns
         direction = arrays.xp.zeros_like(gradient)
         residual = -gradient
-        scaled = scaling.solve(residual, np.arange(residual.shape[1]) < len(self.models))
+        n_places = self._n_places
+        at = np.arange(n_places)  # of the present places
+        scaled = self._scaled(scaling, residual, at < len(self.models))
         search = scaled.copy()
-        square = arrays.dots(residual, scaled)
-        rest = self._bounds(residual, intercept_curvature, scaling.spread * square)
+        square = self._dots(residual, scaled, n_places)
+        rest = self._bounds(residual, intercept_curvature, scaling, square)
         enough = _RESIDUAL**2 * square
-        at = np.arange(gradient.shape[1])  # of the present columns
         for _ in range(_MOST_PRODUCTS):
             is_open = square > enough
             if not is_open.any():
                 break
-            if self._padded(int(is_open.sum())) < len(at):
-                left = self._whole_panels(np.flatnonzero(is_open), len(at))
+            kept = columns.kept(np.flatnonzero(is_open), len(at))
+            if columns.width(len(kept)) < columns.width(len(at)):
+                taken = columns.taken(kept)
                 part = (residual, scaled, search, curvatures)
-                residual, scaled, search, curvatures = (arrays.take(p, left) for p in part)
-                scaling = scaling.take(left)
-                square, enough, at, is_open = square[left], enough[left], at[left], is_open[left]
-            product = self._products.hessian(curvatures, search)
+                residual, scaled, search, curvatures = (arrays.take(p, taken) for p in part)
+                scaling, intercept_curvature = scaling.take(taken), intercept_curvature[taken]
+                square, enough, at, is_open = square[kept], enough[kept], at[kept], is_open[kept]
+            product = self._products.hessian(curvatures, search, columns.n_outputs)
             product += self._penalty * search
             if not self._has_intercept:
                 product[-1] = 0.0
             is_model = at < len(self.models)
             self._n_products[self.models[at[is_model]]] += 1
-            bend = arrays.dots(search, product)
+            bend = self._dots(search, product, len(at))
             step = np.where(is_open & (bend > 0.0), square / bend, 0.0)
-            taken = arrays.factors(step, search)
-            if len(at) == direction.shape[1]:
-                direction += taken * search
+            factors = arrays.factors(columns.spread(step), search)
+            if len(at) == n_places:
+                direction += factors * search
             else:
-                direction[:, arrays.given(at)] += taken * search
-            product *= taken
+                own = columns.columns(at)
+                direction[:, arrays.given(own)] += (factors * search)[:, : len(own)]
+            product *= factors
             residual -= product
             is_open = step.astype(search.dtype) > 0.0
-            scaled = scaling.solve(residual, is_open)
-            following = arrays.dots(residual, scaled)
-            bounds = self._bounds(residual, intercept_curvature[at], scaling.spread * following)
+            scaled = self._scaled(scaling, residual, is_open)
+            following = self._dots(residual, scaled, len(at))
+            bounds = self._bounds(residual, intercept_curvature, scaling, following)
             rest[at[is_open]] = bounds[is_open]
             ratio = np.where(square > 0.0, following / square, 0.0)
             square = np.where(is_open, following, 0.0)
-            search *= arrays.factors(ratio, search)
+            search *= arrays.factors(columns.spread(ratio), search)
             search += scaled
         return direction, rest
 
+    def _scaled(self, scaling: Diagonals | ScaledGrams, residual: Any, is_open: np.ndarray) -> Any:
+        """Return what a preconditioner makes of the open places' residuals."""
+        scaled = scaling.solve(residual, self._columns.spread(is_open))
+        return self._columns.centre(scaled, len(is_open))
+
+    def _dots(self, left: Any, right: Any, n_places: int) -> np.ndarray:
+        """Return the inner products of models, shape (n_places,)."""
+        return self._columns.sums(self._arrays.dots(left, right), n_places)
+
     def _bounds(
-        self, residual: Any, intercept_curvature: np.ndarray, estimates: np.ndarray
+        self,
+        residual: Any,
+        intercept_curvature: np.ndarray,
+        scaling: Diagonals | ScaledGrams,
+        square: np.ndarray,
     ) -> np.ndarray:
-        """Return at least r^T H^-1 r of every column r, or the estimates where they are less."""
+        """Return at least r^T H^-1 r of every model's r, or an estimate where that is less."""
+        columns, n_places = self._columns, len(square)
         last = self._arrays.to_host(residual[-1]).astype(np.float64) ** 2
         whole = (self._arrays.dots(residual, residual) - last) / self._l2
         whole += np.where(last > 0.0, last / intercept_curvature, 0.0)
-        return np.fmin(whole, estimates)
+        estimates = columns.largest(scaling.spread, n_places) * square
+        return np.fmin(columns.sums(whole, n_places), estimates)
 
     def _advance(self, direction: Any, values: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Move along the directions as far as they lead down; return which models moved."""
@@ -293,7 +320,7 @@ class _Descent:
             steps = np.where(is_good, steps, 0.5 * steps)
         else:
             steps = np.where(is_good, steps, 0.0)
-        taken = self._arrays.factors(steps, moves)
+        taken = self._arrays.factors(self._columns.spread(steps), moves)
         direction *= taken
         moves *= taken
         self._w += direction
@@ -304,45 +331,35 @@ class _Descent:
         """Return the inner products of the penalty, float64."""
         arrays = self._arrays
         last = arrays.to_host(left[-1]).astype(np.float64) * arrays.to_host(right[-1])
-        return arrays.dots(left, right) - (1.0 - self._bias_l2) * last
+        found = arrays.dots(left, right) - (1.0 - self._bias_l2) * last
+        return self._columns.sums(found, self._n_places)
 
     def _keep(self, ended: np.ndarray) -> None:
         """Store the models at these places."""
         at = np.flatnonzero(ended)
-        arrays = self._arrays
-        self._vectors[:, self.models[at]] = arrays.to_host(arrays.take(self._w, at))
-        self._margins[:, self.models[at]] = arrays.to_host(arrays.take(self._z, at))
+        arrays, own = self._arrays, self._columns.columns(at)
+        whose = self._columns.columns(self.models[at])
+        self._vectors[:, whose] = arrays.to_host(arrays.take(self._w, own))
+        self._margins[:, whose] = arrays.to_host(arrays.take(self._z, own))
 
     def _narrow(self, left: np.ndarray) -> None:
         """Go on with the models at these places."""
         self.models = self.models[left]
         if not len(left):
             return
-        size = self._padded(len(left))
-        if size < self._w.shape[1]:
-            order = self._whole_panels(left, self._w.shape[1])
-        else:
-            order = np.concatenate([left, np.setdiff1d(np.arange(size), left)])
-        self._w = self._arrays.take(self._w, order)
-        self._z = self._arrays.take(self._z, order)
-        self._losses = self._losses_of(self.models, size)
+        kept = self._columns.kept(left, self._n_places)
+        taken = self._columns.taken(kept)
+        self._w = self._arrays.take(self._w, taken)
+        self._z = self._arrays.take(self._z, taken)
+        self._n_places = len(kept)
+        self._losses = self._losses_of(self.models)
 
-    def _padded(self, n_models: int) -> int:
-        """Return the number of columns of so many models: whole panels, or the fewest."""
-        fewest = self._products.fewest
-        return fewest if n_models <= fewest else -(-n_models // PANEL) * PANEL
-
-    def _whole_panels(self, columns: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the columns, and others after them that fill a panel."""
-        others = np.setdiff1d(np.arange(n_columns), columns)
-        return np.concatenate([columns, others[: self._padded(len(columns)) - len(columns)]])
-
-    def _losses_of(self, models: np.ndarray, size: int) -> ManyLosses:
-        """Return the losses of some models; columns that fill a panel have no weight."""
+    def _losses_of(self, models: np.ndarray) -> ManyLosses:
+        """Return the losses of some models; places that fill a panel have no weight."""
         of, dtype = self._targets.take(models), self._products.dtype
-        more = size - len(models)
+        more = self._n_places - len(models)
         return self._products.losses(
-            self._problem.loss.core_name,
+            self._problem.loss,
             *self._tables,
             np.pad(of.label_columns, (0, more)).astype(np.int32),
             np.pad(of.weight_columns, (0, more)).astype(np.int32),

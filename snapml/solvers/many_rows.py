@@ -9,8 +9,10 @@ import numpy as np
 
 from snapml import _native
 from snapml.data import CompressedMatrix, DenseMatrix
+from snapml.problems import Loss, Softmax
 from snapml.solvers.cpu_rows import native_rows
 from snapml.solvers.many_arrays import HostArrays, ManyArrays
+from snapml.solvers.many_softmax import HostSoftmaxLosses, curve
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = [
@@ -42,16 +44,18 @@ class HostProducts:
 
     def losses(
         self,
-        loss: str,
+        loss: Loss,
         labels: np.ndarray,
         weights: np.ndarray,
         label_columns: np.ndarray,
         weight_columns: np.ndarray,
         factors: np.ndarray,
-    ) -> HostLosses:
+    ) -> HostLosses | HostSoftmaxLosses:
         """Return the losses of models; `ManyProducts.losses` has the parameters."""
         targets = _native.ManyTargets.make(labels, weights, label_columns, weight_columns, factors)
-        return HostLosses(loss, targets, len(factors), self.pool)
+        if isinstance(loss, Softmax):
+            return HostSoftmaxLosses(loss.n_classes, targets, len(factors), self.pool)
+        return HostLosses(loss.core_name, targets, len(factors), self.pool)
 
 
 class CompressedProducts(HostProducts):
@@ -87,8 +91,14 @@ class CompressedProducts(HostProducts):
         _native.many_adjoints(self.pool, self._rows, n_models, scales, squares_entries, out)
         return out[0]
 
-    def hessian(self, curvatures: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models)."""
+    def hessian(
+        self, curvatures: np.ndarray, vectors: np.ndarray, n_outputs: int = 1
+    ) -> np.ndarray:
+        """Return X^T (curvatures * (X vectors)); `ManyProducts.hessian` has the parameters."""
+        if n_outputs > 1:
+            moved = self.margins(vectors)
+            curve(self.pool, curvatures, moved, n_outputs)
+            return self.adjoint(moved)
         n_models = vectors.shape[1]
         out = self._scratch(n_models, vectors.dtype)
         _native.many_hessians(self.pool, self._rows, n_models, curvatures, vectors, out)
@@ -152,15 +162,20 @@ class DenseProducts(HostProducts):
             out[:-1] += (block * block).T @ scales[rows]
         return out
 
-    def hessian(self, curvatures: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models)."""
+    def hessian(
+        self, curvatures: np.ndarray, vectors: np.ndarray, n_outputs: int = 1
+    ) -> np.ndarray:
+        """Return X^T (curvatures * (X vectors)); `ManyProducts.hessian` has the parameters."""
         out = np.zeros_like(vectors)
         step = max(_FEWEST_ROWS, _CACHED_ENTRIES // max(1, self.shape[1]))
         for rows in self._blocks(step):
             block = self._values[rows]
             moved = block @ vectors[:-1]
             moved += vectors[-1]
-            moved *= curvatures[rows]
+            if n_outputs > 1:
+                curve(self.pool, curvatures[rows], moved, n_outputs)
+            else:
+                moved *= curvatures[rows]
             out[:-1] += block.T @ moved
             out[-1] += moved.sum(axis=0)
         return out
@@ -218,6 +233,10 @@ class HostLosses:
             self._pool, self._loss, self._targets, margins, None, None, slopes, curvatures, losses
         )
         return losses, slopes, curvatures
+
+    def diagonals(self, curvatures: np.ndarray) -> np.ndarray:
+        """Return the curvatures, of one output each."""
+        return curvatures
 
     def ahead(self, margins: np.ndarray, moves: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Return the models' losses at margins + steps * moves."""

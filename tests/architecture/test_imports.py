@@ -38,6 +38,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/host_losses.py",
     "solvers/many_chunks.py",
     "solvers/many_rows.py",
+    "solvers/many_softmax.py",
     "solvers/streamed_columns.py",
     "solvers/streamed_gram.py",
     "solvers/streaming_engine.py",

@@ -19,15 +19,15 @@ def test_scores_and_models_are_those_of_single_fits(multi_class):
     X, y = iris_data()
     rows = np.arange(len(y))
     folds = [(rows[k::3], np.setdiff1d(rows, rows[k::3])) for k in range(3)]
-    model = LogisticRegressionCV(Cs=[0.1, 1.0], cv=folds, multi_class=multi_class, **PARAMETERS)
-    model.fit(X, y)
+    settings = {"multi_class": multi_class, "tol": 1e-10}
+    model = LogisticRegressionCV(Cs=[0.1, 1.0], cv=folds, **settings, **PARAMETERS).fit(X, y)
     assert model.coefs_paths_.shape == (3, 1, 2, 3, X.shape[1] + 1)
     for fold, (train, test) in enumerate(folds):
         for at, C in enumerate([0.1, 1.0]):
-            single = LogisticRegression(C=C, multi_class=multi_class).fit(X[train], y[train])
+            single = LogisticRegression(C=C, **settings).fit(X[train], y[train])
             score = -log_loss(y[test], single.predict_proba(X[test]))
             assert model.scores_[fold, 0, at] == pytest.approx(score, rel=1e-5)
-    final = LogisticRegression(C=model.C_, multi_class=multi_class).fit(X, y)
+    final = LogisticRegression(C=model.C_, **settings).fit(X, y)
     np.testing.assert_allclose(model.coef_, final.coef_, atol=1e-6)
     np.testing.assert_allclose(model.predict_proba(X), final.predict_proba(X), atol=1e-6)
 

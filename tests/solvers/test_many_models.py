@@ -154,8 +154,9 @@ def test_a_gram_matrix_that_models_share_changes_steps_and_not_the_answer(
 ):
     matrix, targets = make_correlated_rows(dtype)
     problem, tol = Problem(Logistic(), intercept, 2.0), 1e-14 if dtype == np.float64 else 1e-6
+    monkeypatch.setattr(many_preconditioners, "_FEWEST_COLUMNS", matrix.shape[1] + 1)
     plain = solve(problem, many_products(matrix), targets, tol)
-    monkeypatch.setattr(many_preconditioners, "_FEWEST_COLUMNS", 1)
+    monkeypatch.undo()
     shared = many_preconditioners.SharedGram()
     scaled = solve(problem, many_products(matrix), targets, tol, shared=shared)
     assert shared.gram is not None

@@ -51,6 +51,25 @@ struct Softmax {
     }
   }
 
+  // The same of rows with a weight c, of which q = c p is kept: q_j (u_j - q.u / c), where c is
+  // the sum of q. A weight of 0 leaves zeros.
+  static SNAPML_HD void weighted_curvature_product(const Real* q, int n_classes, Real* u) {
+    Real total[kLanes] = {}, mean[kLanes] = {};
+    for (int j = 0; j < n_classes; ++j) {
+      for (int i = 0; i < kLanes; ++i) {
+        total[i] += q[j * kLanes + i];
+        mean[i] += q[j * kLanes + i] * u[j * kLanes + i];
+      }
+    }
+    // Divides in every lane: GCC 12 gave wrong sums where lanes of weight zero were left out.
+    for (int i = 0; i < kLanes; ++i) mean[i] /= total[i] > Real(0) ? total[i] : Real(1);
+    for (int j = 0; j < n_classes; ++j) {
+      for (int i = 0; i < kLanes; ++i) {
+        u[j * kLanes + i] = q[j * kLanes + i] * (u[j * kLanes + i] - mean[i]);
+      }
+    }
+  }
+
   // l*(u) = sum_j q_j log q_j with q = u + e_k on the simplex, one entry of q at a time; +inf below
   // 0.
   static SNAPML_HD Real conjugate_entry(Real q) {
