@@ -47,8 +47,7 @@ _logger = logging.getLogger("snapml")
 # 1 GB.
 _MOST_NUMBERS = 1 << 26
 # Predictions of several classes turn on differences of their margins, not on one sign: models as
-# near to their minima as those of two classes scored up to 0.005 from them, ten times nearer ones
-# less than 0.001.
+# near to their minima as those of two classes can score a few thousandths from them.
 _SEVERAL_CLASSES = 0.1
 
 
@@ -359,7 +358,7 @@ class _Group:
         """
         if self._is_multinomial:
             size = max(self._matrix.shape) * len(self._classes)
-            return max(1, min(HALF_PANEL, _MOST_NUMBERS // size))
+            return max(1, min(4 * PANEL, _MOST_NUMBERS // size))
         if isinstance(self._matrix, CompressedMatrix):
             return HALF_PANEL
         if isinstance(self._matrix, ChunkedMatrix):
@@ -374,7 +373,8 @@ class _Group:
         waves: list[list[tuple[int, int]]] = []
         for C in sorted({self._fits[at][part].C for at, part in able}):
             same = [(at, part) for at, part in able if self._fits[at][part].C == C]
-            if waves and len(waves[-1]) + len(same) <= most:
+            # The classes of one C fill products, and a start at the last one's models saves most.
+            if waves and not self._is_multinomial and len(waves[-1]) + len(same) <= most:
                 waves[-1] += same
                 continue
             # Of many folds, or resamples, no more than there is memory for.

@@ -79,6 +79,9 @@ class ManyMarginLosses:
         """Return the curvatures, of one output each."""
         return curvatures
 
+    def mixing(self, curvatures: Any) -> None:
+        """Return None: models have one output."""
+
     def ahead(self, margins: Any, moves: Any, steps: Any) -> np.ndarray:
         """Return the models' losses at margins + steps * moves."""
         check_array("moves", moves, (self._real.type,), self._shape)

@@ -88,7 +88,7 @@ class GridSearchCV(model_selection.GridSearchCV):
         As in scikit-learn.
     search_tol : float, default=1e-2
         How exact the shared fits are: one ends with a Newton step that can gain at most this share
-        of ``||w||^2 / 2`` in the quadratic model, at most a tenth of it for more than two classes;
+        of ``||w||^2 / 2`` in the quadratic model, a tenth of it for more than two classes;
         that is no certificate. 0 shares nothing.
     max_time_s : float or None, default=None
         Seconds for judging candidates; what is under way then ends first. Fits that have not come

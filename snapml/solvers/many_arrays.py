@@ -124,6 +124,12 @@ class ManyLosses(Protocol):
     def diagonals(self, curvatures: Any) -> Any:
         """Return the diagonals of curvatures: themselves, but for the softmax."""
 
+    def mixing(self, curvatures: Any) -> np.ndarray | None:
+        """Return each model's sum of its rows' curvatures between outputs; None of one output.
+
+        Shape (n_models, n_outputs, n_outputs).
+        """
+
     def ahead(self, margins: Any, moves: Any, steps: Any) -> np.ndarray:
         """Return the models' losses at margins + steps * moves."""
 

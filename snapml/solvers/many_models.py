@@ -196,7 +196,12 @@ class _Descent:
         strengths = self._l2, self._bias_l2
         diagonals = self._losses.diagonals(curvatures)
         scaling = precondition(
-            self._products, self._shared, diagonals, strengths, self._has_intercept
+            self._products,
+            self._shared,
+            diagonals,
+            strengths,
+            self._has_intercept,
+            self._losses.mixing(curvatures),
         )
         intercept_curvature = self._arrays.totals(diagonals) + self._bias_l2
         direction, rest = self._direction(gradient, scaling, curvatures, intercept_curvature)

@@ -27,6 +27,9 @@ _FEWEST_COLUMNS, _MOST_COLUMNS, _STIFF = 2, 4096, 0.1
 # the rows is missing: with five rows a column, that leaves 0.36 in the worst direction.
 _LEAST = 0.25
 _LARGEST_BLOCK = 64  # columns that LAPACK takes at a time
+# Smallest curvature between classes, in multiples of the largest: that of what all have in common
+# is zero, and is left out afterwards.
+_LEAST_MIXED = 1e-4
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,8 @@ class ScaledGrams:
         The penalty's strength, on features and on the constant column.
     diagonals : Diagonals
         Of the Hessians.
+    rotations : ndarray of shape (n_whole_models, n_outputs, n_outputs), default=None
+        Of models with several columns: what takes them to those that the scales are of.
 
     Attributes
     ----------
@@ -180,10 +185,15 @@ class ScaledGrams:
         scales: np.ndarray,
         penalty: tuple[float, float],
         diagonals: Diagonals,
+        rotations: np.ndarray | None = None,
     ) -> None:
         self._arrays, self._basis, self._diagonals = arrays, gram.basis, diagonals
+        self._rotations = rotations
         self._factors = [_Bordered.of(gram, float(scale), penalty) for scale in scales]
         has_factor = np.array([factor is not None for factor in self._factors])
+        if rotations is not None:  # a model has all of them, or none
+            own = has_factor[: rotations[..., 0].size].reshape(rotations.shape[:2])
+            own[:] = own.all(axis=1, keepdims=True)
         self.spread = np.where(has_factor, 1.0 / _LEAST, np.inf)
 
     def solve(self, residual: Any, is_open: np.ndarray) -> Any:
@@ -192,12 +202,15 @@ class ScaledGrams:
         mine = np.flatnonzero(is_open & np.isfinite(self.spread))
         if len(mine):
             own = self._arrays.to_host(self._arrays.take(residual, mine))
+            rotations = self._rotations_of(mine)
+            own = _rotated(own, rotations)
             rotated = own[:-1].T @ self._basis
             for k, at in enumerate(mine):
                 factor = self._factors[at]
                 assert factor is not None
                 own[-1, k] = factor.solve(rotated[k], own[-1, k])
             np.matmul(self._basis, rotated.T, out=own[:-1])
+            own = _rotated(own, None if rotations is None else rotations.transpose(0, 2, 1))
             scaled[:, self._arrays.given(mine)] = self._arrays.given(own)
         return scaled
 
@@ -206,8 +219,27 @@ class ScaledGrams:
         taken = copy(self)
         taken._diagonals = self._diagonals.take(columns)
         taken._factors = [self._factors[at] for at in columns]
+        taken._rotations = self._rotations_of(columns)
         taken.spread = self.spread[columns]
         return taken
+
+    def _rotations_of(self, columns: np.ndarray) -> np.ndarray | None:
+        """Return the rotations of the whole models among columns, which come first."""
+        if self._rotations is None:
+            return None
+        n_outputs = self._rotations.shape[1]
+        firsts = columns[: len(columns) // n_outputs * n_outputs : n_outputs]
+        found: np.ndarray = self._rotations[firsts // n_outputs]
+        return found
+
+
+def _rotated(columns: np.ndarray, rotations: np.ndarray | None) -> np.ndarray:
+    """Return the columns of each model times its rotation."""
+    if rotations is None:
+        return columns
+    split = columns.reshape(len(columns), *rotations.shape[:2])
+    turned = np.matmul(split.transpose(1, 0, 2), rotations.astype(columns.dtype))
+    return np.ascontiguousarray(turned.transpose(1, 0, 2)).reshape(columns.shape)
 
 
 @dataclass(frozen=True)
@@ -256,6 +288,7 @@ def precondition(
     curvatures: Any,
     penalty: tuple[float, float],
     has_intercept: bool,
+    mixing: np.ndarray | None = None,
 ) -> Diagonals | ScaledGrams:
     """Return what suits the rows.
 
@@ -271,6 +304,8 @@ def precondition(
         The penalty's strength, on features and on the constant column.
     has_intercept : bool
         Whether the last coefficient moves.
+    mixing : ndarray of shape (n_models, n_outputs, n_outputs), default=None
+        Of models with several outputs, the sums of their rows' curvatures between these.
 
     Returns
     -------
@@ -290,7 +325,23 @@ def precondition(
         stiff = arrays.take(curvatures, np.flatnonzero(is_stiff))
         shared.make_gram(products, stiff.mean(axis=1), has_intercept)
     assert shared.gram is not None
-    return ScaledGrams(arrays, shared.gram, totals / shared.total, penalty, diagonals)
+    if mixing is None:
+        return ScaledGrams(arrays, shared.gram, totals / shared.total, penalty, diagonals)
+    strengths, rotations = _between_outputs(mixing, len(totals))
+    scales = strengths / shared.total
+    return ScaledGrams(arrays, shared.gram, scales, penalty, diagonals, rotations)
+
+
+def _between_outputs(mixing: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvalues of models' curvatures between outputs, one a column, and eigenvectors.
+
+    Columns behind the last model's have zeros, as have models that overflowed.
+    """
+    is_finite = np.isfinite(mixing).all(axis=(1, 2), keepdims=True)
+    values, vectors = np.linalg.eigh(np.where(is_finite, mixing, 0.0))
+    strengths = np.zeros(width)
+    strengths[: values.size] = np.maximum(values, _LEAST_MIXED * values[:, -1:]).ravel()
+    return strengths, vectors
 
 
 def _diagonals(products: ManyProducts, squares: Any, penalty: tuple[float, float]) -> Diagonals:

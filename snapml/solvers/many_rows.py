@@ -238,6 +238,9 @@ class HostLosses:
         """Return the curvatures, of one output each."""
         return curvatures
 
+    def mixing(self, curvatures: np.ndarray) -> None:
+        """Return None: models have one output."""
+
     def ahead(self, margins: np.ndarray, moves: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Return the models' losses at margins + steps * moves."""
         losses = np.empty(self._n_models)

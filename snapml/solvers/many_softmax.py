@@ -68,6 +68,18 @@ class HostSoftmaxLosses:
         out[:, :n_used] = (own * (1.0 - own / totals)).reshape(len(curvatures), -1)
         return out
 
+    def mixing(self, curvatures: np.ndarray) -> np.ndarray:
+        """Return the sums over rows of c (diag(p) - p p^T), shape (n_models, K, K), float64."""
+        own = curvatures[:, : self._n_models * self._n_classes]
+        own = own.reshape(len(curvatures), self._n_models, -1)
+        totals = own.sum(axis=2, keepdims=True)
+        totals[totals == 0.0] = 1.0
+        rows = (own / np.sqrt(totals)).transpose(1, 0, 2)
+        sums = -np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64)
+        at = np.arange(self._n_classes)
+        sums[:, at, at] += own.sum(axis=0, dtype=np.float64)
+        return sums
+
 
 def curve(
     pool: _native.ThreadPool, curvatures: np.ndarray, moved: np.ndarray, n_classes: int

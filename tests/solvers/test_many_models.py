@@ -189,6 +189,39 @@ def test_a_scaled_gram_matrix_is_inverted_with_its_penalty(bias_penalty):
     np.testing.assert_allclose(part, found[:, [3, 0]], atol=1e-12)
 
 
+def test_a_scaled_gram_matrix_is_inverted_between_the_classes_of_models():
+    rng = np.random.default_rng(6)
+    n_models, n_classes, n_columns = 3, 4, 6
+    rows = rng.standard_normal((30, n_columns)) + 1.0
+    rows[:, -1] = 1.0
+    gram, halves = rows.T @ rows, rng.standard_normal((n_models, 9, n_classes))
+    mixing = halves.transpose(0, 2, 1) @ halves
+    strengths, rotations = many_preconditioners._between_outputs(mixing, 16)
+    arrays = HostArrays()
+    diagonals = many_preconditioners.Diagonals(arrays, np.full((n_columns, 16), 2.0))
+    reduced = many_preconditioners.TridiagonalGram.of(gram)
+    scaled = many_preconditioners.ScaledGrams(
+        arrays, reduced, strengths, (1.0, 0.25), diagonals, rotations
+    )
+    residual = rng.standard_normal((n_columns, 16))
+    residual[:, n_models * n_classes :] = 0.0
+    is_open = np.repeat([True, True, True, False], n_classes)
+    found = scaled.solve(residual, is_open)
+    penalty = np.kron(np.diag(np.append(np.ones(n_columns - 1), 0.25)), np.eye(n_classes))
+    for k in range(n_models):
+        own = slice(k * n_classes, (k + 1) * n_classes)
+        whole = np.kron(gram, mixing[k]) + penalty
+        expected = np.linalg.solve(whole, residual[:, own].ravel()).reshape(n_columns, n_classes)
+        np.testing.assert_allclose(found[:, own], expected, atol=1e-10)
+    taken = np.append(np.arange(8, 12), np.zeros(12, dtype=int))
+    part = scaled.take(taken).solve(residual[:, taken], np.arange(16) < n_classes)
+    np.testing.assert_allclose(part[:, :n_classes], found[:, 8:12], atol=1e-12)
+    assert np.isfinite(scaled.spread[: n_models * n_classes]).all()
+    mixing[1, 0, 0] = np.nan
+    broken, _ = many_preconditioners._between_outputs(mixing, 16)
+    assert not broken[4:8].any()
+
+
 def test_a_scaled_gram_matrix_that_rounding_leaves_indefinite_gives_way_to_the_diagonal():
     gram = np.diag([1.0, -0.5, 2.0, 3.0]).astype(np.float32)
     reduced = many_preconditioners.TridiagonalGram.of(gram)

@@ -77,6 +77,9 @@ def test_losses_and_products_are_those_of_numpy(dtype, is_sparse, is_stored, tmp
     np.testing.assert_allclose(
         by_model(losses.diagonals(curvatures)), c[:, :, None] * p * (1.0 - p), **close
     )
+    pairs = np.einsum("im,imj,imk->mjk", c, p, p)
+    sums = np.einsum("im,imj->mj", c, p)[:, :, None] * np.eye(N_CLASSES)
+    np.testing.assert_allclose(losses.mixing(curvatures), sums - pairs, rtol=1e-3, atol=1e-3)
     steps = np.array([0.0, 0.5, -2.0])
     ahead = z + steps[:, None] * moves
     expected = (c * (logsumexp(ahead, axis=2) - (ahead * chosen).sum(axis=2))).sum(axis=0)
