@@ -7,7 +7,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from snapml import _native
 from snapml.problems import Penalty
-from snapml.solvers.cpu_formulas import penalty_terms, penalty_value
+from snapml.solvers.cpu_formulas import penalty_terms
 from snapml.solvers.quadratic_model import Model, model_gap
 from snapml.solvers.result import overflow_error
 
@@ -91,21 +91,9 @@ def _newton_step(
     support = _free(penalty, found)
     if len(support) == 0:
         return False
-    low, high = _intervals(penalty, support, found[support])
-    penalty = penalty.on(support)
     slope = _slope(penalty, found[support], gradient[support])
     direction = _newton_direction(gram, support, penalty, slope)
-    # Coefficients that would change sign rest at zero, those that would leave their bounds there;
-    # the descent takes them up again. If that gains nothing, the step ends where the first of them
-    # gets there: such a step always does.
-    target = found[support] + direction
-    trials = [np.clip(target, low, high)]
-    is_crossing = (target < low) | (target > high)
-    if is_crossing.any():
-        ends = np.where(direction < 0.0, low, high) - found[support]
-        length = np.min(ends[is_crossing] / direction[is_crossing])
-        trials.append(np.clip(found[support] + length * direction, low, high))
-    return any(_take(gram, support, trial, penalty, found, gradient) for trial in trials)
+    return _follow(gram, support, direction, penalty, found, gradient)
 
 
 def _settle(gram: np.ndarray, penalty: Penalty, found: np.ndarray, gradient: np.ndarray) -> None:
@@ -157,24 +145,66 @@ def _newton_direction(
     return np.asarray(-root * cho_solve(factor, root * slope, check_finite=False))
 
 
-def _take(
+def _follow(
     gram: np.ndarray,
     support: np.ndarray,
-    trial: np.ndarray,
+    direction: np.ndarray,
     penalty: Penalty,
     found: np.ndarray,
     gradient: np.ndarray,
 ) -> bool:
-    """Move the support to `trial` if the model falls; return whether it did."""
-    step = trial - found[support]
-    change = np.asarray(gram[:, support] @ step.astype(gram.dtype), dtype=np.float64)
-    gain = step @ gradient[support] + 0.5 * step @ change[support]
-    gain += penalty_value(penalty, trial) - penalty_value(penalty, found[support])
-    if not gain < 0.0:
-        return False
-    found[support] = trial
-    gradient += change
-    return True
+    """Move the support along a Newton direction to the first minimum; return whether it moved.
+
+    A coefficient that would change sign or leave its bounds rests at the end of its interval while
+    the others go on; between one such end and the next the model is a parabola. Descent takes up
+    again what should not rest.
+    """
+    ends, lengths = _ends(penalty, support, direction, found[support])
+    moving, pull = np.zeros(len(found)), np.zeros(len(found))
+    moving[support] = direction
+    pull[support] = penalty.l1 * np.sign(found[support])
+    change = _product(gram, support, direction)  # G times `moving`
+    went = 0.0
+    for place in np.argsort(lengths, kind="stable"):
+        slope = float(moving @ (gradient + penalty.l2 * found + pull))
+        if not slope < 0.0:
+            break
+        curvature = float(moving @ (change + penalty.l2 * moving))
+        # Never beyond the step that was solved for: on a flat model nothing else might end it.
+        bottom = min(1.0, went - slope / curvature) if curvature > 0.0 else 1.0
+        goes_to = min(bottom, lengths[place])
+        found += (goes_to - went) * moving
+        gradient += (goes_to - went) * change
+        went = goes_to
+        if bottom <= lengths[place]:
+            break
+        column = support[place]
+        found[column] = ends[place]
+        change -= moving[column] * gram[column]
+        moving[column] = 0.0
+    return went > 0.0
+
+
+def _ends(
+    penalty: Penalty, support: np.ndarray, direction: np.ndarray, coef: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each coefficient comes to rest, and after how much of a step; never is inf."""
+    low, high = _intervals(penalty, support, coef)
+    ends = np.where(direction < 0.0, low, high)
+    lengths = np.full(len(coef), np.inf)
+    np.divide(ends - coef, direction, out=lengths, where=direction != 0.0)
+    return ends, lengths
+
+
+def _product(gram: np.ndarray, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """Return the matrix times a vector that is zero but on the support."""
+    if 3 * len(support) < len(gram):  # a copy of so few rows is read faster than all of them
+        out = coef.astype(gram.dtype) @ gram[support]
+    else:
+        full = np.zeros(len(gram), dtype=gram.dtype)
+        full[support] = coef
+        out = gram @ full
+    return np.asarray(out, dtype=np.float64)
 
 
 def factor_semidefinite(block: np.ndarray) -> tuple[tuple[np.ndarray, bool], np.ndarray]:
@@ -198,6 +228,6 @@ def factor_semidefinite(block: np.ndarray) -> tuple[tuple[np.ndarray, bool], np.
     while True:
         block[np.diag_indices_from(block)] += jitter
         try:
-            return cho_factor(block, check_finite=False), root
+            return cho_factor(block.T, check_finite=False), root  # LAPACK's own order
         except LinAlgError:
             jitter *= 100.0
