@@ -164,3 +164,18 @@ def test_penalties_of_gblinear_become_the_same_problem(names):
         best = np.append(np.ravel(fitted.coef_), np.ravel(fitted.intercept_))
         for step in np.random.default_rng(1).normal(size=(50, 5)) * 1e-3:
             assert objective(loss, best + step) > objective(loss, best)
+
+
+def test_table_of_tasks_names_what_is_there():
+    page = ROOT / "CONTRIBUTING.md"
+    if not page.exists():
+        pytest.skip("no CONTRIBUTING.md beside these tests")
+    rows = re.findall(r"^\|(.*)\|(.*)\|(.*)\|(.*)\|$", page.read_text(), re.MULTILINE)[2:]
+    assert len(rows) >= 10
+    for _, guides, examples, tests in rows:
+        for folder, names in (("docs", guides), ("examples/gallery", examples)):
+            for name in re.findall(r"`([^`]+)`", names):
+                assert (ROOT / folder / name).exists(), name
+        for name in re.findall(r"`([^`]+)`", tests):
+            places = (ROOT / "tests" / name, ROOT / "tests" / "estimators" / name)
+            assert any(place.exists() for place in places), name
