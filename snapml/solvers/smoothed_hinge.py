@@ -9,7 +9,7 @@ docs/algorithms.md, section 11).
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,14 +21,18 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import uncertified
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.host_engines import primal_engine
-from snapml.solvers.observer import Stage
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["solve"]
 
-_FIRST_WIDTH = 1.0
+# So wide that every row of a model of zeros lies inside: at 1 all lie beside it, where no row has
+# any curvature to step by, and large columns have steps that no line search can shorten enough.
+_FIRST_WIDTH = 8.0
 _NARROWING = 0.1
+# A stage that is stuck above this share of its objective has lost the rows whose margins lay in the
+# corner before. It begins anew nearer to the last width, up to so much of it.
+_STUCK, _MILDEST_NARROWING = 1e-2, 0.9
 # Narrower corners are lost in the rounding of the margins.
 _LEAST_WIDTH = 1e-11
 
@@ -71,29 +75,38 @@ def solve(
         return kept.result
     judge = primal_engine(problem, dataset, n_threads=n_threads)
     smooth = replace(problem, loss=SmoothedHinge())
-    width, coef, best, n_reads, history = _begin(kept, start)
+    coef, best, history = start, _Best(), list[dict[str, float]]()
+    widths, n_reads = _Widths(), 0
+    if kept.state is not None:
+        widths, coef = _Widths(*kept.state["widths"]), kept.state["coef"]
+        n_reads, history = kept.state["n_reads"], list(kept.state["history"])
     while True:
+        width = widths.next
         labels = dataset.labels * dataset.labels.dtype.type(width)
         engine = primal_engine(smooth, replace(dataset, labels=labels), n_threads=n_threads)
         stage = StoppingRule(
-            min(1e-2, 0.1 * width),
+            min(_STUCK, 0.1 * width),
             max(0, rule.max_iter - n_reads),
             observer=rule.observer,
             control=rule.control.through(uncertified),
         )
         result = quasi_newton.solve(engine, communicator, stage, start=coef, uses_sample=False)
-        coef = result.point(judge.bias_column)
-        best.see(_objective(judge, communicator, coef), result)
+        point = result.point(judge.bias_column)
+        best.see(_objective(judge, communicator, point), result)
         n_reads += result.n_iter + 2  # the start's, and this judge's
         elapsed = history[-1]["time_s"] if history else 0.0
         entry = {**result.history[-1], "epoch": n_reads, "gap": best.gap}
         entry |= {"objective": best.value, "time_s": elapsed + entry["time_s"]}
         history.append(entry)
         is_met = rule.is_met(best.gap, best.value)
-        width *= _NARROWING
-        if is_met or n_reads >= rule.max_iter or width < _LEAST_WIDTH or rule.control.reason:
+        if is_met or n_reads >= rule.max_iter or rule.control.reason:
             break
-        kept.keep({"width": width, "coef": coef, "n_reads": n_reads, "history": history})
+        if widths.see(result):
+            coef = point
+        if widths.are_used_up:
+            break
+        state = {"widths": (widths.last, widths.narrowing), "coef": coef}
+        kept.keep({**state, "n_reads": n_reads, "history": history})
     if best.result is None:
         raise RuntimeError("expected at least one stage, got none")
     result = replace(
@@ -108,14 +121,28 @@ def solve(
     return kept.finish(result)
 
 
-def _begin(
-    kept: Stage, start: np.ndarray | None
-) -> tuple[float, np.ndarray | None, _Best, int, list[dict[str, float]]]:
-    """Return width, point, best point, reads and history: the first, or those of a restart."""
-    if kept.state is None:
-        return _FIRST_WIDTH, start, _Best(), 0, []
-    state = kept.state
-    return state["width"], state["coef"], _Best(), state["n_reads"], list(state["history"])
+@dataclass
+class _Widths:
+    """The width of the last stage that came to its end, and the share of it that comes next."""
+
+    last: float = _FIRST_WIDTH / _NARROWING
+    narrowing: float = _NARROWING
+
+    @property
+    def next(self) -> float:
+        return self.narrowing * self.last
+
+    @property
+    def are_used_up(self) -> bool:
+        return self.next < _LEAST_WIDTH or self.narrowing > _MILDEST_NARROWING
+
+    def see(self, result: FitResult) -> bool:
+        """Return whether the stage of the next width did not get stuck; go on from there."""
+        if result.has_converged or result.gap <= _STUCK * result.objective:
+            self.last = self.next
+            return True
+        self.narrowing = math.sqrt(self.narrowing)
+        return False
 
 
 class _Best:
