@@ -187,6 +187,7 @@ class _Descent:
         losses, slopes, curvatures = self._losses.tangents(self._z)
         values = losses + 0.5 * self._penalties(self._w, self._w)
         gradient = self._products.adjoint(slopes)
+        del slopes  # as many numbers as the margins, as are the diagonals
         gradient += self._penalty * self._w
         if not self._has_intercept:
             gradient[-1] = 0.0
@@ -204,6 +205,7 @@ class _Descent:
             self._losses.mixing(curvatures),
         )
         intercept_curvature = self._arrays.totals(diagonals) + self._bias_l2
+        del diagonals
         direction, rest = self._direction(gradient, scaling, curvatures, intercept_curvature)
         slope = self._dots(direction, gradient, self._n_places)
         has_moved = self._advance(direction, values, slope)

@@ -62,22 +62,26 @@ class HostSoftmaxLosses:
         """Return the diagonals c p_k (1 - p_k) of the curvatures, from q = c p."""
         out = np.zeros_like(curvatures)
         n_used = self._n_models * self._n_classes
-        own = curvatures[:, :n_used].reshape(len(curvatures), self._n_models, -1)
+        own, used = (
+            array[:, :n_used].reshape(len(curvatures), self._n_models, -1)
+            for array in (curvatures, out)
+        )
         totals = own.sum(axis=2, keepdims=True)
         totals[totals == 0.0] = 1.0  # of weight zero, as are its probabilities
-        out[:, :n_used] = (own * (1.0 - own / totals)).reshape(len(curvatures), -1)
+        np.divide(own, totals, out=used)
+        np.subtract(1.0, used, out=used)
+        used *= own
         return out
 
     def mixing(self, curvatures: np.ndarray) -> np.ndarray:
         """Return the sums over rows of c (diag(p) - p p^T), shape (n_models, K, K), float64."""
-        own = curvatures[:, : self._n_models * self._n_classes]
-        own = own.reshape(len(curvatures), self._n_models, -1)
-        totals = own.sum(axis=2, keepdims=True)
-        totals[totals == 0.0] = 1.0
-        rows = (own / np.sqrt(totals)).transpose(1, 0, 2)
-        sums = -np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64)
-        at = np.arange(self._n_classes)
-        sums[:, at, at] += own.sum(axis=0, dtype=np.float64)
+        sums = np.empty((self._n_models, self._n_classes, self._n_classes))
+        for m in range(self._n_models):  # one after the other: their rows take memory
+            own = curvatures[:, m * self._n_classes : (m + 1) * self._n_classes]
+            totals = own.sum(axis=1, keepdims=True)
+            totals[totals == 0.0] = 1.0
+            rows = own / np.sqrt(totals)
+            sums[m] = np.diag(own.sum(axis=0, dtype=np.float64)) - rows.T @ rows
         return sums
 
 
