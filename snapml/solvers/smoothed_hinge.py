@@ -28,7 +28,7 @@ __all__ = ["solve"]
 
 # So wide that every row of a model of zeros lies inside: at 1 all lie beside it, where no row has
 # any curvature to step by, and large columns have steps that no line search can shorten enough.
-_FIRST_WIDTH = 8.0
+_FIRST_WIDTH = 10.0
 _NARROWING = 0.1
 # A stage that is stuck above this share of its objective has lost the rows whose margins lay in the
 # corner before. It begins anew nearer to the last width, up to so much of it.
