@@ -223,7 +223,7 @@ def run(
         if state.n_slow >= MANY_SLOW:  # the models know more than they were asked for
             share = max(1e-6, 0.1 * share)
         target = max(share * state.gap, 0.3 * rule.tol * abs(state.objective))
-        target = 0.1 * state.gap if has_converged else target
+        target = max(0.1 * state.gap, state.resolution) if has_converged else target
         progress.stage.offer(state.communicator, partial(_kept_state, state, progress))
         if not step(state, target):
             stalled += _PATIENCE // 4
