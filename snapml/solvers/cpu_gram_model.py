@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from snapml import _native
 from snapml.problems import Penalty
-from snapml.solvers.cpu_formulas import penalty_terms
+from snapml.solvers.cpu_formulas import penalty_terms, penalty_value
 from snapml.solvers.quadratic_model import Model, model_gap
 from snapml.solvers.result import overflow_error
 
@@ -15,6 +17,8 @@ __all__ = ["descend_on_gram", "factor_semidefinite", "minimise_on_gram"]
 
 _MOST_SWEEPS = 1000
 _SWEEPS_PER_NEWTON = 12
+# A gap that is so small a share of R and has not halved for as many rounds is what rounding leaves.
+_ROUNDING, _PATIENCE = 1e-12, 3
 _FEW_COLUMNS = 150  # whose system costs next to nothing to solve
 
 
@@ -35,10 +39,13 @@ def minimise_on_gram(
         raise overflow_error(gram.dtype)
     penalty = model.penalty
     found, gradient = coef.copy(), model.slopes.copy()
-    residual_sq = model.residual_sq
+    residual_sq, halved, n_since = model.residual_sq, math.inf, 0
     for _ in range(_MOST_SWEEPS // _SWEEPS_PER_NEWTON):
         _sweep(gram, penalty, found, gradient, 0.3 * target)
-        if model_gap(model, residual_sq, coef, found, gradient) <= target:
+        gap = model_gap(model, residual_sq, coef, found, gradient)
+        halved, n_since = (gap, 0) if gap < 0.5 * halved else (halved, n_since + 1)
+        is_rounding = n_since > _PATIENCE and gap <= _ROUNDING * penalty_value(penalty, found)
+        if gap <= target or is_rounding:
             break
         _newton_step(gram, penalty, found, gradient)
     if 0 < len(_free(penalty, found)) <= most_settled:
