@@ -252,9 +252,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         self.has_offset_ = offsets is not None
         check_finite_in("C", cost, matrix.dtype)
         penalty = self._within_bounds(penalty, matrix, classes)
-        factors = self._class_factors(y, classes, weights)
-        row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)
-        problem, dataset = self._pose(matrix, y, classes, row_weights, cost, penalty)
+        problem, dataset = self._pose(matrix, y, classes, weights, cost, penalty)
         if offsets is not None:
             check_two_classes(classes)
             problem = replace(problem, loss=OffsetLogistic())
@@ -440,11 +438,13 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         matrix: Matrix,
         y: np.ndarray,
         classes: np.ndarray,
-        row_weights: np.ndarray | None,
+        weights: np.ndarray | None,
         cost: float,
         penalty: Penalty,
     ) -> tuple[Problem, Dataset]:
-        """Return the problem that the parameters and the classes mean."""
+        """Return the problem that the parameters and the classes mean, whatever `C` is."""
+        factors = self._class_factors(y, classes, weights)
+        row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)
         if len(classes) == 2:
             dataset = binary_dataset(matrix, y == classes[1], row_weights, cost)
             return self._problem(penalty), dataset

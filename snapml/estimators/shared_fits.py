@@ -14,19 +14,27 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
-from snapml._validation import check_device_ids, check_positive
+from snapml._validation import check_device_ids
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import byte_limit
 from snapml.estimators.shared_columns import FitColumn, FoundModels, side_by_side, stacked
-from snapml.estimators.shared_models import SharedFit, SharedModel, is_single_work
+from snapml.estimators.shared_models import (
+    SharedFit,
+    SharedModel,
+    is_single_work,
+    problem_of,
+)
+from snapml.estimators.shared_paths import can_share_path, is_path, solve_path_of_classes
 from snapml.estimators.shared_regressions import (
     REGRESSIONS,
     can_share_regression,
-    solve_regressions,
+    regression_solver,
 )
+from snapml.estimators.shared_strengths import FoldSolver, solve_by_strength
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.kernels import ResidentMatrix
 from snapml.problems import Problem, Softmax
@@ -51,7 +59,9 @@ _MOST_NUMBERS = 1 << 26
 _SEVERAL_CLASSES = 0.1
 
 
-def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> bool:
+def can_share(
+    estimator: Any, matrix: Matrix | None, classes: np.ndarray, *, with_paths: bool = False
+) -> bool:
     """Return whether a fit can share its reads of X with others.
 
     Parameters
@@ -62,6 +72,8 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
         The rows; None where they are to be judged later.
     classes : ndarray
         Labels that occur, of a classifier.
+    with_paths : bool, default=False
+        Whether fits of one fold that start from one another share too (shared_paths.py).
 
     Returns
     -------
@@ -72,6 +84,8 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
         return can_share_regression(estimator, matrix)
     if type(estimator) not in (LogisticRegression, LinearSVC) or len(classes) < 2:
         return False
+    if with_paths and can_share_path(estimator, matrix, len(classes)):
+        return True
     known = DenseMatrix | CompressedMatrix | ChunkedMatrix | ResidentMatrix | None
     if not isinstance(matrix, known) or not _suits_devices(estimator, matrix):
         return False
@@ -82,7 +96,7 @@ def can_share(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> boo
     ):
         return False  # deprecated parameters, of which each fit warns
     try:
-        problem, cost = _problem_of(estimator, len(classes))
+        problem, cost = problem_of(estimator, len(classes))
     except (TypeError, ValueError, NotImplementedError):
         return False
     if isinstance(problem.loss, Softmax) and not _suits_softmax(estimator, matrix, len(classes)):
@@ -158,21 +172,23 @@ def solve_shared(
         lacks a class, or because the method did not come to an end.
     """
     models: list[SharedModel | None] = [None] * len(fits)
-    regressions = [at for at, fit in enumerate(fits) if type(fit.estimator) in REGRESSIONS]
-    if regressions:
+    n_classes = len(np.unique(y)) if any(is_classifier(fit.estimator) for fit in fits) else 0
+    solvers = [_fold_solver(fit.estimator, n_classes) for fit in fits]
+    in_folds = [at for at, solver in enumerate(solvers) if solver is not None]
+    if in_folds:
         assert isinstance(matrix, DenseMatrix | CompressedMatrix)  # `can_share` says so
-        chosen = [fits[at] for at in regressions]
-        found = solve_regressions(chosen, folds, matrix, y, sample_weight, is_over, kept)
-        for at, model in zip(regressions, found, strict=True):
+        chosen = [fits[at] for at in in_folds]
+        own = [solver for solver in solvers if solver is not None]
+        found = solve_by_strength(chosen, own, folds, matrix, y, sample_weight, is_over, kept)
+        for at, model in zip(in_folds, found, strict=True):
             models[at] = model
     groups: dict[tuple[Problem, int | None, tuple[int, ...]], list[int]] = {}
-    n_classes = len(np.unique(y)) if len(regressions) < len(fits) else 0
     for at, fit in enumerate(fits):
         one = fit.estimator
-        if type(one) in REGRESSIONS:
+        if solvers[at] is not None:
             continue
         devices = one._checked_devices(matrix)
-        key = (_problem_of(one, n_classes)[0], one.n_threads, devices)
+        key = (problem_of(one, n_classes)[0], one.n_threads, devices)
         groups.setdefault(key, []).append(at)
     for (problem, n_threads, devices), members in groups.items():
         group = _Group(problem, n_threads, devices, matrix, y)
@@ -182,14 +198,11 @@ def solve_shared(
     return models
 
 
-def _problem_of(estimator: Any, n_classes: int) -> tuple[Problem, float]:
-    """Return the problem and C of an estimator: of one class against the rest, or of all."""
-    if isinstance(estimator, LinearSVC):
-        return estimator._make_problem(), check_positive("C", estimator.C)
-    estimator._check_parameters()
-    cost, penalty = estimator._cost_and_penalty()
-    is_multinomial = n_classes > 2 and estimator.multi_class != "ovr"
-    return estimator._problem(penalty, Softmax(n_classes) if is_multinomial else None), cost
+def _fold_solver(estimator: Any, n_classes: int) -> FoldSolver | None:
+    """Return what solves fits of one fold; None for those that are columns over all folds."""
+    if type(estimator) in REGRESSIONS:
+        return regression_solver(estimator)
+    return solve_path_of_classes if is_path(estimator, n_classes) else None
 
 
 class _Group:
@@ -220,7 +233,7 @@ class _Group:
     ) -> None:
         """Take the fits in."""
         for fit in fits:
-            C = _problem_of(fit.estimator, len(self._classes))[1]
+            C = problem_of(fit.estimator, len(self._classes))[1]
             tables = [
                 self._table(fit, part, folds[fit.fold], sample_weight)
                 for part in range(self._n_parts)

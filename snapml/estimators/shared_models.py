@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from snapml._validation import check_positive
 from snapml.estimators.base import LinearClassifier
+from snapml.estimators.ridge import RidgeLabels
+from snapml.estimators.support_vector_machine import LinearSVC
+from snapml.problems import Problem, Softmax
 
-__all__ = ["SharedFit", "SharedModel", "fitted", "is_single_work", "of_margins"]
+__all__ = ["SharedFit", "SharedModel", "fitted", "is_single_work", "of_margins", "problem_of"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,36 @@ def is_single_work(estimator: Any) -> bool:
     return isinstance(getattr(estimator, "random_state", None), np.random.RandomState)
 
 
+def problem_of(estimator: Any, n_classes: int) -> tuple[Problem, float]:
+    """Return the problem and C of a classifier: of one class against the rest, or of all.
+
+    Parameters
+    ----------
+    estimator : LogisticRegression or LinearSVC
+        With its parameters.
+    n_classes : int
+        Labels that occur.
+
+    Returns
+    -------
+    problem : Problem
+        For C = 1.
+    C : float
+        1 where there is no penalty.
+
+    Raises
+    ------
+    TypeError, ValueError, NotImplementedError
+        If parameters are not as described.
+    """
+    if isinstance(estimator, LinearSVC):
+        return estimator._make_problem(), check_positive("C", estimator.C)
+    estimator._check_parameters()
+    cost, penalty = estimator._cost_and_penalty()
+    is_multinomial = n_classes > 2 and estimator.multi_class != "ovr"
+    return estimator._problem(penalty, Softmax(n_classes) if is_multinomial else None), cost
+
+
 def fitted(estimator: Any, model: SharedModel, classes: np.ndarray) -> Any:
     """Return a copy of an estimator that holds a model, to predict with.
 
@@ -111,7 +145,11 @@ def fitted(estimator: Any, model: SharedModel, classes: np.ndarray) -> Any:
     copy.coef_, copy.intercept_ = model.coef, model.coef.dtype.type(model.intercept)
     if isinstance(copy, LinearClassifier):
         copy.classes_ = classes
-        copy.coef_, copy.intercept_ = np.atleast_2d(copy.coef_), np.atleast_1d(copy.intercept_)
+        copy.intercept_ = np.atleast_1d(copy.intercept_)
+        if isinstance(copy, RidgeLabels):
+            copy._is_multilabel = False
+        else:
+            copy.coef_ = np.atleast_2d(copy.coef_)
     return copy
 
 

@@ -1,8 +1,8 @@
 """Regressions that share their work in each fold: all penalties of one read, or of one path.
 
-`Ridge` with few columns or rows: one Gram matrix of a fold for all alphas, the fold being a weight
-of each row. `Lasso` and `ElasticNet`: from strong penalties to weak ones, each from the one before,
-on the fold's rows, which are copied once for all of them.
+`Ridge` and `RidgeClassifier` with few columns or rows: one Gram matrix of a fold for all alphas,
+the fold being a weight of each row. `Lasso` and `ElasticNet`: from strong penalties to weak ones,
+each from the one before, on the fold's rows, which are copied once for all of them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import numbers
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_scalar
+from sklearn.utils.class_weight import compute_sample_weight
 
 from snapml._validation import check_positive
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
@@ -25,23 +25,20 @@ from snapml.estimators.coordinate_regression import (
     solve_path,
 )
 from snapml.estimators.regularization_path import take_rows
-from snapml.estimators.ridge import Ridge
-from snapml.estimators.shared_models import SharedFit, SharedModel, is_single_work
+from snapml.estimators.ridge import Ridge, RidgeClassifier
+from snapml.estimators.shared_models import is_single_work
+from snapml.estimators.shared_strengths import FoldSolver, Found
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.least_squares import is_direct, solve_least_squares
-from snapml.solvers.many_chunks import many_products
-from snapml.solvers.many_rows import PANEL
-from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.threads import limit_blas_threads
 
-__all__ = ["REGRESSIONS", "can_share_regression", "solve_regressions"]
+__all__ = ["REGRESSIONS", "can_share_regression", "regression_solver"]
 
-REGRESSIONS = (Ridge, Lasso, ElasticNet)
+# Targets times rows of one solve, as float64: 256 MB.
+_MOST_TARGETS = 1 << 25
+
+REGRESSIONS = (Ridge, RidgeClassifier, Lasso, ElasticNet)
 """What these functions know; their subclasses are fitted one by one."""
-
-
-_Found = tuple[np.ndarray, float, int]  # coefficients, intercept and reads of the data
 
 
 def can_share_regression(estimator: Any, matrix: Matrix | None) -> bool:
@@ -49,7 +46,7 @@ def can_share_regression(estimator: Any, matrix: Matrix | None) -> bool:
 
     Parameters
     ----------
-    estimator : Ridge, Lasso or ElasticNet
+    estimator : one of `REGRESSIONS`
         With its parameters.
     matrix : Matrix or None
         The rows; None where they are to be judged later.
@@ -67,7 +64,7 @@ def can_share_regression(estimator: Any, matrix: Matrix | None) -> bool:
         if not check_positive("alpha", estimator.alpha) < math.inf:
             return False
         _rule(estimator)
-        if type(estimator) is not Ridge:
+        if type(estimator) in (Lasso, ElasticNet):
             estimator._penalty()
             return estimator.precompute is False
         estimator._make_problem()
@@ -77,59 +74,20 @@ def can_share_regression(estimator: Any, matrix: Matrix | None) -> bool:
     return not has_other_wishes and (matrix is None or is_direct(matrix.shape))
 
 
-def solve_regressions(
-    fits: list[SharedFit],
-    folds: list[np.ndarray],
-    matrix: Matrix,
-    y: np.ndarray,
-    sample_weight: np.ndarray | None,
-    is_over: Callable[[], bool],
-    kept: list[np.ndarray] | None,
-) -> list[SharedModel | None]:
-    """Fit regressions, those that differ in alpha together.
+def regression_solver(estimator: Any) -> FoldSolver:
+    """Return what solves regressions of one fold that differ in alpha.
 
     Parameters
     ----------
-    fits : list of SharedFit
-        What to fit; `can_share_regression` holds for all.
-    folds : list of ndarray
-        Numbers of the rows of each fold.
-    matrix : DenseMatrix or CompressedMatrix
-        All rows, finite.
-    y : ndarray of shape (n_samples,)
-        Their targets.
-    sample_weight : ndarray of shape (n_samples,) or None
-        Their weights.
-    is_over : callable
-        Asked before each group: True ends all that are left.
-    kept : list of ndarray or None
-        Sorted numbers of the rows whose margins each fold's models keep; None means all.
+    estimator : one of `REGRESSIONS`
+        Like the others.
 
     Returns
     -------
-    list of SharedModel or None
-        In the order of `fits`; None for those that have to be fitted one by one.
+    FoldSolver
+        Of these.
     """
-    models: list[SharedModel | None] = [None] * len(fits)
-    groups: dict[tuple[int, str], list[int]] = {}
-    for at, fit in enumerate(fits):
-        others = {k: v for k, v in fit.estimator.get_params().items() if k != "alpha"}
-        groups.setdefault((fit.fold, f"{type(fit.estimator)}{others}"), []).append(at)
-    for (fold, _), members in groups.items():
-        if is_over():
-            break
-        members.sort(key=lambda at: -fits[at].estimator.alpha)
-        estimators = [fits[at].estimator for at in members]
-        rows = None if kept is None else kept[fold]
-        solve = _ridges if type(estimators[0]) is Ridge else _path
-        try:
-            found = solve(estimators, folds[fold], matrix, y, sample_weight)
-        except (ValueError, NonFiniteError):
-            continue  # ordinary fits say what is wrong
-        shared = _with_margins(found, matrix, rows, estimators[0].n_threads)
-        for at, model in zip(members, shared, strict=True):
-            models[at] = model
-    return models
+    return _ridges if type(estimator) in (Ridge, RidgeClassifier) else _path
 
 
 def _rule(estimator: Any) -> StoppingRule:
@@ -140,51 +98,58 @@ def _rule(estimator: Any) -> StoppingRule:
     return StoppingRule(tol, int(max_iter))
 
 
-def _with_margins(
-    found: list[_Found | None], matrix: Matrix, rows: np.ndarray | None, n_threads: int | None
-) -> list[SharedModel | None]:
-    """Return models with their margins on some rows, of one read of these."""
-    able = [one for one in found if one is not None]
-    vectors = np.zeros((matrix.shape[1] + 1, -(-len(able) // PANEL) * PANEL), dtype=matrix.dtype)
-    for k, (coef, intercept, _) in enumerate(able):
-        vectors[:-1, k], vectors[-1, k] = coef, intercept
-    products = many_products(matrix if rows is None else take_rows(matrix, rows), n_threads)
-    with limit_blas_threads(products.n_threads):
-        margins = iter(products.margins(vectors).T.copy() if able else ())
-    return [
-        None if one is None else SharedModel(*one[:2], next(margins), one[2], rows=rows)
-        for one in found
-    ]
-
-
 def _ridges(
     estimators: list[Any],
     rows: np.ndarray,
     matrix: Matrix,
     y: np.ndarray,
     sample_weight: np.ndarray | None,
-) -> list[_Found | None]:
+) -> list[Found | None]:
     """Return coefficients, intercepts and reads of ridge regressions of one fold."""
+    first = estimators[0]
     weights = np.bincount(rows, minlength=len(y)).astype(np.float64)
     if sample_weight is not None:
         weights *= sample_weight
-    if not weights.any():
+    if isinstance(first, RidgeClassifier):
+        classes = np.unique(y)
+        if len(np.unique(y[rows])) < len(classes):
+            return [None] * len(estimators)  # other targets
+        weights[rows] *= compute_sample_weight(first.class_weight, y[rows])
+        chosen = classes[1:] if len(classes) == 2 else classes
+        targets = np.where(y[:, None] == chosen, 1.0, -1.0)
+    else:
+        targets = np.asarray(y, dtype=np.float64)[:, None]
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         return [None] * len(estimators)
+    step = max(1, _MOST_TARGETS // targets.size)
+    found: list[Found | None] = []
+    for begin in range(0, len(estimators), step):
+        found += _ridges_together(estimators[begin : begin + step], matrix, targets, weights)
+    return found
+
+
+def _ridges_together(
+    estimators: list[Any], matrix: Matrix, targets: np.ndarray, weights: np.ndarray
+) -> list[Found | None]:
+    """Return what `_ridges` does, of one Gram matrix."""
     alphas = np.array([one.alpha for one in estimators], dtype=np.float64)
+    n_targets = targets.shape[1]
     result = solve_least_squares(
         matrix,
-        np.repeat(np.asarray(y, dtype=np.float64)[:, None], len(alphas), axis=1),
+        np.tile(targets, len(alphas)),
         weights,
         bool(estimators[0].fit_intercept),
-        alphas=alphas,
+        alphas=np.repeat(alphas, n_targets),
         tol=0.0,
         n_threads=estimators[0].n_threads,
     )
     is_finite = np.isfinite(result.coef).all(axis=1) & np.isfinite(result.objective)
-    return [
-        (result.coef[k], float(result.intercept[k]), 1) if is_finite[k] else None
-        for k in range(len(alphas))
-    ]
+    models: list[Found | None] = []
+    for first in range(0, len(is_finite), n_targets):
+        own: Any = first if n_targets == 1 else slice(first, first + n_targets)
+        model = result.coef[own], result.intercept[own], 1
+        models.append(model if np.all(is_finite[own]) else None)
+    return models
 
 
 def _path(
@@ -193,7 +158,7 @@ def _path(
     matrix: Matrix,
     y: np.ndarray,
     sample_weight: np.ndarray | None,
-) -> list[_Found | None]:
+) -> list[Found | None]:
     """Return coefficients, intercepts and reads along a path of one fold."""
     first = estimators[0]
     own = None if sample_weight is None else sample_weight[rows]

@@ -12,7 +12,7 @@ from snapml._validation import (
     check_positive,
     check_sample_weight,
 )
-from snapml.data import Dataset
+from snapml.data import Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, all_or_nothing
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.placement import fit_input
@@ -200,14 +200,7 @@ class LinearSVC(CallbackSupport, LinearClassifier):
         weights = check_sample_weight(sample_weight, matrix, exchange)
         classes = self.classes_ = check_classes(self, y, exchange)
         check_finite_in("C", cost, matrix.dtype)
-        factors = self._class_factors(y, classes, weights)
-        labels = np.where(y == classes[:, None], 1.0, -1.0).astype(matrix.dtype)
-        if len(classes) == 2:
-            row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)
-            labels = labels[1]
-        else:
-            row_weights = self._weights_of_each(cost, y, classes, factors, weights, matrix.dtype)
-        dataset = Dataset(matrix, labels, row_weights, cost)
+        dataset = self._dataset(matrix, y, classes, weights, cost)
         result = self._run(X, problem, dataset, rule, solver=self.solver)
         n_outputs = 1 if len(classes) == 2 else len(classes)
         self.coef_ = result.coef.reshape(n_outputs, -1)
@@ -215,6 +208,23 @@ class LinearSVC(CallbackSupport, LinearClassifier):
         self.n_iter_ = result.n_iter
         self._store_certificate([result])
         return self
+
+    def _dataset(
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        classes: np.ndarray,
+        weights: np.ndarray | None,
+        cost: float,
+    ) -> Dataset:
+        """Return rows, labels and weights of one class against the rest, or against the other."""
+        factors = self._class_factors(y, classes, weights)
+        labels = np.where(y == classes[:, None], 1.0, -1.0).astype(matrix.dtype)
+        if len(classes) == 2:
+            row_weights = self._row_weights(cost, y, factors, weights, matrix.dtype)
+            return Dataset(matrix, labels[1], row_weights, cost)
+        row_weights = self._weights_of_each(cost, y, classes, factors, weights, matrix.dtype)
+        return Dataset(matrix, labels, row_weights, cost)
 
     def _weights_of_each(
         self,

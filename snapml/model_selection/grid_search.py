@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn import model_selection
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.pipeline import Pipeline
@@ -306,8 +306,8 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         if type(self.estimator) is Pipeline:
             check_consistent_length(X, y)
             return None, column_or_1d(y)
-        is_regressor = isinstance(self.estimator, REGRESSIONS)
-        matrix, labels = check_fit_input(clone(self.estimator), X, y, y_numeric=is_regressor)
+        is_numeric = is_regressor(self.estimator)
+        matrix, labels = check_fit_input(clone(self.estimator), X, y, y_numeric=is_numeric)
         check_rows(matrix, self.estimator.n_threads)
         return matrix, labels
 
@@ -380,7 +380,7 @@ def _is_able(estimator: Any, matrix: Matrix | None, classes: np.ndarray) -> bool
     """Return whether a candidate can share, as far as that can be told before it is fitted."""
     if matrix is None and not is_shareable(estimator):
         return False
-    return can_share(last_step(estimator), matrix, classes)
+    return can_share(last_step(estimator), matrix, classes, with_paths=True)
 
 
 class _RowSearch(model_selection.GridSearchCV):

@@ -85,7 +85,9 @@ def _solve_fold(
         others = transformers.transform(search.rows(test))
     except Exception:  # of any transformer: the ordinary fits meet it again, and say so
         return
-    able = [one for one in members if can_share(last_step(one), matrix, search.classes)]
+    able = [
+        one for one in members if can_share(last_step(one), matrix, search.classes, with_paths=True)
+    ]
     fits = [SharedFit(last_step(one), 0) for one in able]
     everything = [np.arange(len(train))]
     models = solve_shared(fits, everything, matrix, labels, own, tol, search.is_over)

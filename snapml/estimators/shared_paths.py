@@ -1,0 +1,178 @@
+"""Classifiers with an L1 or elastic-net penalty: one path for all values of C in each fold.
+
+From strong penalties to weak ones, each from the one before, on the fold's rows, which are copied
+once for all of them. Instead of the rows' weights, 1 / C weighs the penalty: the same minima and
+relative gaps. The hinge has no paths: it takes as long from a neighbour's model as from none.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_scalar
+
+from snapml._validation import check_positive
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.estimators.coordinate_regression import warn_not_converged
+from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.regularization_path import take_rows
+from snapml.estimators.shared_models import is_single_work, problem_of
+from snapml.estimators.shared_strengths import Found
+from snapml.estimators.support_vector_machine import LinearSVC
+from snapml.problems import Penalty, Problem, Softmax
+from snapml.solvers import choice
+from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.result import FitResult, beside_each_other
+from snapml.solvers.stopping import StoppingRule
+
+__all__ = ["can_share_path", "is_path", "solve_path_of_classes"]
+
+
+def can_share_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> bool:
+    """Return whether a fit can start from others of its fold that differ in C.
+
+    Parameters
+    ----------
+    estimator : LogisticRegression or LinearSVC
+        With its parameters.
+    matrix : Matrix or None
+        The rows; None where they are to be judged later.
+    n_classes : int
+        Labels that occur, at least 2.
+
+    Returns
+    -------
+    bool
+        False also where the parameters are not as described: an ordinary fit says what is wrong.
+    """
+    if not isinstance(matrix, DenseMatrix | CompressedMatrix | None):
+        return False
+    if estimator.device_ids is not None or is_single_work(estimator):
+        return False
+    if isinstance(estimator, LogisticRegression) and (
+        estimator.penalty != "deprecated" or estimator.n_jobs is not None
+    ):
+        return False  # deprecated parameters, of which each fit warns
+    try:
+        _rule(estimator, np.dtype(np.float64))
+        is_finite = math.isfinite(problem_of(estimator, n_classes)[1])
+    except (TypeError, ValueError, NotImplementedError):
+        return False
+    return is_finite and estimator.solver not in ("sdca", "pqn") and is_path(estimator, n_classes)
+
+
+def is_path(estimator: Any, n_classes: int) -> bool:
+    """Return whether models of an estimator are best found one from another.
+
+    Parameters
+    ----------
+    estimator : LogisticRegression or LinearSVC
+        With parameters as described.
+    n_classes : int
+        Labels that occur, at least 2.
+
+    Returns
+    -------
+    bool
+        False for L2 penalties: smooth losses are columns of one solve.
+    """
+    return not problem_of(estimator, n_classes)[0].penalty.is_smooth
+
+
+def solve_path_of_classes(
+    estimators: list[Any],
+    rows: np.ndarray,
+    matrix: Matrix,
+    y: np.ndarray,
+    sample_weight: np.ndarray | None,
+) -> list[Found | None]:
+    """Fit classifiers that differ in C on one fold.
+
+    Parameters
+    ----------
+    estimators : list of LogisticRegression or LinearSVC
+        From strong penalties to weak ones; `can_share_path` holds.
+    rows : ndarray
+        Numbers of the fold's rows.
+    matrix : Matrix
+        All rows.
+    y : ndarray of shape (n_samples,)
+        Their labels.
+    sample_weight : ndarray of shape (n_samples,) or None
+        Their weights.
+
+    Returns
+    -------
+    list of Found or None
+        None where the fold lacks a class, or numbers overflow: an ordinary fit says so. One that
+        has not converged warns as an ordinary fit does.
+
+    Raises
+    ------
+    ValueError
+        If class weights are not as they should be, or numbers overflow.
+    """
+    first, classes = estimators[0], np.unique(y)
+    if len(np.unique(y[rows])) < len(classes):
+        return [None] * len(estimators)
+    own = None if sample_weight is None else sample_weight[rows]
+    problem = problem_of(first, len(classes))[0]
+    data = (take_rows(matrix, rows), y[rows], classes, own, 1.0)
+    if isinstance(first, LinearSVC):
+        dataset = first._dataset(*data)
+    else:
+        dataset = first._pose(*data, problem.penalty)[1]
+    rule = _rule(first, dataset.labels.dtype)
+    settings = Settings("auto", first.n_threads, first.deterministic, first._seed())
+    outputs = [dataset] if dataset.labels.ndim == 1 else dataset.outputs()
+    penalty, costs = problem.penalty, [float(one.C) for one in estimators]
+    penalties = [replace(penalty, l1=penalty.l1 / C, l2=penalty.l2 / C) for C in costs]
+    paths = [_path(problem, penalties, output, rule, settings) for output in outputs]
+    together = [_joined(results) for results in zip(*paths, strict=True)]
+    for result in together:
+        if math.isfinite(result.objective):
+            warn_not_converged(result, rule)
+    return [_found(result) for result in together]
+
+
+def _rule(estimator: Any, dtype: np.dtype) -> StoppingRule:
+    """Check the bounds of a fit, and return them: nobody looks on, and nothing ends it early."""
+    tol = check_positive("tol", estimator.tol, allow_zero=True)
+    check_scalar(estimator.max_iter, "max_iter", numbers.Integral, min_val=0)
+    return StoppingRule(tol, int(estimator.max_iter), resolution=8.0 * float(np.finfo(dtype).eps))
+
+
+def _path(
+    problem: Problem,
+    penalties: list[Penalty],
+    dataset: Dataset,
+    rule: StoppingRule,
+    settings: Settings,
+) -> list[FitResult]:
+    """Solve with one penalty after the other, each from the last one's model."""
+    alone = SerialCommunicator()
+    if not isinstance(problem.loss, Softmax):
+        return choice.fit_sequence(problem, penalties, dataset, alone, rule, settings)
+    results: list[FitResult] = []
+    start: Start | None = None
+    for penalty in penalties:
+        own = replace(problem, penalty=penalty)
+        results.append(choice.fit(own, dataset, alone, rule, settings, start))
+        start = Start(results[-1].point(problem.intercept_scaling))
+    return results
+
+
+def _joined(results: tuple[FitResult, ...]) -> FitResult:
+    """Return the model of all classes."""
+    return results[0] if len(results) == 1 else beside_each_other(list(results))
+
+
+def _found(result: FitResult) -> Found | None:
+    """Return the model, None where numbers have left their type: an ordinary fit says so."""
+    is_sound = math.isfinite(result.objective)
+    return (result.coef, result.intercept, result.n_iter) if is_sound else None
