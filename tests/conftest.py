@@ -1,5 +1,7 @@
 """Fixtures of all tests: every registered loss, both number types, property tests that repeat."""
 
+import logging
+
 import hypothesis
 import numpy as np
 import pytest
@@ -24,6 +26,16 @@ def loss(request):
 @pytest.fixture(scope="session", params=["float32", "float64"])
 def dtype(request):
     return np.dtype(request.param)
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was():
+    """Take back what a fit with `verbose` sets up where nobody else has: the next test may look."""
+    logger = logging.getLogger("snapml")
+    level, handlers = logger.level, list(logger.handlers)
+    yield
+    logger.setLevel(level)
+    logger.handlers[:] = handlers
 
 
 @pytest.fixture

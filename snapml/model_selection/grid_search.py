@@ -57,10 +57,11 @@ class GridSearchCV(model_selection.GridSearchCV):
     columns of one solve where they differ in C, class weights, class or fold: each read of X serves
     all of them, folds are weights of rows, and weaker penalties start from stronger ones; X may be
     in memory, in a store or on one GPU (there multinomial models are single fits). Values of alpha
-    of `Ridge` share the Gram matrix of each fold, those of `Lasso` and `ElasticNet` a path of warm
-    starts. A pipeline may end in one of them: its transformers are fitted once for each fold and
-    setting. Everything else (other estimators, other penalties, metadata routing) is evaluated by
-    scikit-learn as always. The results are the same object.
+    of `Ridge` and `RidgeClassifier` share the Gram matrix of each fold; those of `Lasso` and
+    `ElasticNet`, and values of C of the classifiers' other penalties, a path of warm starts. A
+    pipeline may end in one of them: its transformers are fitted once for each fold and setting.
+    Everything else (other estimators, the hinge, metadata routing) is evaluated by scikit-learn as
+    always. The results are the same object.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from snapml.solvers.cpu_block_descent import BlockDescent
 from snapml.solvers.cpu_column_descent import NativeDescent
 from snapml.solvers.cpu_columns import CpuColumns
 from snapml.solvers.cpu_gathered_columns import GatheredColumns
-from snapml.solvers.cpu_gram_model import minimise_on_gram
+from snapml.solvers.cpu_gram_model import descend_on_gram, minimise_on_gram
 from snapml.solvers.cpu_packed import DenseChunk, SparseColumns, dense_gram
 from snapml.solvers.engine import WorkingSet
 from snapml.solvers.gram_set import GramSet
@@ -22,6 +22,9 @@ __all__ = ["CpuColumnEngine"]
 
 _MOST_GRAM_COLUMNS = 6000
 _MOST_SPARSE_GRAM = 400
+# Columns whose slopes are at least so much of l1 may come into the support; up to how many of them,
+# and reads of the data that their Gram matrix may cost; rounds of descent and Newton steps.
+_NEAR, _MOST_NEAR, _GRAM_READS, _NEAR_ROUNDS = 0.9, 3000, 20.0, 10
 # Where the rows are on several shards, entries and rows up to which all get more columns than
 # that; beyond, Gram matrices are sent once a model, or slopes of blocks of columns in each sweep.
 _MOST_GATHERED = 1 << 24
@@ -138,16 +141,44 @@ class _SparseSet:
 
     def minimise(self, model: Model, coef: np.ndarray, target: float) -> np.ndarray:
         n_columns, most = len(self.columns), _MOST_SPARSE_GRAM
+        if n_columns > most and len(near := self._near_support(model, coef)):
+            return self._minimise_near(near, model, coef, target)
         if n_columns > most and model.communicator.size > 1:
             if (gathered := self._gathered_for(model)) is not None:
                 return gathered.minimise(model, coef, target)
             most = _MOST_SPARSE_GRAM_OF_SHARDS
         if model.penalty.bounds is not None:
             most = _MOST_GRAM_COLUMNS
-        if n_columns > most:
-            return minimise_on_columns(self._engine.problem, self, model, coef, target)
-        gram = self.gram(np.arange(len(coef)), model)
-        return minimise_on_gram(gram, model, coef, target)
+        if n_columns <= most:
+            gram = self.gram(np.arange(len(coef)), model)
+            return minimise_on_gram(gram, model, coef, target)
+        return minimise_on_columns(self._engine.problem, self, model, coef, target)
+
+    def _near_support(self, model: Model, coef: np.ndarray) -> np.ndarray:
+        """Return the columns that the minimum may have, where their Gram matrix is cheap; or none.
+
+        Near the solution few columns are left, whose systems are solved while conjugate gradients
+        crawl on those that depend on each other.
+        """
+        is_near = (coef != 0.0) | (np.abs(model.slopes) > _NEAR * model.penalty.l1)
+        near = np.flatnonzero(is_near)
+        if not model.is_trusted or len(near) > _MOST_NEAR:
+            return near[:0]
+        engine = self._engine
+        own = [float(self.counts()[near].sum()), float(engine.n_rows), float(engine.n_stored)]
+        n_entries, n_rows, n_stored = model.total(np.array(own)).tolist()
+        # A row with k of the columns adds k^2 products; here as if all rows had as many.
+        return near if n_entries**2 <= _GRAM_READS * n_rows * n_stored else near[:0]
+
+    def _minimise_near(
+        self, near: np.ndarray, model: Model, coef: np.ndarray, target: float
+    ) -> np.ndarray:
+        """Return coefficients near the model's minimum over some columns, the others staying."""
+        own, gradient, out = coef[near], model.slopes[near], coef.copy()
+        gram = self.gram(near, model)
+        descend_on_gram(gram, model.penalty, own, gradient, 0.3 * target, _NEAR_ROUNDS)
+        out[near] = own
+        return model.agreed(out)
 
     def _gathered_for(self, model: Model) -> GatheredColumns | None:
         """Return these columns with the rows of all shards; None where that is too much to send."""
@@ -160,6 +191,7 @@ class _SparseSet:
         return self._gathered
 
     def counts(self) -> np.ndarray:
+        _ = self._packed.native  # they are packed
         return self._packed.counts
 
     def gram(self, kept: np.ndarray, model: Model) -> np.ndarray:

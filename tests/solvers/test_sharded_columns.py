@@ -139,8 +139,12 @@ def test_blocks_of_columns_are_descended_on_together(monkeypatch, loss, intercep
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
 @of_every_kind
 @on_every_cut
-def test_columns_that_all_shards_get_are_descended_on_by_each(monkeypatch, loss, intercept, cuts):
+@pytest.mark.parametrize("most_near", [-1, 3000], ids=["rounds", "near the support"])
+def test_columns_that_all_shards_get_are_descended_on_by_each(
+    monkeypatch, loss, intercept, cuts, most_near
+):
     monkeypatch.setattr(cpu_quadratic, "_MOST_SPARSE_GRAM", 0)
+    monkeypatch.setattr(cpu_quadratic, "_MOST_NEAR", most_near)
     monkeypatch.setattr(hot_block, "_MOST_COLUMNS", 4)
     case = Case(loss, Penalty(2.0, 0.0), intercept, "csr")
     alone = case.fit_alone(tol=1e-8)

@@ -72,7 +72,8 @@ def test_model_is_that_of_least_norm(shape, is_collinear, is_sparse, has_interce
     residual = B - A @ expected
     objective = 0.5 * np.sum(residual**2, axis=0)
     np.testing.assert_allclose(found.objective, objective, rtol=1e-9, atol=1e-20)
-    assert (found.gap >= found.objective - objective - 1e-12 * objective).all()
+    # Rows that are met exactly leave rounding, of another size on another CPU.
+    assert (found.gap >= found.objective - objective - (1e-12 * objective + 1e-20)).all()
     assert found.rank == rank
     np.testing.assert_allclose(found.singular[:rank], singular[:rank], rtol=1e-9)
 
