@@ -13,7 +13,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from snapml._validation import check_finite_in, check_labels, check_sample_weight
-from snapml.data import ChunkedMatrix, Dataset, Matrix
+from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier, LinearEstimator, all_or_nothing
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
@@ -34,6 +34,9 @@ _DEFAULT_MAX_ITER = 1000
 _LEAST_ITERATIVE_TOL = 1e-12
 # Entries up to which forming the normal equations takes no time.
 _SMALL = 1_000_000
+# Targets of dense rows that one Gram matrix serves sooner than iterations, whose own factors are of
+# up to so many columns (solvers/choice.py).
+_MANY_TARGETS, _FEW_COLUMNS = 4, 512
 
 
 class RidgeModel(CallbackSupport, LinearEstimator):
@@ -92,8 +95,11 @@ class RidgeModel(CallbackSupport, LinearEstimator):
             return False
         if self.positive or alphas.min() == 0 or self.tol < _LEAST_ITERATIVE_TOL:
             return True
-        is_small = matrix.n_stored <= _SMALL and is_direct(matrix.shape)
-        return is_small and self.solver not in ("sdca", "pqn", "sag", "saga")
+        if self.solver in ("sdca", "pqn", "sag", "saga") or not is_direct(matrix.shape):
+            return False
+        has_many_targets = len(alphas) >= _MANY_TARGETS and matrix.shape[1] > _FEW_COLUMNS
+        is_one_gram = has_many_targets and isinstance(matrix, DenseMatrix)
+        return is_one_gram or matrix.n_stored <= _SMALL
 
     def _check_for_device(self, alphas: np.ndarray) -> None:
         """Refuse what needs linear equations, which are solved on the CPU only."""

@@ -89,3 +89,19 @@ def test_logistic_regression_cv_is_scikit_learns(refit):
     np.testing.assert_allclose(model.scores_, theirs.scores_, rtol=1e-5)
     np.testing.assert_allclose(model.coefs_paths_, theirs.coefs_paths_, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(model.coef_, theirs.coef_, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("n_targets", "container", "is_direct"),
+    [(4, np.asarray, True), (3, np.asarray, False), (4, csr_matrix, False)],
+    ids=["many, dense", "few", "sparse"],
+)
+def test_many_dense_targets_share_linear_equations(n_targets, container, is_direct):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1700, 600)) * (rng.random((1700, 600)) < 0.99)
+    Y = X[:, :n_targets] + rng.normal(size=(1700, n_targets))
+    model = snapml.Ridge(alpha=10.0).fit(container(X), Y)
+    theirs = linear_model.Ridge(alpha=10.0).fit(X, Y)
+    assert (max(model.n_iter_) == 1 and "normal equations" in model.solver_) == is_direct
+    np.testing.assert_allclose(model.coef_, theirs.coef_, rtol=1e-3, atol=1e-4)
+    assert model.gap_ <= 1e-8 * model.objective_
