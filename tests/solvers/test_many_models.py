@@ -147,13 +147,35 @@ def make_correlated_rows(dtype, n_rows=400, n_features=20, seed=3):
     return DenseMatrix(X), targets
 
 
+def squared_distances(problem, matrix, targets, found, expected):
+    """Return d^T H d of the logistic models' differences d, over their penalties.
+
+    Each stops where half of g^T H^-1 g, half its own squared distance from the optimum, is at
+    most tol of the penalty: two that do are no further apart than 2 sqrt(2 tol). tol is to be
+    well above what rounding does to a gradient, for rounding is the machine's own.
+    """
+    wide = np.append(matrix.values, np.ones((matrix.shape[0], 1)), axis=1).astype(np.float64)
+    is_penalised = problem.intercept is Intercept.PENALISED
+    bias_penalty = 1.0 / problem.intercept_scaling**2 if is_penalised else 0.0
+    ridge = np.append(np.ones(matrix.shape[1]), bias_penalty)
+    ratios = []
+    for k, (fold, factor) in enumerate(zip(targets.weight_columns, targets.factors, strict=True)):
+        vector = expected.vectors[:, k].astype(np.float64)
+        difference = found.vectors[:, k] - vector
+        p = 1.0 / (1.0 + np.exp(-(wide @ vector)))
+        curvature = factor * targets.weights[:, fold] * p * (1.0 - p)
+        squared = curvature @ (wide @ difference) ** 2 + ridge @ difference**2
+        ratios.append(squared / (0.5 * vector[:-1] @ vector[:-1]))
+    return np.array(ratios)
+
+
 @pytest.mark.parametrize("intercept", list(Intercept))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_gram_matrix_that_models_share_changes_steps_and_not_the_answer(
     monkeypatch, intercept, dtype
 ):
     matrix, targets = make_correlated_rows(dtype)
-    problem, tol = Problem(Logistic(), intercept, 2.0), 1e-14 if dtype == np.float64 else 1e-6
+    problem, tol = Problem(Logistic(), intercept, 2.0), 1e-12 if dtype == np.float64 else 1e-6
     monkeypatch.setattr(many_preconditioners, "_FEWEST_COLUMNS", matrix.shape[1] + 1)
     plain = solve(problem, many_products(matrix), targets, tol)
     monkeypatch.undo()
@@ -162,8 +184,7 @@ def test_a_gram_matrix_that_models_share_changes_steps_and_not_the_answer(
     assert shared.gram is not None
     assert plain.has_converged.all()
     assert scaled.has_converged.all()
-    atol = 1e-7 if dtype == np.float64 else 2e-3
-    np.testing.assert_allclose(scaled.vectors, plain.vectors, atol=atol)
+    assert (squared_distances(problem, matrix, targets, scaled, plain) < 8.0 * tol).all()
     assert (scaled.n_products < 0.7 * plain.n_products).all()
 
 
