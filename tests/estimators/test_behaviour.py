@@ -692,7 +692,7 @@ def test_fit_releases_the_interpreter_lock():
     watcher.start()
     start = time.perf_counter()
     with unconverged():
-        LinearSVC(max_iter=40, tol=0, n_threads=1).fit(X, y)
+        LinearSVC(max_iter=200, tol=0, n_threads=1).fit(X, y)
     seconds = time.perf_counter() - start
     done.set()
     watcher.join()
