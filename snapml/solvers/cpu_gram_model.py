@@ -10,6 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from snapml import _native
 from snapml.problems import Penalty
 from snapml.solvers.cpu_formulas import penalty_terms, penalty_value
+from snapml.solvers.flat_directions import slide
 from snapml.solvers.quadratic_model import Model, model_gap
 from snapml.solvers.result import overflow_error
 
@@ -20,6 +21,7 @@ _SWEEPS_PER_NEWTON = 12
 # A gap that is so small a share of R and has not halved for as many rounds is what rounding leaves.
 _ROUNDING, _PATIENCE = 1e-12, 3
 _FEW_COLUMNS = 150  # whose system costs next to nothing to solve
+_NONE = np.empty(0, dtype=np.intp)
 
 
 def minimise_on_gram(
@@ -40,6 +42,7 @@ def minimise_on_gram(
     penalty = model.penalty
     found, gradient = coef.copy(), model.slopes.copy()
     residual_sq, halved, n_since = model.residual_sq, math.inf, 0
+    may_slide = penalty.l2 == 0.0  # else no direction is flat
     for _ in range(_MOST_SWEEPS // _SWEEPS_PER_NEWTON):
         _sweep(gram, penalty, found, gradient, 0.3 * target)
         gap = model_gap(model, residual_sq, coef, found, gradient)
@@ -47,7 +50,11 @@ def minimise_on_gram(
         is_rounding = n_since > _PATIENCE and gap <= _ROUNDING * penalty_value(penalty, found)
         if gap <= target or is_rounding:
             break
-        _newton_step(gram, penalty, found, gradient)
+        dependent = _NONE
+        if may_slide and n_since > 0:  # which costs as much as a Newton step
+            dependent, has_slid = slide(gram, _free(penalty, found), penalty, found, gradient)
+            may_slide = has_slid or len(dependent) > 0
+        _newton_step(gram, penalty, found, gradient, dependent)
     if 0 < len(_free(penalty, found)) <= most_settled:
         _settle(gram, penalty, found, gradient)
     return model.agreed(found)
@@ -92,10 +99,14 @@ def _sweep(
 
 
 def _newton_step(
-    gram: np.ndarray, penalty: Penalty, found: np.ndarray, gradient: np.ndarray
+    gram: np.ndarray,
+    penalty: Penalty,
+    found: np.ndarray,
+    gradient: np.ndarray,
+    dependent: np.ndarray = _NONE,
 ) -> bool:
-    """Minimise over the support with its signs kept; return whether that moved anything."""
-    support = _free(penalty, found)
+    """Minimise over most of the support with its signs kept; return whether that moved any."""
+    support = np.setdiff1d(_free(penalty, found), dependent)
     if len(support) == 0:
         return False
     slope = _slope(penalty, found[support], gradient[support])
