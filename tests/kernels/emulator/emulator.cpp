@@ -5,6 +5,7 @@
 // barriers only, and never follows from the way fibers take turns.
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -71,7 +72,7 @@ namespace emulator {
 namespace {
 
 constexpr std::size_t kStackBytes = 256 * 1024;  // address space: only what is touched costs
-constexpr std::size_t kGuardBytes = 4096;
+const auto kGuardBytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));  // 64 KiB on some ARMs
 
 struct Fiber {
   Context context{};
