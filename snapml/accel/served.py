@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import math
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 __all__ = ["ours_for", "reason_against"]
 
@@ -15,6 +19,9 @@ _REASONS: dict[str, tuple[tuple[str, Any, str], ...]] = {
     "LinearSVC": (("multi_class", "crammer_singer", "snapml has one model per class only"),),
 }
 """By class: parameter, value and reason to leave the fit to scikit-learn."""
+
+_SMOOTH_PENALTY_ONLY = ("lbfgs", "newton-cg", "newton-cholesky", "sag")
+_SHARE_OF_L1 = {"l1": 1.0, "l2": 0.0, "elasticnet": 0.5}
 
 
 def reason_against(genuine: type, parameters: dict[str, Any]) -> str | None:
@@ -36,7 +43,55 @@ def reason_against(genuine: type, parameters: dict[str, Any]) -> str | None:
         # By type too: the array of a parameter has no truth.
         if isinstance(parameters[name], type(value)) and parameters[name] == value:
             return f"{name}={value!r}: {why}"
+    refuses = _REFUSALS.get(genuine.__name__)
+    return refuses(parameters) if refuses else None
+
+
+def _no_logistic_solver(parameters: dict[str, Any]) -> str | None:
+    """Say why no solver of scikit-learn takes the parameters, which all are served here."""
+    solver, shares = parameters["solver"], _shares_of_l1(parameters)
+    if solver in _SMOOTH_PENALTY_ONLY and any(shares):
+        return f"solver={solver!r} has no L1 penalty there"
+    if solver != "liblinear":
+        return f"dual=True with solver={solver!r}" if parameters["dual"] is True else None
+    if any(0.0 < share < 1.0 for share in shares):
+        return "solver='liblinear' has no elastic net there"
+    if _is_without_penalty(parameters):
+        return "solver='liblinear' needs a penalty there"
+    return "dual=True with an L1 penalty" if parameters["dual"] is True and any(shares) else None
+
+
+def _shares_of_l1(parameters: dict[str, Any]) -> list[float]:
+    """Return how much of each penalty is the L1 norm; what is no number is judged by the fit."""
+    penalty = parameters["penalty"]
+    if isinstance(penalty, str) and penalty in _SHARE_OF_L1:
+        return [_SHARE_OF_L1[penalty]]
+    given = parameters.get("l1_ratios", parameters.get("l1_ratio"))
+    shares = np.ravel(np.asarray(given, dtype=object))
+    return [float(share) for share in shares if isinstance(share, Real)]
+
+
+def _is_without_penalty(parameters: dict[str, Any]) -> bool:
+    C = parameters.get("C")
+    return parameters["penalty"] is None or (isinstance(C, Real) and math.isinf(C))
+
+
+def _no_svm_solver(parameters: dict[str, Any]) -> str | None:
+    """Say why LIBLINEAR has no solver for the parameters, which are served here."""
+    if parameters["penalty"] == "l1" and parameters["dual"] is True:
+        return "dual=True with an L1 penalty"
+    if parameters["loss"] == "hinge" and parameters["dual"] is False:
+        return "dual=False with the hinge"
     return None
+
+
+_REFUSALS: dict[str, Callable[[dict[str, Any]], str | None]] = {
+    "LogisticRegression": _no_logistic_solver,
+    "LogisticRegressionCV": _no_logistic_solver,
+    "LinearSVC": _no_svm_solver,
+}
+"""What snapml would serve and scikit-learn refuses. A script must meet the error all the same: a
+search over solvers counts on it."""
 
 
 def ours_for(genuine: type, ours: type, parameters: dict[str, Any]) -> Any:

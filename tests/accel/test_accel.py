@@ -99,6 +99,30 @@ def test_what_snapml_refuses_in_a_fit_is_left_to_scikit_learn(rows, caplog):
     assert caplog.messages == []  # scikit-learn could not either, and has said so
 
 
+@pytest.mark.parametrize(
+    ("cls", "parameters"),
+    [
+        (classes.LogisticRegression, {"l1_ratio": 1.0}),
+        (classes.LogisticRegression, {"l1_ratio": 0.5, "solver": "newton-cg"}),
+        (classes.LogisticRegression, {"dual": True}),
+        (classes.LogisticRegression, {"l1_ratio": 0.5, "solver": "liblinear"}),
+        (classes.LogisticRegression, {"l1_ratio": 1.0, "solver": "liblinear", "dual": True}),
+        (classes.LogisticRegression, {"C": np.inf, "solver": "liblinear"}),
+        (classes.LogisticRegressionCV, {"l1_ratios": (0.0, 0.5), "use_legacy_attributes": False}),
+        (classes.LinearSVC, {"loss": "hinge", "dual": False}),
+        (classes.LinearSVC, {"penalty": "l1", "dual": True}),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_what_scikit_learn_has_no_solver_for_raises_its_error(cls, parameters, rows):
+    with pytest.raises(ValueError) as theirs:  # noqa: PT011
+        cls.genuine(**parameters).fit(*rows)
+    with pytest.raises(ValueError) as ours:  # noqa: PT011
+        cls(**parameters).fit(*rows)
+    assert str(ours.value) == str(theirs.value)
+
+
 def test_what_a_fit_of_snapml_refuses_is_fitted_by_scikit_learn(rows, caplog, monkeypatch):
     class Refusing(snapml.Ridge):
         def fit(self, X, y, sample_weight=None):
