@@ -132,15 +132,17 @@ class ExportedLinearModel(PortableModel):
         """Return what a file holds; refuse shapes that no fit has made."""
         coef, intercept = attributes["coef_"], np.asarray(attributes["intercept_"])
         if not (isinstance(coef, np.ndarray) or issparse(coef)) or coef.ndim not in (1, 2):
-            raise ValueError("coef_: expected a vector or a matrix")
+            raise ValueError(f"coef_: expected a vector or a matrix, got {type(coef).__name__}")
         n_features = attributes["n_features_in_"]
         if not isinstance(n_features, numbers.Integral) or coef.shape[-1] != n_features:
             raise ValueError(f"coef_: expected {n_features!r} columns, got shape {coef.shape}")
         n_outputs = coef.shape[0] if coef.ndim == 2 else 1
         if intercept.shape not in ((), (1,), (n_outputs,)):
             raise ValueError(f"intercept_: expected {n_outputs} numbers, got {intercept.shape}")
-        if coef.dtype.kind != "f" or intercept.dtype.kind not in "fiu":
-            raise ValueError(f"expected numbers, got {coef.dtype} and {intercept.dtype}")
+        if coef.dtype.kind != "f":
+            raise ValueError(f"coef_: expected floating-point numbers, got {coef.dtype}")
+        if intercept.dtype.kind not in "fiu":
+            raise ValueError(f"intercept_: expected numbers, got {intercept.dtype}")
         if is_classifier(self):
             classes = attributes["classes_"]
             expected = 2 if n_outputs == 1 and not attributes.get("_is_multilabel") else n_outputs

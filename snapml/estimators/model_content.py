@@ -43,6 +43,8 @@ _MALFORMED = (
     ValueError,
 )
 
+_REPLACED = "; set_params replaces a parameter that predictions do not need"
+
 _loadable: dict[str, type[Any]] = {}
 # Classes that are imported when a file of theirs is read.
 _importers: dict[str, Callable[[], type[Any]]] = {}
@@ -133,6 +135,8 @@ def content_of(model: Any, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
         Before fit.
     TypeError
         If the class is not known, or a parameter is nothing that text and arrays describe.
+    ValueError
+        If what fit has learned was changed into something that `model_of` refuses.
     """
     name = type(model).__name__
     if _loadable.get(name) is not type(model):
@@ -143,7 +147,7 @@ def content_of(model: Any, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
         "version": _VERSION,
         "written_by": f"snapml {installed_version()}",
         "class": name,
-        "parameters": _all_encoded(name, model.get_params(deep=False), put),
+        "parameters": _all_encoded(name, model.get_params(deep=False), put, _REPLACED),
         "attributes": _all_encoded(name, _plain_attributes(model), put),
     }
     changed = changed_since_fit(model)
@@ -257,7 +261,21 @@ def _attributes(model: Any) -> dict[str, Any]:
 
 def _plain_attributes(model: Any) -> dict[str, Any]:
     found = _attributes(model)
-    return model._to_file(found) if hasattr(model, "_to_file") else found
+    plain = model._to_file(found) if hasattr(model, "_to_file") else found
+    if hasattr(model, "_from_file"):
+        _check_readable(model, plain)
+    return plain
+
+
+def _check_readable(model: Any, plain: dict[str, Any]) -> None:
+    """Refuse what a user has set that no file gives back: it would be lost with this process."""
+    try:
+        model._from_file(plain)
+    except _MALFORMED as error:
+        raise ValueError(
+            f"{type(model).__name__}: expected attributes as fit leaves them, since no others can "
+            f"be loaded again: {error}"
+        ) from error
 
 
 def _is_public(name: str) -> bool:
@@ -265,7 +283,7 @@ def _is_public(name: str) -> bool:
 
 
 def _all_encoded(
-    owner: str, values: dict[str, Any], put: Callable[[np.ndarray], Any]
+    owner: str, values: dict[str, Any], put: Callable[[np.ndarray], Any], hint: str = ""
 ) -> dict[str, Any]:
     found = {}
     for name, value in values.items():
@@ -274,8 +292,7 @@ def _all_encoded(
         except TypeError as error:
             raise TypeError(
                 f"{owner}.{name}: a model file holds None, numbers, text and arrays, and lists, "
-                f"tuples and dicts of these, got {error}; set_params replaces a parameter that "
-                "predictions do not need"
+                f"tuples and dicts of these, got {error}{hint}"
             ) from None
     return found
 

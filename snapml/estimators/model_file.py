@@ -56,6 +56,8 @@ def save_model(model: Any, path: Any) -> None:
     TypeError
         If the class is none of the library's, or a parameter is something that text and arrays do
         not describe: a function, a generator of random numbers, a splitter.
+    ValueError
+        If an attribute was changed into something that `snapml.load` would refuse.
     OSError
         If the file cannot be written.
     """

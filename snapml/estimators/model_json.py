@@ -37,6 +37,8 @@ def model_as_json(model: Any) -> str:
         Before fit.
     TypeError
         If a parameter is something that text and arrays do not describe.
+    ValueError
+        If an attribute was changed into something that `from_json` would refuse.
     """
     return json.dumps(content_of(model, _written), allow_nan=False)
 

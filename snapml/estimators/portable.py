@@ -34,6 +34,8 @@ class PortableModel(BaseEstimator):
         TypeError
             If a parameter is something that text and arrays do not describe: a function, a
             generator of random numbers, a splitter; the message names it.
+        ValueError
+            If an attribute was changed into something that `snapml.load` would refuse.
         OSError
             If the file cannot be written.
         """
@@ -58,6 +60,8 @@ class PortableModel(BaseEstimator):
             Before fit.
         TypeError
             If a parameter is something that text and arrays do not describe.
+        ValueError
+            If an attribute was changed into something that `snapml.from_json` would refuse.
         """
         return model_as_json(self._local())
 

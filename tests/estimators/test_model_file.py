@@ -182,6 +182,35 @@ def test_parameters_that_are_no_data_are_refused_by_name(tmp_path, name, paramet
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"coef_": [[1.0] * 5] * 3}, "coef_: expected a vector or a matrix, got list"),
+        ({"coef_": np.ones((3, 5), int)}, "coef_: expected floating-point numbers, got int64"),
+        ({"coef_": np.ones((3, 4))}, "coef_: expected 5 columns, got shape"),
+        ({"intercept_": "none"}, "intercept_: expected"),
+        ({"classes_": np.array(["a", "b"])}, "classes_: expected 3 labels"),
+    ],
+)
+def test_what_could_not_be_loaded_is_not_written(tmp_path, change, message):
+    model, _ = fitted("LogisticRegression")
+    path = tmp_path / "m"
+    model.save(path)
+    before = path.read_bytes()
+    vars(model).update(change)
+    for write in (lambda: model.save(path), model.to_json):
+        with pytest.raises(ValueError, match=f"LogisticRegression: .*{message}"):
+            write()
+    assert path.read_bytes() == before
+
+
+def test_attributes_of_users_are_refused_by_name_without_advice_for_parameters(tmp_path):
+    model, _ = fitted("Ridge")
+    model.note_ = object()
+    with pytest.raises(TypeError, match=r"Ridge.note_: .*, got object <.*>$"):
+        model.save(tmp_path / "m")
+
+
 def test_classes_of_others_are_refused(tmp_path):
     class Ridge(snapml.Ridge):
         pass
