@@ -40,7 +40,7 @@ def atomic_file(path: Any) -> Iterator[BinaryIO]:
     # In the same folder: only there renaming is one step.
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        with draft.open("xb") as stream:
+        with _opened(draft, path) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -48,3 +48,11 @@ def atomic_file(path: Any) -> Iterator[BinaryIO]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def _opened(draft: Path, path: Any) -> BinaryIO:
+    """Open a new file; say of what is wrong with its folder the name that the caller knows."""
+    try:
+        return draft.open("xb")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None

@@ -237,8 +237,9 @@ def test_folders_and_missing_folders_are_no_place_for_a_model(tmp_path):
     model, _ = fitted("Ridge")
     with pytest.raises(IsADirectoryError, match="expected the name of a file"):
         model.save(tmp_path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as missing:
         model.save(tmp_path / "none" / "model")
+    assert missing.value.filename == str(tmp_path / "none" / "model")  # not that of a draft
 
 
 def content_of(name="LogisticRegression"):
