@@ -226,6 +226,21 @@ def test_what_has_no_standard_errors_is_refused_with_the_reason(call, error, wor
         call()
 
 
+def test_as_many_rows_as_coefficients_leave_no_residual():
+    few, targets = X[: X.shape[1] + 1], TARGETS[: X.shape[1] + 1]
+    with pytest.raises(ValueError, match=r"more rows than coefficients, got 6 rows .* for 6:"):
+        inference(LinearRegression().fit(few, targets), few, targets)
+
+
+def test_sparse_coefficients_have_the_same_errors_and_other_numbers_of_them_are_refused():
+    model = LogisticRegression().fit(X, LABELS)
+    errors = inference(model, X, LABELS).standard_errors
+    np.testing.assert_array_equal(inference(model.sparsify(), X, LABELS).standard_errors, errors)
+    model.densify().coef_ = model.coef_[:, 1:]
+    with pytest.raises(ValueError, match="expected coef_ for the 5 columns of its fit, got 4"):
+        inference(model, X, LABELS)
+
+
 def test_columns_that_depend_on_each_other_need_a_penalty():
     twice = np.column_stack([X, X[:, 0]])
     with pytest.raises(ValueError, match="linearly independent, or a penalty"):

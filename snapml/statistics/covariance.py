@@ -24,6 +24,7 @@ from snapml.statistics.model_checks import (
     check_unchanged,
     checked_targets,
     checked_weights,
+    coefficients_of,
     names_of,
     penalties_of,
 )
@@ -37,6 +38,8 @@ _COVARIANCES = ("model", "posterior", "robust")
 _DEPENDENT = 1e-12
 # Standard errors that a coefficient may be away from the minimum of the objective.
 _FARTHEST = 0.1
+# Of the rows: residual degrees of freedom below are none but for rounding.
+_LEAST_DF = 1e-8
 
 
 def inference(
@@ -109,10 +112,7 @@ def inference(
     y = checked_targets(model, y, len(rows))
     weights = checked_weights(sample_weight, len(rows))
     offsets = checked_offset(model, offset, len(rows))
-    estimates = np.asarray(model.coef_, dtype=np.float64).ravel()
-    if model.fit_intercept:
-        bias = float(np.asarray(model.intercept_, dtype=np.float64).ravel()[0])
-        estimates = np.append(bias, estimates)
+    estimates = coefficients_of(model)
     penalties = np.full(len(estimates), penalty)
     if model.fit_intercept:
         penalties[0] = bias_penalty
@@ -125,19 +125,17 @@ def inference(
     slopes, curvatures = (logistic_slopes if is_logistic else squared_slopes)(margins + fixed, y)
     information = rows.gram(weights * curvatures)
     inverse = _inverse(information + np.diag(penalties))
+    hat = inverse @ information
+    n_rows, df = float(weights.sum()), math.inf
+    if not is_logistic:
+        df = _residual_df(hat, n_rows)
     _check_minimum(
         inverse,
         information,
         rows.transposed_times(weights * slopes) + penalties * estimates,
-        1.0 if is_logistic else float(weights @ slopes**2) / float(weights.sum()),
+        1.0 if is_logistic else float(weights @ slopes**2) / n_rows,
     )
-    n_rows, df, scale = float(weights.sum()), math.inf, 1.0
-    hat = inverse @ information
-    if not is_logistic:
-        df = n_rows - float(2.0 * np.trace(hat) - np.sum(hat * hat.T))
-        if not df > 0.0:
-            raise ValueError(f"X: expected more rows than coefficients, got {len(rows)} rows")
-        scale = float(weights @ slopes**2) / df
+    scale = 1.0 if is_logistic else float(weights @ slopes**2) / df
     middle = rows.gram(weights * slopes**2) if covariance == "robust" else scale * information
     of_all = scale * inverse if covariance == "posterior" else inverse @ middle @ inverse
     null = null_margins(is_logistic, bool(model.fit_intercept), fixed, y, weights)
@@ -161,6 +159,17 @@ def inference(
         null_log_likelihood=values[1],
         r_squared=explained,
     )
+
+
+def _residual_df(hat: np.ndarray, n_rows: float) -> float:
+    """Return the residual degrees of freedom, refusing what is 0 but for rounding."""
+    df = n_rows - float(2.0 * np.trace(hat) - np.sum(hat * hat.T))
+    if not df > _LEAST_DF * n_rows:
+        raise ValueError(
+            f"X: expected more rows than coefficients, got {n_rows:g} rows (by their weights) for "
+            f"{len(hat)}: no residual is left to tell the variance by"
+        )
+    return df
 
 
 def _tests(

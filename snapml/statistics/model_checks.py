@@ -6,13 +6,21 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from snapml.estimators import LinearRegression, LogisticRegression, LogisticRegressionCV, Ridge
 from snapml.estimators.objective_parameters import changed_since_fit
 from snapml.estimators.penalty_parameters import resolve_penalty
 
-__all__ = ["check_unchanged", "checked_targets", "checked_weights", "names_of", "penalties_of"]
+__all__ = [
+    "check_unchanged",
+    "checked_targets",
+    "checked_weights",
+    "coefficients_of",
+    "names_of",
+    "penalties_of",
+]
 
 _MOST_COEFFICIENTS = 5000
 
@@ -36,9 +44,14 @@ def penalties_of(model: Any) -> tuple[float, float]:
             f"{type(model).__name__}"
         )
     check_is_fitted(model)
-    n_outputs = len(np.atleast_2d(model.coef_))
+    n_outputs, n_columns = np.atleast_2d(_dense(model.coef_)).shape
     if n_outputs > 1:
         raise ValueError(f"model: expected two classes or one target, got {n_outputs} models")
+    if n_columns != model.n_features_in_:
+        raise ValueError(
+            f"model: expected coef_ for the {model.n_features_in_} columns of its fit, got "
+            f"{n_columns} numbers"
+        )
     if model.n_features_in_ + bool(model.fit_intercept) > _MOST_COEFFICIENTS:
         raise ValueError(
             f"model: expected at most {_MOST_COEFFICIENTS} coefficients, whose covariance is a "
@@ -60,6 +73,19 @@ def penalties_of(model: Any) -> tuple[float, float]:
         raise ValueError(f"model: expected no L1 penalty, got l1_ratio={l1_share!r}")
     is_penalised = model.solver == "liblinear" and model.fit_intercept
     return 1.0 / C, (1.0 / C / model.intercept_scaling**2 if is_penalised else 0.0)
+
+
+def coefficients_of(model: Any) -> np.ndarray:
+    """Return the coefficients of one model, float64, behind the intercept if there is one."""
+    coef = np.ravel(_dense(model.coef_)).astype(np.float64)
+    if not model.fit_intercept:
+        return coef
+    return np.append(np.ravel(np.asarray(model.intercept_, dtype=np.float64))[:1], coef)
+
+
+def _dense(coef: Any) -> np.ndarray:
+    """Return what `sparsify` may have made sparse."""
+    return np.asarray(coef.toarray() if issparse(coef) else coef)
 
 
 def checked_targets(model: Any, y: Any, n_rows: int) -> np.ndarray:
