@@ -9,12 +9,18 @@ import numpy as np
 from sklearn.base import clone, is_regressor
 from sklearn.utils import check_random_state, check_scalar
 
-from snapml._validation import check_fit_input, check_positive, check_sample_weight
+from snapml._validation import (
+    check_fit_input,
+    check_positive,
+    check_sample_weight,
+    raise_non_finite,
+)
 from snapml.data import Matrix
 from snapml.estimators.base import LinearEstimator
 from snapml.estimators.shared_fits import can_share, solve_shared
 from snapml.estimators.shared_models import SharedFit, SharedModel, fitted
 from snapml.solvers.cpu_engine import check_rows
+from snapml.solvers.range_checks import NonFiniteError
 
 __all__ = ["Bootstrap", "bootstrap"]
 
@@ -145,7 +151,10 @@ def bootstrap(
     check_positive("tol", tol)
     checked = clone(estimator)
     matrix, targets = check_fit_input(checked, X, y, y_numeric=is_regressor(estimator))
-    check_rows(matrix, estimator.n_threads)
+    try:
+        check_rows(matrix, estimator.n_threads)
+    except NonFiniteError:
+        raise_non_finite(checked, X)
     weights = check_sample_weight(sample_weight, matrix)
     draws, n_rows = check_random_state(random_state), matrix.shape[0]
     models: list[tuple[np.ndarray, np.ndarray]] = []
@@ -188,7 +197,21 @@ def _alone(
     drawn = np.bincount(rows, minlength=len(y)).astype(np.float64)
     if weights is not None:
         drawn *= weights
-    return _numbers(clone(estimator).fit(X, y, sample_weight=drawn))
+    try:
+        return _numbers(clone(estimator).fit(X, y, sample_weight=drawn))
+    except ValueError as error:
+        if not is_regressor(estimator):
+            _check_classes(np.asarray(y).ravel(), drawn, error)
+        raise
+
+
+def _check_classes(y: np.ndarray, drawn: np.ndarray, error: ValueError) -> None:
+    """Name a class that a resample lacks, as what an error about the data comes from."""
+    for label in np.setdiff1d(y, y[drawn > 0.0]):
+        raise ValueError(
+            f"y: expected rows of every class in each resample, got one without class {label!s}, "
+            f"which {np.sum(y == label)} of {len(y)} rows are of: too few to draw from"
+        ) from error
 
 
 def _numbers(model: Any) -> tuple[np.ndarray, np.ndarray]:
