@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from scipy.stats import binomtest
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 __all__ = [
@@ -24,6 +27,27 @@ def _axes(ax: Any) -> Any:
     import matplotlib.pyplot as plt
 
     return plt.subplots()[1]
+
+
+def _last_model(estimator: Any) -> Any:
+    """Return the model that predictions end in: of a search the best one, of a pipeline its last.
+
+    scikit-learn's `check_is_fitted` has passed the estimator.
+    """
+    best = getattr(estimator, "best_estimator_", estimator)
+    return best[-1] if isinstance(best, Pipeline) else best
+
+
+def _column_names(estimator: Any) -> Any:
+    """Return the names of the columns that `_last_model` was fitted to, or None."""
+    best = getattr(estimator, "best_estimator_", estimator)
+    names = getattr(_last_model(estimator), "feature_names_in_", None)
+    if names is not None or not isinstance(best, Pipeline):
+        return names
+    try:
+        return best[:-1].get_feature_names_out(getattr(best, "feature_names_in_", None))
+    except (AttributeError, ValueError):  # a step that does not tell what it makes
+        return None
 
 
 class ConvergenceDisplay:
@@ -58,7 +82,8 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : estimator
-            Fitted, with one history.
+            Fitted, with one history. A search shows its best estimator's fit to all rows, a
+            pipeline its last step's.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes new ones.
         **line : object
@@ -75,16 +100,18 @@ class ConvergenceDisplay:
             If the fit has no history, or one for each of several problems.
         """
         check_is_fitted(estimator)
-        history = getattr(estimator, "history_", None)
+        model = _last_model(estimator)
+        history = getattr(model, "history_", None)
         if not history or not isinstance(history[0], dict):
+            none = "none: linear equations, trees and models that were loaded have none"
             raise ValueError(
-                f"estimator: expected {type(estimator).__name__} with one history_, got "
-                f"{'none' if not history else f'{len(history)} of them'}"
+                f"estimator: expected {type(model).__name__} with one history_, got "
+                f"{f'{len(history)} of them' if history else none}"
             )
         seen = [entry for entry in history if np.isfinite(entry["gap"])]
         gaps = [entry["gap"] / (abs(entry["objective"]) or np.nan) for entry in seen]
         times = [entry["time_s"] for entry in seen]
-        return cls(times, gaps, float(estimator.tol)).plot(ax=ax, **line)
+        return cls(times, gaps, float(model.tol)).plot(ax=ax, **line)
 
     def plot(self, *, ax: Any = None, **line: Any) -> ConvergenceDisplay:
         """Draw.
@@ -148,7 +175,8 @@ class CoefficientsDisplay:
         Parameters
         ----------
         estimator : estimator
-            Fitted, with one row of ``coef_``.
+            Fitted, with one row of ``coef_``. Of a search it is the best estimator, of a pipeline
+            the last step, with the names that the steps before it give to its columns.
         n_largest : int, default=20
             How many to draw at most.
         ax : matplotlib Axes or None, default=None
@@ -164,15 +192,21 @@ class CoefficientsDisplay:
         Raises
         ------
         ValueError
-            If the model has coefficients of several classes or targets.
+            If the model has no coefficients, or those of several classes or targets.
         """
         check_is_fitted(estimator)
-        coef = estimator.coef_
+        model = _last_model(estimator)
+        if not hasattr(model, "coef_"):
+            raise ValueError(
+                f"estimator: expected a linear model, got {type(model).__name__} without coef_"
+            )
+        coef = model.coef_
         coef = np.atleast_2d(coef.toarray() if scipy.sparse.issparse(coef) else coef)
         if len(coef) > 1:
             raise ValueError(f"estimator: expected one row of coef_, got {len(coef)}")
-        default = [f"x{k}" for k in range(coef.shape[1])]
-        names = getattr(estimator, "feature_names_in_", default)
+        names = _column_names(estimator)
+        if names is None:
+            names = [f"x{k}" for k in range(coef.shape[1])]
         return cls(coef[0], names).plot(n_largest=n_largest, ax=ax, **bars)
 
     def plot(self, *, n_largest: int = 20, ax: Any = None, **bars: Any) -> CoefficientsDisplay:
@@ -192,6 +226,7 @@ class CoefficientsDisplay:
         CoefficientsDisplay
             With ``ax_``, ``figure_`` and ``bars_``.
         """
+        check_scalar(n_largest, "n_largest", numbers.Integral, min_val=1)
         order = np.argsort(-np.abs(self.coefficients), kind="stable")[:n_largest][::-1]
         self.ax_ = _axes(ax)
         self.figure_ = self.ax_.figure
@@ -413,7 +448,13 @@ class ClickCalibrationDisplay:
             If there are not two classes, or `y` holds another one.
         """
         check_is_fitted(estimator)
-        classes = np.asarray(getattr(estimator, "classes_", []))
+        for name in ("classes_", "predict_proba"):
+            if not hasattr(estimator, name):
+                raise ValueError(
+                    f"estimator: expected a classifier with probabilities, got "
+                    f"{type(estimator).__name__}, which has no {name}"
+                )
+        classes = np.asarray(estimator.classes_)
         if len(classes) != 2:
             raise ValueError(f"estimator: expected a classifier of two classes, got {len(classes)}")
         y = np.asarray(y)

@@ -8,16 +8,21 @@ import numpy as np
 import pytest
 from sklearn.calibration import CalibrationDisplay
 from sklearn.datasets import load_diabetes
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from snapml import (
+    DecisionTreeClassifier,
     Lasso,
     LinearRegression,
+    LinearSVC,
     LogisticRegression,
     LogisticRegressionCV,
     Ridge,
     lasso_path,
 )
 from snapml.data import make_click_log
+from snapml.model_selection import GridSearchCV
 from snapml.plots import (
     ClickCalibrationDisplay,
     CoefficientsDisplay,
@@ -201,6 +206,33 @@ def test_what_has_no_such_plot_is_refused_with_the_reason():
         CoefficientsDisplay.from_estimator(three)
     with pytest.raises(ValueError, match="names: expected one for each"):
         CoefficientsDisplay([1.0, 2.0], ["a"])
+
+
+def test_searches_and_pipelines_are_drawn_by_the_model_they_end_in():
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    search = GridSearchCV(pipeline, {"logisticregression__C": [0.1, 1.0]}, cv=3).fit(X, LABELS)
+    model = search.best_estimator_[-1]
+    for estimator in (search, search.best_estimator_):
+        bars = CoefficientsDisplay.from_estimator(estimator, n_largest=1)
+        strongest = X.columns[np.abs(model.coef_[0]).argmax()]
+        assert [label.get_text() for label in bars.ax_.get_yticklabels()] == [strongest]
+        drawn = ConvergenceDisplay.from_estimator(estimator)
+        assert drawn.gaps[-1] == pytest.approx(model.gap_ / model.objective_)
+    silent = make_pipeline(FunctionTransformer(), LogisticRegression()).fit(X.to_numpy(), LABELS)
+    assert CoefficientsDisplay.from_estimator(silent).names[0] == "x0"
+
+
+def test_what_is_no_linear_model_or_no_classifier_is_named():
+    tree = DecisionTreeClassifier().fit(X, LABELS)
+    with pytest.raises(ValueError, match="a linear model, got DecisionTreeClassifier"):
+        CoefficientsDisplay.from_estimator(tree)
+    with pytest.raises(ValueError, match="got LinearSVC, which has no predict_proba"):
+        ClickCalibrationDisplay.from_estimator(LinearSVC().fit(X, LABELS), X, LABELS)
+    with pytest.raises(ValueError, match="got Lasso, which has no classes_"):
+        ClickCalibrationDisplay.from_estimator(Lasso().fit(X, Y), X, Y)
+    model = LogisticRegression().fit(X, LABELS)
+    with pytest.raises(ValueError, match="n_largest == 0, must be >= 1"):
+        CoefficientsDisplay.from_estimator(model, n_largest=0)
 
 
 def test_importing_plots_imports_no_matplotlib():
