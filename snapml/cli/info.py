@@ -92,17 +92,26 @@ def _model(path: Path) -> dict[str, Any]:
         "class": type(model).__name__,
         "parameters": ", ".join(changed) or "defaults",
         "columns": int(model.n_features_in_),
-        "coefficients": "x".join(map(str, model.coef_.shape)),
-        "dtype": model.coef_.dtype.name,
+        **_size(model),
     }
     if hasattr(model, "classes_"):
-        found["classes"] = classes_text(model.classes_.tolist())
+        # A tree of several outputs has classes of each.
+        lists = model.classes_ if isinstance(model.classes_, list) else [model.classes_]
+        found["classes"] = "; ".join(classes_text(classes.tolist()) for classes in lists)
     for name in ("objective_", "gap_"):
         if hasattr(model, name):
             found[name.rstrip("_")] = f"{getattr(model, name):.9g}"
     if hasattr(model, "solver_"):
         found["solver"] = model.solver_
     return found | {"bytes": path.stat().st_size, "checksums": "right"}
+
+
+def _size(model: Any) -> dict[str, Any]:
+    """Return how large a tree or a linear model is."""
+    if hasattr(model, "tree_"):
+        return {"nodes": int(model.tree_.node_count), "depth": int(model.tree_.max_depth)}
+    shape = "x".join(map(str, model.coef_.shape))
+    return {"coefficients": shape, "dtype": model.coef_.dtype.name}
 
 
 def _rows(args: argparse.Namespace) -> dict[str, Any]:

@@ -140,11 +140,7 @@ def batches_with(
             f"{type(model).__name__} fitted with one: call its own methods with offset="
         )
     for method in methods:
-        if method not in METHODS or not hasattr(model, method):
-            has = [name for name in METHODS if hasattr(model, name)]
-            raise ValueError(
-                f"method: expected one of {has} of {type(model).__name__}, got {method!r}"
-            )
+        _check_method(model, method)
     if batch_rows is not None and (not isinstance(batch_rows, int) or batch_rows < 1):
         raise ValueError(f"batch_rows: expected an integer >= 1, got {batch_rows!r}")
     if isinstance(source, ChunkedDataset) or is_source(source):
@@ -173,17 +169,36 @@ def column_names(model: Any, method: str) -> list[str]:
     -------
     list of str
         One name a column.
+
+    Raises
+    ------
+    ValueError
+        If the model lacks the method.
     """
+    _check_method(model, method)
     n_outputs = _n_outputs(model)
     is_of_labels = getattr(model, "_is_multilabel", False)
     if method == "predict":
-        is_one = (is_classifier(model) and not is_of_labels) or n_outputs == 1
+        chooses = is_classifier(model) and not (is_of_labels or hasattr(model, "tree_"))
+        is_one = chooses or n_outputs == 1
         return ["prediction"] if is_one else [f"prediction_{k}" for k in range(n_outputs)]
     if method == "decision_function" and n_outputs == 1:
         return ["decision"]
     if is_of_labels:
         return [f"decision_{k}" for k in range(n_outputs)]
     return [str(label) for label in model.classes_.tolist()]
+
+
+def _check_method(model: Any, method: str) -> None:
+    """Refuse a method that the model lacks, or whose results are no one array."""
+    if method not in METHODS or not hasattr(model, method):
+        has = [name for name in METHODS if hasattr(model, name)]
+        raise ValueError(f"method: expected one of {has} of {type(model).__name__}, got {method!r}")
+    if method != "predict" and getattr(model, "n_outputs_", 1) > 1:
+        raise ValueError(
+            f"method: expected 'predict' of a {type(model).__name__} of {model.n_outputs_} "
+            f"outputs, got {method!r}, which has an array for each of them"
+        )
 
 
 def _opened(model: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Iterator[Batch]]:
@@ -218,6 +233,9 @@ def _suitable_rows(model: Any, X: Any) -> int:
 
 
 def _n_outputs(model: Any) -> int:
+    """Return how many numbers a linear model's margin has, or a tree's prediction."""
+    if hasattr(model, "n_outputs_"):
+        return int(model.n_outputs_)
     return 1 if model.coef_.ndim == 1 else int(model.coef_.shape[0])
 
 

@@ -17,6 +17,7 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 
 import snapml
+from snapml import DecisionTreeClassifier, DecisionTreeRegressor, Lasso
 from snapml.cli import main, make_parser
 from snapml.cli.estimator_options import ESTIMATORS
 from snapml.cli.exit_codes import LISTED
@@ -253,6 +254,38 @@ def test_running_scores_add_up_over_unequal_weighted_batches():
         score.add(Batch(X[part], y[part], weights[part]), [model.predict(X[part])])
     expected = r2_score(y, model.predict(X), sample_weight=weights)
     assert float(score.values()["R2"]) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["classifier", "categories", "regressor", "outputs"])
+def test_trees_predict_and_are_told_of(tmp_path, rows, name, capsys):
+    X, y = load_svmlight(rows)
+    X = X.toarray()
+    tree = {
+        "classifier": DecisionTreeClassifier(max_depth=3),
+        "categories": DecisionTreeClassifier(
+            max_depth=3, splitter="hist", max_bins=300, categorical_features=[0]
+        ),
+        "regressor": DecisionTreeRegressor(max_depth=3),
+        "outputs": DecisionTreeClassifier(max_depth=3, splitter="best"),
+    }[name]
+    X[:, 0] = X[:, 0] > 0  # two categories
+    np.save(tmp_path / "rows.npy", X)
+    tree.fit(X, np.column_stack([y, -y]) if name == "outputs" else y).save(tmp_path / "tree")
+    predict = ["predict", f"{tmp_path}/rows.npy", "--model", f"{tmp_path}/tree", "--quiet"]
+    assert main([*predict, "--output", f"{tmp_path}/p.npy"]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), tree.predict(X))
+    assert main(["info", f"{tmp_path}/tree"]) == 0
+    found = table_of(capsys.readouterr().out)
+    assert (found["nodes"], found["depth"]) == (str(tree.tree_.node_count), "3")
+    assert found.get("classes") == {"regressor": None, "outputs": "-1, 1; -1, 1"}.get(name, "-1, 1")
+
+
+def test_a_method_that_the_model_lacks_is_named(tmp_path, rows, capsys):
+    X, y = load_svmlight(rows)
+    Lasso().fit(X, y).save(tmp_path / "lasso")
+    predict = ["predict", rows, "--model", f"{tmp_path}/lasso", "--output", f"{tmp_path}/p.npy"]
+    code, line = error_of(capsys, *predict, "--method", "predict_proba")
+    assert (code, "method: expected one of ['predict'] of Lasso" in line) == (1, True)
 
 
 def test_info_tells_of_stores_models_and_rows(rows, store, model, capsys):

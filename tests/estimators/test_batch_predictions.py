@@ -10,6 +10,7 @@ from scipy.sparse import csc_matrix, csr_matrix
 from sklearn.exceptions import NotFittedError
 
 from snapml import (
+    DecisionTreeClassifier,
     LinearSVC,
     LogisticRegression,
     Ridge,
@@ -181,6 +182,22 @@ def test_columns_of_several_targets_and_labels(tmp_path):
     np.testing.assert_array_equal(found, labels.predict(X))
     write_predictions(labels, X, tmp_path / "decisions.csv", "decision_function")
     assert first_line(tmp_path / "decisions.csv") == "decision_0,decision_1,decision_2"
+
+
+def test_trees_are_written_with_a_column_for_each_output(tmp_path):
+    X, y = rows()
+    both = DecisionTreeClassifier(splitter="best").fit(X, np.column_stack([y, y > 0]))
+    write_predictions(both, in_batches(X), tmp_path / "p.csv", batch_rows=7)
+    lines = (tmp_path / "p.csv").read_text().splitlines()
+    assert lines[0] == "prediction_0,prediction_1"
+    np.testing.assert_array_equal(
+        np.array([r.split(",") for r in lines[1:]], float), both.predict(X)
+    )
+    with pytest.raises(ValueError, match="of 2 outputs, got 'predict_proba', which has an array"):
+        predict_batches(both, X, "predict_proba")
+    one = DecisionTreeClassifier().fit(X, y)
+    found = np.concatenate(list(predict_batches(one, in_batches(X), "predict_proba")))
+    np.testing.assert_array_equal(found, one.predict_proba(X))
 
 
 def test_failure_leaves_no_file_and_an_old_one_as_it_was(tmp_path):
