@@ -12,6 +12,9 @@ from snapml.estimators.model_json import model_as_json
 
 __all__ = ["PortableModel", "skops_types"]
 
+# By name: what searches lies above the estimators.
+_SEARCH = "snapml.model_selection.grid_search.GridSearchCV"
+
 
 class PortableModel(BaseEstimator):
     """Base of estimators whose models `snapml.load` and `snapml.from_json` make again."""
@@ -76,7 +79,8 @@ def skops_types() -> list[str]:
     Returns
     -------
     list of str
-        Every public estimator. They hold numbers and text, and run nothing when they are made.
+        Every public estimator, and the search over them. They hold numbers and text, and run
+        nothing when they are made.
         Nodes of trees are scikit-learn's ``sklearn.tree._tree.Tree``, which is not among them: it
         believes the links it is given, so trust it in files of your own only.
 
@@ -87,4 +91,4 @@ def skops_types() -> list[str]:
     True
     """
     classes: list[Any] = [known_class(name) for name in known_names()]
-    return [f"{cls.__module__}.{cls.__qualname__}" for cls in classes]
+    return [*(f"{cls.__module__}.{cls.__qualname__}" for cls in classes), _SEARCH]

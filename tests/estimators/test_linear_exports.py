@@ -15,6 +15,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.validation import check_is_fitted
 
 import snapml
+from snapml.model_selection import GridSearchCV
 from tests.estimators.every import CLASSES
 from tests.estimators.test_model_file import fitted, quiet_fit, rows, same
 
@@ -231,6 +232,17 @@ def test_exports_import_no_optional_package():
         "assert not {'skl2onnx', 'onnx', 'skops', 'sklearn.tree'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=100)
+
+
+def test_skops_trusts_the_search():
+    skops = pytest.importorskip("skops.io", reason="skops is not installed")
+    X, y = np.arange(20.0).reshape(10, 2), np.arange(10) % 2
+    search = GridSearchCV(snapml.Ridge(), {"alpha": [1.0, 2.0]}, cv=2).fit(X, y)
+    data = skops.dumps(search)
+    others = set(skops.get_untrusted_types(data=data)) - set(snapml.skops_types())
+    assert all(name.startswith("sklearn.") for name in others)
+    again = skops.loads(data, trusted=[*snapml.skops_types(), *others])
+    assert (again.predict(X) == search.predict(X)).all()
 
 
 @pytest.mark.parametrize("name", CLASSES)
