@@ -38,6 +38,7 @@ __all__ = [
     "check_exists",
     "check_finite_in",
     "check_fit_input",
+    "check_flags",
     "check_labels",
     "check_positive",
     "check_predict_batch",
@@ -56,6 +57,16 @@ __all__ = [
 ]
 
 _FLOATS = [np.float64, np.float32]
+# Parameters that are true or false.
+_FLAGS = (
+    "alpha_per_target",
+    "copy_X",
+    "deterministic",
+    "fit_intercept",
+    "positive",
+    "store_cv_results",
+    "warm_start",
+)
 Exchange = Callable[[Any], list[Any]]
 """Lays down what this shard has, and returns what each shard has laid down."""
 
@@ -85,6 +96,7 @@ def check_fit_input(
     y : ndarray
         The targets.
     """
+    check_flags(estimator)
     refuse_device(type(estimator).__name__, X)
     if isinstance(X, ChunkedDataset | ChunkedMatrix):
         refuse_store(estimator)
@@ -192,6 +204,7 @@ def check_remote_fit_input(
     y : ndarray
         The targets.
     """
+    check_flags(estimator)
     checks: dict[str, Any] = {"ensure_all_finite": False, "dtype": _FLOATS, **target_checks}
     if is_device_frame(X):
         validate_data(estimator, X, skip_check_array=True)
@@ -603,6 +616,25 @@ def check_positive(name: str, value: Any, *, allow_zero: bool = False) -> float:
     bounds = "left" if allow_zero else "neither"
     check_scalar(value, name, numbers.Real, min_val=0, include_boundaries=bounds)
     return float(value)
+
+
+def check_flags(estimator: Any) -> None:
+    """Refuse parameters that are neither true nor false: the text "False" would count as true.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With any of the parameters of `_FLAGS`.
+
+    Raises
+    ------
+    ValueError
+        If one is anything else.
+    """
+    for name in _FLAGS:
+        value = getattr(estimator, name, False)
+        if not isinstance(value, bool | np.bool):
+            raise ValueError(f"{name}: expected True or False, got {value!r}")
 
 
 def check_device_ids(device_ids: Any) -> tuple[int, ...]:

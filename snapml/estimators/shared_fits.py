@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from snapml._validation import check_device_ids
+from snapml._validation import check_device_ids, check_flags
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier
 from snapml.estimators.logistic_regression import LogisticRegression
@@ -80,6 +80,10 @@ def can_share(
     bool
         False also where the parameters are not as described: an ordinary fit says what is wrong.
     """
+    try:
+        check_flags(estimator)
+    except ValueError:
+        return False
     if type(estimator) in REGRESSIONS:
         return can_share_regression(estimator, matrix)
     if type(estimator) not in (LogisticRegression, LinearSVC) or len(classes) < 2:

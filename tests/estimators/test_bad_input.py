@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 
 from snapml import LinearSVC, LogisticRegression, Ridge
 from snapml.data import CompressedMatrix
+from snapml.model_selection import GridSearchCV
+from tests.estimators.every import CLASSES
 
 from .conftest import (
     ESTIMATORS,
@@ -297,6 +299,30 @@ def test_bad_rows_raise_in_predict(estimator, name):
         with pytest.raises(REFUSED, match=case.says):
             model.decision_function(bad)
     assert_threads_end_at(n_threads)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("name", CLASSES)
+def test_parameters_that_are_neither_true_nor_false_are_refused(name):
+    X, y = np.arange(40.0).reshape(20, 2) % 7, np.arange(20) % 2
+    flags = {k for k, v in CLASSES[name]().get_params().items() if isinstance(v, bool)}
+    for flag in flags - {"dual", "precompute", "refit"}:  # some of which may be "auto"
+        model = CLASSES[name](**{flag: "False"})
+        with pytest.raises(ValueError, match=f"{flag}: expected True or False, got 'False'"):
+            model.fit(X, y)
+        assert not hasattr(model, "coef_")
+
+
+def test_a_search_fails_for_candidates_that_are_neither_true_nor_false():
+    X, y = load_breast_cancer(return_X_y=True)
+    search = GridSearchCV(LogisticRegression(), {"fit_intercept": ["no", True]}, cv=2)
+    with (
+        pytest.warns(FitFailedWarning, match="fit_intercept: expected True or False"),
+        pytest.warns(UserWarning, match="non-finite"),
+    ):
+        search.fit(X / X.std(axis=0), y)
+    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [True, False]
+    assert search.n_shared_ == 2
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
