@@ -6,6 +6,8 @@ snapml.compat import load_svmlight_file``, and so for its ``Loaders``, ``Writers
 scikit-learn's names: each model here holds such a one, fitted, in ``estimator_``.
 """
 
+from typing import NoReturn
+
 from snapml.compat.linear_regression import LinearRegression
 from snapml.compat.loaders import (
     copy_as_gpu_cmatrix,
@@ -57,3 +59,18 @@ __all__ = [
     "read_from_snap_format",
     "write_to_snap_format",
 ]
+
+_ELSEWHERE = {
+    "RandomForestClassifier": "scikit-learn, LightGBM or XGBoost has one",
+    "RandomForestRegressor": "scikit-learn, LightGBM or XGBoost has one",
+    "BoostingMachineClassifier": "LightGBM, XGBoost or scikit-learn has boosted trees",
+    "BoostingMachineRegressor": "LightGBM, XGBoost or scikit-learn has boosted trees",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Say of Snap ML's names that are not here where else to look."""
+    if name in _ELSEWHERE:
+        # Of an AttributeError an import statement would show nothing.
+        raise ImportError(f"{name} of Snap ML is not in this library: {_ELSEWHERE[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

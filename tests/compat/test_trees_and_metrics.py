@@ -74,6 +74,15 @@ def test_what_snap_ml_or_this_library_lacks_is_refused(parameters, error, messag
         compat.DecisionTreeClassifier(**parameters).fit([[0.0], [1.0]], [0, 1])
 
 
+@pytest.mark.parametrize("name", ["RandomForestClassifier", "BoostingMachineRegressor"])
+def test_names_that_are_not_here_say_where_to_look(name):
+    with pytest.raises(ImportError, match=f"{name} of Snap ML is not in this library: .*XGBoost"):
+        exec(f"from snapml.compat import {name}", {})
+    with pytest.raises(ImportError, match="cannot import name 'Forest'"):
+        exec("from snapml.compat import Forest", {})
+    assert not hasattr(compat, "forest")
+
+
 def test_metrics_are_scikit_learns_of_labels_or_of_a_partition(tmp_path):
     rng = np.random.default_rng(0)
     y, margins = rng.integers(0, 2, 50), rng.normal(size=50)
