@@ -29,6 +29,8 @@ __all__ = ["FoldPath", "LogisticPaths"]
 # The intercept of a class that a fold has not seen: its best value is minus infinity, but this one
 # can be averaged.
 _UNSEEN = -1e6
+# Entries of rows that are worth a few steps more, and how exact models then are.
+_SMALL, _FINEST = 100_000, 1e-13
 
 Fold = tuple[np.ndarray, np.ndarray]
 
@@ -122,9 +124,12 @@ class LogisticPaths:
             if not _is_sound(self._matrix, models[0].n_threads):
                 return {}  # an ordinary fit says what is wrong
             fits = [SharedFit(m, number) for number in range(len(folds)) for m in models]
+            # As an ordinary fit, which goes on with small data.
+            finest = min(tol, _FINEST) if self._matrix.n_stored <= _SMALL else tol
+            rows = self._matrix, self._y, self._weights
             is_over = self._watch.is_over
             solved = iter(
-                solve_shared(fits, trains, self._matrix, self._y, self._weights, tol, is_over, kept)
+                solve_shared(fits, trains, *rows, finest, is_over, kept, rounding_tol=tol)
             )
             for number in range(len(folds)):
                 path = {at: next(solved) for at in range(len(Cs))}

@@ -146,6 +146,8 @@ def solve_shared(
     tol: float,
     is_over: Callable[[], bool] = bool,
     kept: list[np.ndarray] | None = None,
+    *,
+    rounding_tol: float | None = None,
 ) -> list[SharedModel | None]:
     """Fit all, those of one problem side by side.
 
@@ -168,6 +170,8 @@ def solve_shared(
         Asked before each step: True ends all that have not come to their end.
     kept : list of ndarray, default=None
         Sorted numbers of the rows whose margins each fold's models keep; None means all.
+    rounding_tol : float, default=None
+        What is enough where rounding keeps a model from `tol`; None means `tol`.
 
     Returns
     -------
@@ -197,7 +201,8 @@ def solve_shared(
     for (problem, n_threads, devices), members in groups.items():
         group = _Group(problem, n_threads, devices, matrix, y)
         group.add([fits[at] for at in members], folds, sample_weight)
-        for at, model in zip(members, group.solve(tol, is_over, kept), strict=True):
+        enough = tol if rounding_tol is None else rounding_tol
+        for at, model in zip(members, group.solve((tol, enough), is_over, kept), strict=True):
             models[at] = model
     return models
 
@@ -294,14 +299,17 @@ class _Group:
         return len(self._weights) - 1
 
     def solve(
-        self, tol: float, is_over: Callable[[], bool], kept: list[np.ndarray] | None
+        self,
+        tols: tuple[float, float],
+        is_over: Callable[[], bool],
+        kept: list[np.ndarray] | None,
     ) -> list[SharedModel | None]:
-        """Fit in waves, from strong penalties to weak ones."""
+        """Fit in waves, from strong penalties to weak ones, to what is asked for and is enough."""
         if not self._weights:
             return [None] * len(self._fits)
         if not self._device_ids:
             products = many_products(self._matrix, self._n_threads)
-            return self._solve_waves(products, self._most_on_host(), tol, is_over, kept)
+            return self._solve_waves(products, self._most_on_host(), tols, is_over, kept)
         matrix = self._matrix
         # `can_share` says so
         assert isinstance(matrix, DenseMatrix | CompressedMatrix | ResidentMatrix)
@@ -319,13 +327,13 @@ class _Group:
                 )
                 return [None] * len(self._fits)
             products = device_products(device, matrix)
-            return self._solve_waves(products, most, tol, is_over, kept)
+            return self._solve_waves(products, most, tols, is_over, kept)
 
     def _solve_waves(
         self,
         products: ManyProducts,
         most: int,
-        tol: float,
+        tols: tuple[float, float],
         is_over: Callable[[], bool],
         kept: list[np.ndarray] | None,
     ) -> list[SharedModel | None]:
@@ -347,8 +355,8 @@ class _Group:
                 self._problem,
                 products,
                 ManyTargets(labels, weights, label_columns, weight_columns, factors),
-                tol if len(self._classes) == 2 else _SEVERAL_CLASSES * tol,
-                rounding_tol=tol,
+                tols[0] if len(self._classes) == 2 else _SEVERAL_CLASSES * tols[0],
+                rounding_tol=tols[1],
                 start=side_by_side(paths.starts(path, factors), n_outputs),
                 shared=shared,
                 is_over=is_over,
