@@ -53,7 +53,7 @@ std::tuple<double, double, double> loss_derivatives_of(
   double* second = optional_vector<double>(curvatures, "curvatures", n);
   return with_float(labels, [&](auto real) {
     const auto rows = row_labels<decltype(real)>(labels, weights, weight);
-    const LossSums sums = with_loss<double>(loss, [&](auto type) {
+    const LossSums sums = with_primal_loss<double>(loss, [&](auto type) {
       const nb::gil_scoped_release release;
       return loss_derivatives<decltype(type)>(rows, z, shift, first, second, n, pool);
     });
@@ -68,7 +68,7 @@ double dual_terms_of(ThreadPool& pool, const std::string& loss, const ReadOnlyAr
   const double* r = vector_argument<double>(gradients, "gradients", n);
   return with_float(labels, [&](auto real) {
     const auto rows = row_labels<decltype(real)>(labels, weights, weight);
-    return with_loss<double>(loss, [&](auto type) {
+    return with_primal_loss<double>(loss, [&](auto type) {
       const nb::gil_scoped_release release;
       return dual_terms<decltype(type)>(rows, r, scale, n, pool);
     });

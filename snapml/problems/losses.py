@@ -94,7 +94,10 @@ class SquaredHinge(Loss):
 
 @dataclass(frozen=True)
 class SmoothedHinge(Loss):
-    """The hinge with its corner rounded off over a width, which the labels carry: y = -g or +g."""
+    """The hinge with its corner rounded off over a width g, around a dual variable over c, a0.
+
+    The labels carry both: y = -g (1 + a0) or g (1 + a0), where g is a power of two.
+    """
 
     core_name: ClassVar[str] = "SmoothedHinge"
     has_quadratic_conjugate: ClassVar[bool] = True

@@ -10,12 +10,14 @@ from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.streamed_dual_engine import StreamedDualEngine
 from snapml.solvers.streaming_engine import StreamingEngine
 
-__all__ = ["dual_engine", "primal_engine"]
+__all__ = ["HostPrimalEngine", "dual_engine", "primal_engine"]
+
+HostPrimalEngine = CpuPrimalEngine | StreamingEngine
 
 
 def primal_engine(
     problem: Problem, dataset: Dataset, *, n_threads: int | None = None, seed: int = 0
-) -> CpuPrimalEngine | StreamingEngine:
+) -> HostPrimalEngine:
     """Return the engine of primal methods for the place where the rows are.
 
     Parameters

@@ -52,6 +52,7 @@ def solve(
     *,
     start: np.ndarray | None = None,
     uses_sample: bool = True,
+    is_rounded: bool = True,
 ) -> FitResult:
     """Minimise until the certified gap meets the rule or its reads of the data are used up.
 
@@ -68,6 +69,9 @@ def solve(
     uses_sample : bool, default=True
         Whether the curvature may be made from a sample of the rows. Where few rows have any, all
         of those are needed.
+    is_rounded : bool, default=True
+        Whether the coefficients are rounded to the data's type, as a model's are. From rounded ones
+        no dual point follows that is worth going on from.
 
     Returns
     -------
@@ -104,7 +108,8 @@ def solve(
             shortest = model.curvature.without_null_space(engine.to_host(best.coef))
             best.coef = engine.to_vectors(shortest)
         n_reads = model.n_reads(descent)
-        result = _result(descent, best, progress.history)
+        dtype = engine.dtype if is_rounded else np.dtype(np.float64)
+        result = _result(descent, best, progress.history, dtype)
     # An objective whose minimum may be 0 has no gap that is small beside it, once rounded.
     fits = rule.floor > 0.0 or result.gap <= max(best.gap, _allowed_gap(rule, result.objective))
     return stage.finish(
@@ -152,7 +157,7 @@ def evaluate(
         best.see(descent)
         if engine.problem.penalty.l2 <= 0.0:
             best.gap = source.gap
-        result = _result(descent, best, source.history)
+        result = _result(descent, best, source.history, engine.dtype)
     return replace(
         result,
         n_iter=source.n_iter + 1,
@@ -286,14 +291,16 @@ def _allowed_gap(rule: StoppingRule, objective: float) -> float:
     return max(rule.tol, rule.resolution) * abs(objective)
 
 
-def _result(descent: Descent, best: _Best, history: list[dict[str, float]]) -> FitResult:
-    """Round the best point to the data's type; what that costs is added to the gap.
+def _result(
+    descent: Descent, best: _Best, history: list[dict[str, float]], dtype: np.dtype
+) -> FitResult:
+    """Round the best point to a type; what that costs is added to the gap.
 
     A bound on the cost serves where it is out of sight. It knows no column's scale, and where one
     is large it says nothing: the rounded model is then evaluated by one more read.
     """
     engine = descent.engine
-    coef = best.coef.astype(engine.dtype)
+    coef = best.coef.astype(dtype)
     rounding = coef.astype(np.float64) - best.coef
     stiffness = descent.stiffness + engine.bias_column * engine.bias_column * descent.total_weight
     largest = _max_curvature(descent) * stiffness + engine.problem.penalty.l2
@@ -325,6 +332,7 @@ def _max_curvature(descent: Descent) -> float:
     engine = descent.engine
     if not isinstance(engine.problem.loss, SmoothedHinge):
         return engine.problem.loss.max_curvature
-    # All labels carry the width, of which a shard without rows knows nothing.
-    own = float(np.abs(engine.labels(np.arange(1))).min()) if engine.n_rows else 0.0
+    # All labels carry the width as their power of two; a shard without rows knows nothing of it.
+    exponents = np.frexp(engine.labels(np.arange(min(1, engine.n_rows))))[1]
+    own = float(np.max(np.ldexp(0.5, exponents), initial=0.0))
     return 1.0 / max(descent.communicator.exchange(own))

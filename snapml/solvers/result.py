@@ -39,7 +39,7 @@ class FitResult:
         b.
     duals : ndarray of shape (n_rows,) or (n_outputs, n_rows), the data's dtype, or None
         Dual states; those of one output are a start for another fit. None from a primal
-        solver.
+        solver, but for that of the hinge.
     offset : float
         Multiplier of an unpenalised intercept, to start another fit from.
     n_iter : int

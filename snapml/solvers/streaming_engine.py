@@ -119,6 +119,11 @@ class StreamingEngine(HostArrays):
             stiffness += own_stiffness
         return loss, gradients.sum(axis=0), stiffness
 
+    @property
+    def margins(self) -> np.ndarray:
+        """Margins of the present point, shape (n_outputs, n_rows): a copy."""
+        return np.concatenate([part.margins for part in self._parts], axis=1)
+
     def accept(self) -> None:
         """Make the margins of the last pass those of the present point."""
         for part in self._parts:

@@ -11,8 +11,9 @@ from snapml.problems import Logistic, SmoothedHinge, Squared, SquaredHinge
 
 from .scalars import labels_of, legal_label, quantity
 
-WIDTHS = (0.03125, 0.5, 1.0)
-WIDTH_LABELS = tuple(side * width for width in WIDTHS for side in (-1, 1))
+WIDTHS, CENTRES = (0.03125, 0.5, 1.0), (0.0, 0.25, 0.96875)
+CORNERS = tuple((width, centre) for width in WIDTHS for centre in CENTRES)
+WIDTH_LABELS = tuple(side * w * (1 + centre) for w, centre in CORNERS for side in (-1, 1))
 MARGINS = (*np.linspace(-9, 9, 145), -700.0, -80.0, -1e-9, 1e-9, 40.0, 80.0, 700.0, 800.0)
 
 
@@ -74,11 +75,13 @@ def test_smoothed_hinge_equals_the_textbook_formula(dtype, name):
 
 
 def test_curvature_of_the_smoothed_hinge_equals_the_textbook_formula(dtype):
-    for y in WIDTH_LABELS:
-        for m in (-2.0, 1 - 1.01 * abs(y), 1 - 0.99 * abs(y), 1 - 0.01 * abs(y), 1.01):
-            z = float(np.copysign(1.0, y)) * m
-            exact = float(SMOOTHED_HINGE.curvature(np.float64(z), np.float64(y)))
-            assert quantity(SmoothedHinge(), "curvature", z, y, dtype) == exact
+    for width, centre in CORNERS:
+        for share in (-0.01, 0.01, 0.99, 1.01, 3.0):
+            for side in (-1.0, 1.0):
+                z, y = side * (1 + width * (centre - share)), side * width * (1 + centre)
+                exact = float(SMOOTHED_HINGE.curvature(np.float64(z), np.float64(y)))
+                assert exact == (1 / width if 0 < share < 1 else 0)
+                assert quantity(SmoothedHinge(), "curvature", z, y, dtype) == exact
 
 
 def test_conjugate_of_the_smoothed_hinge_is_the_supremum_over_margins(dtype):
@@ -92,10 +95,13 @@ def test_conjugate_of_the_smoothed_hinge_is_the_supremum_over_margins(dtype):
         assert quantity(SmoothedHinge(), "conjugate", np.sign(y) * 0.1, y, dtype) == np.inf
 
 
-def test_smoothed_hinge_is_the_hinge_less_half_its_width_at_most():
-    hinge = ORACLES["Hinge"]
-    for y in WIDTH_LABELS:
-        for z in MARGINS:
-            exact = float(hinge.value(np.float64(z), np.sign(y)))
-            smooth = quantity(SmoothedHinge(), "tangent_value", z, y, np.dtype(np.float64))
-            assert exact - abs(y) / 2 - 1e-12 <= smooth <= exact + 1e-12
+def test_smoothed_hinge_is_the_best_of_duals_less_their_distance_to_the_centre():
+    duals = np.linspace(0, 1, 4097)
+    for width, centre in CORNERS:
+        for side in (-1.0, 1.0):
+            for m in MARGINS:
+                values = duals * (1 - m) - width / 2 * (duals - centre) ** 2
+                exact = np.max(values) + width / 2 * centre**2
+                label = side * width * (1 + centre)
+                found = quantity(SmoothedHinge(), "value", side * m, label, np.dtype(np.float64))
+                assert found == pytest.approx(exact, rel=1e-7, abs=1e-7)

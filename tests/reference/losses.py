@@ -81,29 +81,39 @@ def _squared_hinge_gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -2 * y * np.maximum(0, 1 - y * z)
 
 
+def _corner(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Width, and the margin where the loss vanishes: 1 + width * centre."""
+    width = 2.0 ** np.floor(np.log2(np.abs(y)))
+    centre = np.abs(y) / width - 1
+    return width, 1 + width * centre
+
+
 def _smoothed_hinge(z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    width, m = np.abs(y), np.sign(y) * z
-    parts = [np.zeros_like(m), (1 - m) ** 2 / (2 * width), 1 - m - width / 2]
-    return np.select([m >= 1, m >= 1 - width], parts[:2], parts[2])
+    (width, end), m = _corner(y), np.sign(y) * z
+    parts = [np.zeros_like(m), (end - m) ** 2 / (2 * width), end - m - width / 2]
+    return np.select([m >= end, m >= end - width], parts[:2], parts[2])
 
 
 def _smoothed_hinge_gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    m = np.sign(y) * z
-    return -np.sign(y) * np.clip((1 - m) / np.abs(y), 0, 1)
+    width, end = _corner(y)
+    return -np.sign(y) * np.clip((end - np.sign(y) * z) / width, 0, 1)
+
+
+def _smoothed_hinge_curvature(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    (width, end), m = _corner(y), np.sign(y) * z
+    return np.where((m < end) & (m > end - width), 1 / width, 0.0)
 
 
 def _smoothed_hinge_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
-    a = -u * np.sign(y)
-    return np.where((a >= 0) & (a <= 1), np.abs(y) * a**2 / 2 - a, np.inf)
+    (width, end), a = _corner(y), -u * np.sign(y)
+    return np.where((a >= 0) & (a <= 1), width * a**2 / 2 - end * a, np.inf)
 
 
-# The label carries the width of the corner: y = -width or +width.
+# The label carries the corner: |y| = width * (1 + centre), the width being a power of two.
 SMOOTHED_HINGE = LossOracle(
     value=_smoothed_hinge,
     gradient=_smoothed_hinge_gradient,
-    curvature=lambda z, y: (
-        np.where(np.abs(1 - np.sign(y) * z - np.abs(y) / 2) < np.abs(y) / 2, 1, 0) / np.abs(y)
-    ),
+    curvature=_smoothed_hinge_curvature,
     conjugate=_smoothed_hinge_conjugate,
     dual=lambda state, y: -_smoothed_hinge_gradient(state, y),
 )
