@@ -29,6 +29,7 @@ from snapml.solvers.control import Interim, among_outputs
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.cpu_quadratic import CpuColumnEngine
 from snapml.solvers.cpu_rows import as_array
+from snapml.solvers.curvature import MOST_DENSE_COLUMNS
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.host_engines import dual_engine, primal_engine
 from snapml.solvers.result import FitResult, StartModel, beside_each_other
@@ -53,6 +54,11 @@ _DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
 # The same for sparse rows of many columns on several shards: merged steps gain less an epoch, and
 # products with the Hessian as much as on one.
 _MERGED_PATIENCE = 10.0
+# For the hinge in many dense columns, per column: a Hessian costs so much more than an epoch.
+_PATIENCE_A_COLUMN = 0.125
+# Share of the objective from which on a gap says that the continuation of the hinge should begin
+# at zero: rows of large numbers are led so far astray that the way back takes more reads.
+_WORTHLESS = 0.5
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
@@ -332,7 +338,7 @@ def _choose_for_hinge(
 ) -> tuple[str, str, float]:
     """Coordinate ascent finds the rows at the kink by itself, unless they are long."""
     if dataset.matrix.shape[1] > _FEW_COLUMNS:
-        return "sdca", "many columns", math.inf
+        return "sdca", "many columns", _patience_of_many(dataset, communicator)
     n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
     if n_stored <= _SMALL:
         return "pqn", "small data", math.inf
@@ -343,6 +349,20 @@ def _choose_for_hinge(
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
     reason = f"rows are short for this regularisation ({stiffness:.2g})"
     return "sdca", reason, _SPARSE_PATIENCE
+
+
+def _patience_of_many(dataset: Dataset, communicator: Communicator) -> float:
+    """Return how many epochs of a hinge of many columns are worth the Hessians of a continuation.
+
+    Those of sparse rows would be of a block of the columns, and fewer rows than columns leave
+    most of one empty.
+    """
+    n_features = dataset.matrix.shape[1]
+    n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
+    if _is_sparse(dataset) or n_features > MOST_DENSE_COLUMNS or n_rows < n_features:
+        return math.inf
+    price = 2.0 if out_of_core.is_streamed(dataset) else 1.0  # a step reads rows twice
+    return price * _PATIENCE_A_COLUMN * n_features
 
 
 def _sampled_stiffness(problem: Problem, dataset: Dataset, communicator: Communicator) -> float:
@@ -380,6 +400,7 @@ def _quasi_newton(
             rule,
             n_threads=settings.n_threads,
             start=start.coef,
+            centre=start.duals,
         )
     engine = primal_engine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
     return quasi_newton.solve(engine, communicator, rule, start=start.coef)
@@ -458,7 +479,9 @@ def _hand_over(
     settings: Settings,
 ) -> FitResult:
     """Go on with the quasi-Newton method from where coordinate ascent ended."""
-    start = Start(coef=first.point(problem.intercept_scaling))
+    start = Start(coef=first.point(problem.intercept_scaling), duals=first.duals)
+    if not problem.loss.is_smooth and first.gap > _WORTHLESS * abs(first.objective):
+        start = Start()
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
     trial = _trial(problem, dataset, rest)
     second = _quasi_newton(problem, dataset, communicator, trial, settings, start)

@@ -40,6 +40,15 @@ def test_long_rows_are_certified(dtype, C):
     assert model.objective_ < 0.8 * C * len(y)  # of zeros: C times the rows
 
 
+def make_pixels(n_rows=1500, n_features=600):
+    """Large numbers that are alike in all rows, more columns than a few, labels with noise."""
+    rng = np.random.default_rng(0)
+    shades = rng.uniform(0, 100, (5, n_features))
+    noise = rng.uniform(-50, 50, (n_rows, n_features))
+    X = np.clip(rng.uniform(0, 1, (n_rows, 5)) @ shades + noise, 0.0, 255.0)
+    return X, X @ rng.standard_normal(n_features) + 400 * rng.standard_normal(n_rows) > 0
+
+
 def watch_stages(monkeypatch, change=None):
     """Return the list to which every stage adds its width; `change` makes other results of them."""
     widths, solve = [], quasi_newton.solve
@@ -100,3 +109,28 @@ def test_lower_bounds_are_below_the_optimum(dtype, intercept):
         best = case.optimum.objective
         assert result.objective - result.gap <= best * (1 + rounding)
         assert best * (1 - rounding) <= result.objective
+
+
+@pytest.mark.parametrize("C", [1e-4, 1.0])
+def test_long_rows_of_many_columns_are_handed_over(C):
+    X, y = make_pixels()
+    model = LinearSVC(loss="hinge", C=C).fit(X, y)
+    assert model.gap_ <= model.tol * model.objective_
+    assert "smoothed" in model.solver_
+    assert "epochs of dual coordinate ascent" in model.solver_
+
+
+def test_short_rows_of_many_columns_stay_with_coordinate_ascent():
+    X, y = make_pixels()
+    model = LinearSVC(loss="hinge", C=0.01).fit(X / 2000.0, y)
+    assert model.gap_ <= model.tol * model.objective_
+    assert model.solver_.startswith("dual coordinate ascent")
+
+
+@pytest.mark.parametrize(("C", "width"), [(0.3, 0.25), (100.0, 16.0)])
+def test_a_hand_over_goes_on_from_dual_points_that_are_worth_it(monkeypatch, C, width):
+    X, y = make_pixels()
+    widths = watch_stages(monkeypatch)
+    model = LinearSVC(loss="hinge", C=C).fit(X / 2000.0, y)
+    assert widths[0] == width
+    assert model.gap_ <= model.tol * model.objective_
