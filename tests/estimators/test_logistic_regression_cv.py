@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
 
 from snapml import LogisticRegression, LogisticRegressionCV
 from snapml.estimators import logistic_paths as module
@@ -64,6 +65,21 @@ def test_paths_of_folds_that_share_x_are_those_of_folds_that_do_not(monkeypatch,
     np.testing.assert_allclose(shared.coefs_paths_, alone.coefs_paths_, atol=2e-4)
     assert shared.C_ == alone.C_
     np.testing.assert_array_equal(shared.coef_, alone.coef_)
+
+
+@pytest.mark.parametrize("data", [iris_data, lambda: load_breast_cancer(return_X_y=True)])
+def test_folds_of_small_data_are_as_exact_as_ordinary_fits(data):
+    X, y = data()
+    X = (X - X.mean(0)) / X.std(0)
+    settings = {"tol": 1e-4, "max_iter": 5000}  # with which all go on to rounding
+    model = LogisticRegressionCV(Cs=[1e-3, 1.0, 1e3], cv=3, **settings, **PARAMETERS).fit(X, y)
+    for fold, (train, _) in enumerate(StratifiedKFold(3).split(X, y)):
+        for at, C in enumerate([1e-3, 1.0, 1e3]):
+            coef = LogisticRegression(C=C, **settings).fit(X[train], y[train]).coef_
+            found = model.coefs_paths_[fold, 0, at, ..., :-1]
+            np.testing.assert_allclose(
+                found.reshape(coef.shape), coef, atol=1e-6 * np.abs(coef).max()
+            )
 
 
 @pytest.mark.parametrize("ratios", [np.array([0.0, 0.5], np.float32), (0, np.float64(0.5))])
