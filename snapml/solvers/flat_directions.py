@@ -49,7 +49,7 @@ def slide(
     flat = _flat(gram, support) if len(support) else np.empty((0, 0))
     if not 0 < flat.shape[1] <= _MOST_DIRECTIONS:
         return support[:0], False
-    before, coef = found[support], found[support]
+    before, coef, every = found[support], found[support], flat
     while flat.shape[1]:
         pull = penalty.l1 * np.sign(coef)
         direction = -flat @ (flat.T @ pull)
@@ -63,10 +63,14 @@ def slide(
         coef[place] = end
         flat = _without(flat, place)
     move = coef - before
-    if has_moved := bool(move.any()):
-        found[support] = coef
-        gradient += gram[support].T @ move.astype(gram.dtype)  # nothing, but for rounding
-    return support[_dependent(flat)], has_moved
+    change = gram[support].T @ move.astype(gram.dtype)  # nothing, but for rounding
+    rise = float(move @ (gradient[support] + 0.5 * change[support]))
+    rise += penalty.l1 * float(np.abs(coef).sum() - np.abs(before).sum())
+    if not rise < 0.0:  # nothing to gain, or the directions are not as flat as they seemed
+        return support[_dependent(every)], False
+    found[support] = coef
+    gradient += change
+    return support[_dependent(flat)], True
 
 
 def _flat(gram: np.ndarray, support: np.ndarray) -> np.ndarray:

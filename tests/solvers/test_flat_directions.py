@@ -76,6 +76,20 @@ def test_independent_columns_stay_where_they_are():
     np.testing.assert_array_equal(found, coef)
 
 
+def test_directions_that_are_not_quite_flat_are_not_followed_upwards():
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal((50, 1))
+    X = np.hstack([base, base + 1e-3 * rng.standard_normal((50, 1))])  # flat in float32
+    gram, penalty = (1e8 * X.T @ X).astype(np.float32), Penalty(0.3, 0.0)
+    coef = np.array([1.0, -1.0])
+    found, gradient = coef.copy(), np.zeros(2)
+    dependent, has_moved = slide(gram, np.arange(2), penalty, found, gradient)
+    assert not has_moved
+    assert len(dependent) == 1
+    np.testing.assert_array_equal(found, coef)
+    np.testing.assert_array_equal(gradient, 0.0)
+
+
 def test_of_equal_columns_all_but_one_are_left_out():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 6))
