@@ -42,8 +42,8 @@ def logistic(**others):
 
 # Each with the seconds after which a clock that ticks at every question ends it half way.
 SEARCHES = {
-    "shared folds": (logistic(), Y, 9),
-    "shared folds of three classes": (logistic(), Y3, 9),
+    "shared folds": (logistic(), Y, 10),
+    "shared folds of three classes": (logistic(), Y3, 30),
     "three classes": (logistic(**ELASTIC_NET), Y3, 200),
     "L1": (logistic(l1_ratios=(1.0,), solver="saga"), Y, 150),
     "folds on threads": (logistic(**ELASTIC_NET, n_jobs=2), Y3, 160),

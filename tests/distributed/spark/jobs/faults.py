@@ -108,10 +108,12 @@ def main():
     together = partial(fitted, frame, trains=[0])
     cases = {
         "whole": alone,
-        "killed": partial(alone, fault=["SIGKILL", 3, 1], **kept),
-        "stopped": partial(alone, fault=["SIGSTOP", 3, 1], timeout=3.0, **kept),
+        # Before tasks are lost: while Spark puts away what is left of one, it may end the Python
+        # process of the next fit, too, and start that one's stage again.
         "error": partial(alone, fault=["error", 3, 1], **kept),
         "label": partial(fitted, bad),
+        "killed": partial(alone, fault=["SIGKILL", 3, 1], **kept),
+        "stopped": partial(alone, fault=["SIGSTOP", 3, 1], timeout=3.0, **kept),
         "cancelled": partial(alone, act=cancel, **ENDLESS, **kept),
         "whole team": together,
         "killed team": partial(together, fault=["SIGKILL", 3, 0], **kept),
