@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from snapml import _native
 from snapml.problems import Penalty
 from snapml.solvers.cpu_formulas import penalty_terms, penalty_value
-from snapml.solvers.flat_directions import slide
+from snapml.solvers.flat_directions import scale_to_unit_diagonal, slide
 from snapml.solvers.quadratic_model import Model, model_gap
 from snapml.solvers.result import overflow_error
 
@@ -240,8 +240,7 @@ def factor_semidefinite(block: np.ndarray) -> tuple[tuple[np.ndarray, bool], np.
     root : ndarray of shape (n,)
         What both sides of the matrix were multiplied by.
     """
-    root = 1.0 / np.sqrt(np.maximum(np.diag(block), np.finfo(np.float64).tiny))
-    block *= np.outer(root, root)
+    root = scale_to_unit_diagonal(block)
     jitter = 1e-14
     while True:
         block[np.diag_indices_from(block)] += jitter

@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dpstrf
 
 from snapml.problems import Penalty
 
-__all__ = ["slide"]
+__all__ = ["scale_to_unit_diagonal", "slide"]
 
 # Share of a column's square that must be its own, beyond what rounding leaves of none.
 _DEPENDENT, _ROUNDINGS = 1e-10, 32.0
@@ -73,11 +73,28 @@ def slide(
     return support[_dependent(flat)], True
 
 
+def scale_to_unit_diagonal(block: np.ndarray) -> np.ndarray:
+    """Multiply both sides of a matrix so that its diagonal is one, where it is not zero.
+
+    Parameters
+    ----------
+    block : ndarray of shape (n, n), float64
+        Positive semidefinite; overwritten.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        What its rows, and its columns, were multiplied by.
+    """
+    root: np.ndarray = 1.0 / np.sqrt(np.maximum(np.diag(block), np.finfo(np.float64).tiny))
+    block *= np.outer(root, root)
+    return root
+
+
 def _flat(gram: np.ndarray, support: np.ndarray) -> np.ndarray:
     """Return an orthonormal basis of the flat directions."""
     block = gram[np.ix_(support, support)].astype(np.float64)
-    root = 1.0 / np.sqrt(np.maximum(np.diag(block), np.finfo(np.float64).tiny))
-    block *= np.outer(root, root)
+    root = scale_to_unit_diagonal(block)
     # By pivots: the largest share of a column that those before do not have comes next.
     least = max(_DEPENDENT, _ROUNDINGS * float(np.finfo(gram.dtype).eps))
     factor, pivots, rank, _ = dpstrf(np.asfortranarray(block), tol=least)
