@@ -117,14 +117,14 @@ class Dataset:
                 weights = weights[k]
             yield replace(self, labels=labels, row_weights=weights)
 
-    def take(self, rows: np.ndarray, factor: float) -> Dataset:
+    def take(self, rows: np.ndarray, factor: float | np.ndarray) -> Dataset:
         """Return a copy of some rows, their weights multiplied.
 
         Parameters
         ----------
         rows : ndarray of shape (n_taken,), int64
             Row numbers.
-        factor : float
+        factor : float, or ndarray of shape (n_taken,), float64
             For the weights: with n_rows / n_taken a random sample has the loss of the whole.
 
         Returns
@@ -132,9 +132,13 @@ class Dataset:
         Dataset
             In the order asked for.
         """
-        weights = None
+        weights, common = None, self.weight
         if self.row_weights is not None:
             weights = np.ascontiguousarray(self.row_weights[..., rows])
-            weights *= weights.dtype.type(factor)
+            weights *= np.asarray(factor, dtype=weights.dtype)
+        elif isinstance(factor, np.ndarray):
+            weights = (self.weight * factor).astype(self.matrix.dtype)
+        if not isinstance(factor, np.ndarray):
+            common *= factor
         labels = np.ascontiguousarray(self.labels[..., rows])
-        return Dataset(self.matrix.take(rows), labels, weights, self.weight * factor)
+        return Dataset(self.matrix.take(rows), labels, weights, common)

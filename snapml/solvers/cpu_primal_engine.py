@@ -10,10 +10,11 @@ from scipy.sparse import csr_matrix
 from snapml import _native
 from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Problem
+from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_margins import CpuMargins
 from snapml.solvers.cpu_rows import as_array, inspect, native_rows
 from snapml.solvers.host_arrays import HostArrays, column_grams
-from snapml.solvers.row_sample import Place, own_sample
+from snapml.solvers.row_sample import RowTargets, choose_rows
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuPrimalEngine", "sampled_engine"]
@@ -153,30 +154,32 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
     def _wide_rows(self) -> csr_matrix:
         return csr_matrix(self._array.astype(np.float64, copy=False))
 
-    def sample(self, n_rows: int, place: Place | None = None) -> CpuPrimalEngine:
-        """Return an engine on a copy of randomly chosen rows that stand for all.
+    def sample(self, n_rows: int, communicator: Communicator | None = None) -> CpuPrimalEngine:
+        """Return an engine on a copy of rows that stand for all; see `choose_rows`.
 
         Parameters
         ----------
         n_rows : int
             How many, of all shards together.
-        place : Place or None, default=None
-            Where this shard's rows stand; None where there is no other.
+        communicator : Communicator or None, default=None
+            The shards; None where there is no other.
 
         Returns
         -------
         CpuPrimalEngine
             With the same problem; the rows' weights make up for those left out.
         """
-        return sampled_engine(self, n_rows, place)
+        return sampled_engine(self, n_rows, communicator)
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
         inspect(self._rows, self._pool)
 
 
-def sampled_engine(engine: HostArrays, n_rows: int, place: Place | None = None) -> CpuPrimalEngine:
-    """Return an engine in memory on a copy of randomly chosen rows that stand for all.
+def sampled_engine(
+    engine: HostArrays, n_rows: int, communicator: Communicator | None = None
+) -> CpuPrimalEngine:
+    """Return an engine in memory on a copy of rows that stand for all; see `choose_rows`.
 
     Parameters
     ----------
@@ -184,16 +187,20 @@ def sampled_engine(engine: HostArrays, n_rows: int, place: Place | None = None) 
         Its rows, problem, seed and threads.
     n_rows : int
         How many, of all shards together.
-    place : Place or None, default=None
-        Where this shard's rows stand; None where there is no other.
+    communicator : Communicator or None, default=None
+        The shards; None where there is no other.
 
     Returns
     -------
     CpuPrimalEngine
         The rows' weights make up for those left out.
     """
-    rows, rows_per_row = own_sample(engine.n_rows, n_rows, engine.seed, place)
-    dataset = engine.dataset.take(rows, rows_per_row)
+    whole = engine.dataset
+    n_outputs = engine.problem.n_outputs(whole.labels.shape)
+    targets = RowTargets(engine.problem.loss, whole.labels, whole.row_weights, n_outputs)
+    shards = SerialCommunicator() if communicator is None else communicator
+    chosen = choose_rows(targets, n_rows, engine.seed, shards)
+    dataset = whole.take(chosen.rows, chosen.factor)
     sampled = CpuPrimalEngine(engine.problem, dataset, n_threads=engine.n_threads, seed=engine.seed)
-    sampled.rows_per_row = rows_per_row
+    sampled.rows_per_row = chosen.rows_per_row
     return sampled

@@ -34,6 +34,8 @@ MOST_JOINT_COLUMNS = 1200
 # The hot block of wide data, and how many columns make dense data wide.
 HOT_COLUMNS = 512
 MOST_DENSE_COLUMNS = 4096
+# A gradient along directions without curvature is rounding up to this share of the rows' weight.
+_FLAT_SLOPE = 1e-6
 
 
 class Curvature(Protocol):
@@ -107,6 +109,7 @@ class DenseCurvature:
         self._problem = engine.problem
         self._bias_column = engine.bias_column
         self._vectors = engine.vectors
+        self._to_host = engine.to_host
         self._rows = ScaledRows(engine, communicator)
         self._mean = engine.to_vectors(self._rows.mean)
         self._scale = engine.to_vectors(self._rows.scale)
@@ -146,6 +149,36 @@ class DenseCurvature:
         """Whether nothing is left out: neither rows, by itself, nor what couples the classes."""
         return not isinstance(self._problem.loss, Softmax) or len(self._factors) == 1
 
+    def misses(self, gradient: Any, total_weight: float) -> bool:
+        """Return whether a gradient leads along directions in which there is no curvature.
+
+        Parameters
+        ----------
+        gradient : array of shape (n_outputs, n_features + 1), float64
+            In the columns as they are.
+        total_weight : float
+            Sum of c_i: the gradient in scaled columns is measured by it.
+
+        Returns
+        -------
+        bool
+            True where `solve` leaves out what is no rounding.
+        """
+        if all(factor.null_space is None for factor in self._factors):
+            return False
+        scaled = self._to_host(self._scaled(gradient))
+        if len(self._factors) == 1:
+            is_joint = self._factors[0].size == scaled.size
+            parts = [scaled.ravel()] if is_joint else list(scaled)
+            factors = self._factors * len(parts)
+        else:
+            parts, factors = list(scaled), self._factors
+        return any(
+            factor.null_space is not None
+            and bool(np.abs(factor.null_space.T @ part).max() > _FLAT_SLOPE * total_weight)
+            for part, factor in zip(parts, factors, strict=True)
+        )
+
     def solve(self, gradient: Any) -> Any:
         """Return the Hessian's inverse times a gradient.
 
@@ -159,10 +192,7 @@ class DenseCurvature:
         array of shape (n_outputs, n_features + 1), float64
             A step in the coefficients as they are.
         """
-        scaled = gradient.copy()
-        if self._bias_column:
-            scaled[:, :-1] -= self._mean / self._bias_column * gradient[:, -1:]
-        scaled[:, :-1] /= self._scale
+        scaled = self._scaled(gradient)
         if len(self._factors) == 1 and len(gradient) > 1 and self._factors[0].size == scaled.size:
             step = self._factors[0].solve(scaled.ravel()).reshape(scaled.shape)
         elif len(self._factors) == 1:
@@ -175,11 +205,25 @@ class DenseCurvature:
             step[:, -1] -= step[:, :-1] @ self._mean / self._bias_column
         return step
 
-    def without_null_space(self, coef: np.ndarray) -> np.ndarray:
+    def _scaled(self, gradient: Any) -> Any:
+        """Return the gradient in the centred and scaled columns."""
+        scaled = gradient.copy()
+        if self._bias_column:
+            scaled[:, :-1] -= self._mean / self._bias_column * gradient[:, -1:]
+        scaled[:, :-1] /= self._scale
+        return scaled
+
+    def without_null_space(
+        self, engine: PrimalEngine, communicator: Communicator, coef: np.ndarray
+    ) -> np.ndarray:
         """Return the shortest coefficients with the same margins.
 
         Parameters
         ----------
+        engine : PrimalEngine
+            The engine the curvature was made from.
+        communicator : Communicator
+            Adds up over the shards.
         coef : ndarray of shape (n_outputs, n_features + 1), float64
             Coefficients of a problem without a penalty.
 
@@ -189,8 +233,18 @@ class DenseCurvature:
             As short as the rows allow; the intercept makes up for the columns' means. Both are
             of the host.
         """
-        null = self._factors[0].null_space
-        if null is None or self._factors[0].size != coef.shape[1]:
+        if all(factor.null_space is None for factor in self._factors):
+            return coef
+        if self._factors[0].size != coef.shape[1]:
+            return coef
+        # The Hessian's own null space may hold directions in which the curvature has died away,
+        # as it does where classes are separable: margins do change there.
+        weights = engine.row_weights()
+        weights = weights if weights.ndim == 1 else weights.sum(axis=0)
+        gram = communicator.allreduce_sum(self._rows.gram((weights > 0.0).astype(np.float64)))
+        gram.reshape(-1)[:: len(gram) + 1] += engine.to_rows(self._ridge)
+        null = make_factor(engine, gram, False).null_space
+        if null is None:
             return coef
         basis = np.linalg.qr(null[:-1] / self._rows.scale[:, None])[0]
         moved = coef.copy()

@@ -42,14 +42,14 @@ class DeviceTargets:
             return given.astype(np.float64)
         return self.device.xp.zeros(self.shape[0], np.float64) + self.targets.weight
 
-    def targets_of(self, rows: Any, factor: float = 1.0) -> Targets:
+    def targets_of(self, rows: Any, factor: float | np.ndarray = 1.0) -> Targets:
         """Return labels and weights of some rows.
 
         Parameters
         ----------
         rows : slice or array of shape (n_taken,), int64
             Row numbers; an array is one of the device.
-        factor : float, default=1.0
+        factor : float, or ndarray of shape (n_taken,), float64, default=1.0
             For the weights.
 
         Returns
@@ -58,13 +58,18 @@ class DeviceTargets:
             In the order asked for; views where they are contiguous and the factor is 1.
         """
         xp, targets = self.device.xp, self.targets
-        weights = targets.row_weights
+        weights, common = targets.row_weights, targets.weight
+        labels = xp.ascontiguousarray(targets.labels[..., rows])
         if weights is not None:
             weights = xp.ascontiguousarray(weights[..., rows])
-            if factor != 1.0:
+        if isinstance(factor, np.ndarray):
+            own = self.device.to_device(factor.astype(labels.dtype))
+            weights = (common if weights is None else weights) * own
+        else:
+            common *= factor
+            if weights is not None and factor != 1.0:
                 weights = weights * weights.dtype.type(factor)
-        labels = xp.ascontiguousarray(targets.labels[..., rows])
-        return Targets(labels, weights, targets.weight * factor, targets.n_outputs)
+        return Targets(labels, weights, common, targets.n_outputs)
 
 
 @dataclass(frozen=True)
@@ -164,14 +169,14 @@ class DeviceDataset(DeviceTargets):
         """
         return visit(slice(None), self)
 
-    def take(self, rows: np.ndarray, factor: float) -> DeviceDataset:
+    def take(self, rows: np.ndarray, factor: float | np.ndarray) -> DeviceDataset:
         """Return a copy of some rows, their weights multiplied; it does not leave the device.
 
         Parameters
         ----------
         rows : ndarray of shape (n_taken,), int64
             Row numbers, on the host.
-        factor : float
+        factor : float, or ndarray of shape (n_taken,), float64
             For the weights.
 
         Returns

@@ -10,7 +10,6 @@ import numpy as np
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.quadratic_model import Model
-from snapml.solvers.row_sample import Place
 
 __all__ = ["ColumnEngine", "Engine", "Movable", "PrimalEngine", "WorkingSet"]
 
@@ -192,8 +191,8 @@ class PrimalEngine(Protocol):
     def fast_products(self) -> AbstractContextManager[Any]:
         """Let float32 matrix products be coarser inside ``with``, where a device gains by it."""
 
-    def sample(self, n_rows: int, place: Place | None = None) -> Any:
-        """Return an engine on a copy of randomly chosen rows that stand for all shards'."""
+    def sample(self, n_rows: int, communicator: Communicator | None = None) -> Any:
+        """Return an engine on a copy of rows that stand for all shards'."""
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""

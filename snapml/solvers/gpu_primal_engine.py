@@ -15,10 +15,11 @@ from snapml.kernels.losses import MarginLosses
 from snapml.kernels.rows import margins, row_norms_sq
 from snapml.kernels.transposed import transposed_products
 from snapml.problems import Problem
+from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_formulas import loss_quantity
 from snapml.solvers.device_dataset import BLOCK_ENTRIES, DeviceDataset
 from snapml.solvers.range_checks import NonFiniteError
-from snapml.solvers.row_sample import Place, own_sample
+from snapml.solvers.row_sample import RowTargets, choose_rows
 from snapml.solvers.streamed_dataset import StreamedDataset
 
 __all__ = ["GpuPrimalEngine"]
@@ -290,31 +291,34 @@ class GpuPrimalEngine:
         """Let float32 matrix products of this thread round their factors, inside ``with``."""
         return self.device.fast_products()
 
-    def sample(self, n_rows: int, place: Place | None = None) -> GpuPrimalEngine:
-        """Return an engine on a copy of randomly chosen rows that stand for all.
+    def sample(self, n_rows: int, communicator: Communicator | None = None) -> GpuPrimalEngine:
+        """Return an engine on a copy of rows that stand for all; see `choose_rows`.
 
         Parameters
         ----------
         n_rows : int
             How many, of all shards together.
-        place : Place or None, default=None
-            Where this shard's rows stand; None where there is no other.
+        communicator : Communicator or None, default=None
+            The shards; None where there is no other.
 
         Returns
         -------
         GpuPrimalEngine
             On the same device; the rows are those that the CPU would take.
         """
-        rows, rows_per_row = own_sample(self.n_rows, n_rows, self.seed, place)
+        labels, weights = self._data.targets.labels, self._data.targets.row_weights
+        targets = RowTargets(self.problem.loss, labels, weights, self.n_outputs, self.device)
+        shards = SerialCommunicator() if communicator is None else communicator
+        chosen = choose_rows(targets, n_rows, self.seed, shards)
         sampled = GpuPrimalEngine(
             self.problem,
-            self._data.take(rows, rows_per_row),
+            self._data.take(chosen.rows, chosen.factor),
             self.device,
             n_threads=self.n_threads,
             seed=self.seed,
             wide=self._wide,
         )
-        sampled.rows_per_row, sampled.vectors = rows_per_row, self.vectors
+        sampled.rows_per_row, sampled.vectors = chosen.rows_per_row, self.vectors
         return sampled
 
     def check_finite(self) -> None:

@@ -43,6 +43,8 @@ _SMALLEST = 1e-14
 _POLISHED = 1e-22
 # Share of the objective that rounding the coefficients may add to what is reported.
 _VISIBLE_ROUNDING = 1e-9
+# Times the objective over the sample that the objective over all rows may be at its minimum.
+_MISLED = 1.5
 
 
 def solve(
@@ -104,9 +106,8 @@ def solve(
                 coef = model.minimise(coef)
         descent = Descent(engine, communicator, coef)
         best = _descend(descent, model, progress)
-        if engine.problem.penalty.l2 <= 0.0 and isinstance(model.curvature, DenseCurvature):
-            shortest = model.curvature.without_null_space(engine.to_host(best.coef))
-            best.coef = engine.to_vectors(shortest)
+        if engine.problem.penalty.l2 <= 0.0 and isinstance(model, SampledCurvature):
+            best.coef = model.shortened(best.coef)
         n_reads = model.n_reads(descent)
         dtype = engine.dtype if is_rounded else np.dtype(np.float64)
         result = _result(descent, best, progress.history, dtype)
@@ -183,12 +184,15 @@ def suits_products(engine: PrimalEngine) -> bool:
 def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: Progress) -> _Best:
     """Iterate on all rows until the rule is met, its reads are used up, or nothing moves."""
     best = _Best()
+    is_unpenalised = descent.engine.problem.penalty.l2 <= 0.0
     decrement = _begin(descent, model, progress)
     while True:
         with progress.rule.observer.phase("certificate"):
             best.see(descent)
-        if descent.engine.problem.penalty.l2 <= 0.0 and model.curvature is not None:
-            best.see_unpenalised(descent, model.curvature)
+        if is_unpenalised and model.curvature is not None:
+            is_blind = not best.see_unpenalised(descent, model.curvature)
+            if is_blind or progress.rule.is_met(best.gap, best.value):
+                _judge_again(best, descent, model, is_blind=is_blind)
         if decrement > 0.0:
             progress.see_epoch(best.gap)
         progress.see_certificate(best.gap, best.value)
@@ -205,7 +209,35 @@ def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: 
         before, decrement = decrement, model.step(descent, decrement)
         if decrement == 0.0 or (decrement >= before and decrement <= _SMALLEST * best.value):
             break
+    if is_unpenalised and _is_sampled(model):
+        best.gap = certified_gap(best.value, 0.0)  # what a sample says is no bound
     return best
+
+
+def _is_sampled(model: SampledCurvature | NewtonSteps) -> bool:
+    """Return whether the curvature leaves rows out."""
+    return isinstance(model, SampledCurvature) and model.has_other_rows
+
+
+def _judge_again(
+    best: _Best, descent: Descent, model: SampledCurvature | NewtonSteps, *, is_blind: bool
+) -> None:
+    """Bound the gap by the Hessian of all rows at the present point.
+
+    A sample does not see what others add, and one from before a step where curvature vanishes
+    takes the rest for less than it is. A sample that does not see where the objective falls is
+    made larger as long as it does not.
+    """
+    if not isinstance(model, SampledCurvature):
+        return
+    while model.has_other_rows or not model.is_made_at(descent.coef):
+        best.gap = certified_gap(best.value, 0.0)
+        if model.has_other_rows:
+            model.take_more(descent, is_all=not is_blind)
+        else:
+            model.update(descent.coef)
+        if best.see_unpenalised(descent, model.current) and is_blind:
+            return
 
 
 def _begin(descent: Descent, model: SampledCurvature | NewtonSteps, progress: Progress) -> float:
@@ -216,12 +248,25 @@ def _begin(descent: Descent, model: SampledCurvature | NewtonSteps, progress: Pr
     kept = progress.stage.state
     if kept is None:
         descent.begin()
+        if isinstance(model, SampledCurvature) and descent.value > _MISLED * model.expected:
+            _begin_better(descent, model)
         return math.inf
     model.resume(kept["curvature"])
     descent.resume(kept["descent"])
     # The point is judged once more, and gets its entry then.
     progress.resume(kept["progress"], len(kept["progress"]["history"]) - 1)
     return float(kept["decrement"])
+
+
+def _begin_better(descent: Descent, model: SampledCurvature) -> None:
+    """Start from zero where that is better than the minimum over a sample that misled."""
+    model.distrust()
+    misled, value = descent.coef, descent.value
+    descent.coef = descent.engine.vectors.zeros_like(misled)
+    descent.begin()
+    if descent.value > value:
+        descent.coef = misled
+        descent.begin()
 
 
 def _state(
@@ -276,14 +321,21 @@ class _Best:
         point = np.asarray(engine.to_host(self.coef), dtype=np.float64)
         return Interim.of_point(point, engine.bias_column, self.gap, self.value)
 
-    def see_unpenalised(self, descent: Descent, curvature: Curvature) -> None:
+    def see_unpenalised(self, descent: Descent, curvature: Curvature) -> bool:
         """Bound the gap by the Newton decrement: without a penalty the dual bounds nothing.
 
         Half the squared decrement is the gap to second order; four times that leaves room for a
-        curvature made from a sample.
+        curvature made from a sample. Returns whether the curvature sees where the objective falls.
         """
+        if descent.has_no_minimum:
+            return True  # the loss falls to zero, and the gap is all of it
+        if isinstance(curvature, DenseCurvature) and curvature.misses(
+            descent.gradient, descent.total_weight
+        ):
+            return False
         decrement = inner(descent.engine, descent.gradient, curvature.solve(descent.gradient))
         self.gap = min(self.gap, certified_gap(2.0 * decrement, 0.0))
+        return True
 
 
 def _allowed_gap(rule: StoppingRule, objective: float) -> float:

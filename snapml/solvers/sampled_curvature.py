@@ -15,7 +15,6 @@ from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, ma
 from snapml.solvers.descent import Descent
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.inner_products import inner
-from snapml.solvers.row_sample import place_of
 
 __all__ = ["SampledCurvature", "sample_rows"]
 
@@ -81,11 +80,11 @@ class SampledCurvature:
         self._tol = tol
         self._communicator = communicator
         self._total = self._count(engine)
-        self._place = place_of(communicator, engine.n_rows)
         self._rows_read = 0
         self._has_slowed = False
         self._decrements: deque[float] = deque(maxlen=_WATCHED_STEPS)
         self._is_quadratic = isinstance(engine.problem.loss, Squared)
+        self.expected = math.inf  # objective at the minimum over the sample, as the sample has it
         self._take(sample_rows(engine, self._total) if uses_sample else self._total)
 
     def _count(self, engine: PrimalEngine) -> int:
@@ -99,7 +98,7 @@ class SampledCurvature:
         self.has_other_rows = wanted < self._total
         self.engine = self._all_rows
         if self.has_other_rows:
-            self.engine = self._all_rows.sample(wanted, self._place)
+            self.engine = self._all_rows.sample(wanted, self._communicator)
         self._n_rows = self._count(self.engine)
         self.curvature: DenseCurvature | HotCurvature | None = None
 
@@ -141,6 +140,10 @@ class SampledCurvature:
         is_hessian = isinstance(curvature, DenseCurvature) and curvature.is_hessian
         return is_hessian and not self.has_other_rows
 
+    def is_made_at(self, coef: Any) -> bool:
+        """Return whether the curvature is that of a point, which is the same array."""
+        return self.curvature is not None and self._point is coef
+
     @property
     def description(self) -> str:
         """What the steps are, and what their curvature is made from."""
@@ -176,8 +179,9 @@ class SampledCurvature:
             The squared Newton decrement, twice what the step is expected to gain; 0 where no
             curvature leads down.
         """
-        for is_last_try in (False, True):
-            if is_last_try or self._grow(descent):
+        has_failed = False
+        while True:
+            if has_failed or self._grow(descent):
                 self.update(descent.coef)
                 descent.forget()
             elif self.is_stale(descent):
@@ -189,7 +193,33 @@ class SampledCurvature:
             if descent.advance(direction):
                 self._note(decrement, before)
                 return decrement
-        return 0.0
+            if has_failed:
+                if not self.has_other_rows:
+                    return 0.0
+                self.distrust()
+            has_failed = True
+
+    def distrust(self) -> None:
+        """Take more rows, since those of the sample do not see what matters; at worst all."""
+        wanted = self._total if self.engine.n_features <= _CHEAP_COLUMNS else 4 * self._n_rows
+        self._take(min(wanted, self._total))
+        self._decrements.clear()
+
+    def take_more(self, descent: Descent, *, is_all: bool) -> None:
+        """Make the curvature from more rows, or from all, at the descent's point."""
+        self.distrust()
+        if is_all and self.has_other_rows:
+            self._take(self._total)
+        self.update(descent.coef)
+        descent.forget()
+
+    def shortened(self, coef: Any) -> Any:
+        """Return the shortest coefficients with the same margins, where all rows are known."""
+        if self.has_other_rows or not isinstance(self.curvature, DenseCurvature):
+            return coef
+        point = self.engine.to_host(coef)
+        shortest = self.curvature.without_null_space(self.engine, self._communicator, point)
+        return self.engine.to_vectors(shortest)
 
     def _note(self, decrement: float, before: float) -> None:
         """See how much of the squared decrement the last step but one left."""
@@ -252,6 +282,7 @@ class SampledCurvature:
             if not decrement < before:
                 break
         self._rows_read += descent.n_passes * self._n_rows
+        self.expected = descent.value
         if is_cheap and not self._is_quadratic:
             self.update()
             self._point = descent.coef

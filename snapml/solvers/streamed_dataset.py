@@ -123,14 +123,14 @@ class StreamedDataset(DeviceTargets):
         """
         return self._until_it_fits(functools.partial(self._summed, visit))
 
-    def take(self, rows: np.ndarray, factor: float) -> DeviceDataset:
+    def take(self, rows: np.ndarray, factor: float | np.ndarray) -> DeviceDataset:
         """Return a copy of some rows on the device, their weights multiplied.
 
         Parameters
         ----------
         rows : ndarray of shape (n_taken,), int64
             Row numbers, on the host.
-        factor : float
+        factor : float, or ndarray of shape (n_taken,), float64
             For the weights.
 
         Returns

@@ -12,11 +12,11 @@ from scipy.sparse import csr_matrix
 from snapml import _native
 from snapml.data import ChunkedMatrix, Dataset
 from snapml.problems import Problem
+from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_margins import CpuMargins
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine, sampled_engine
 from snapml.solvers.cpu_rows import array_of, as_array, native_rows
 from snapml.solvers.host_arrays import HostArrays, column_grams
-from snapml.solvers.row_sample import Place
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["StreamingEngine"]
@@ -203,22 +203,22 @@ class StreamingEngine(HostArrays):
             grams += column_grams(rows, columns, own, self.bias_column)
         return grams
 
-    def sample(self, n_rows: int, place: Place | None = None) -> CpuPrimalEngine:
-        """Return an engine on a copy, in memory, of randomly chosen rows that stand for all.
+    def sample(self, n_rows: int, communicator: Communicator | None = None) -> CpuPrimalEngine:
+        """Return an engine on a copy, in memory, of rows that stand for all.
 
         Parameters
         ----------
         n_rows : int
             How many, of all shards together.
-        place : Place or None, default=None
-            Where this shard's rows stand; None where there is no other.
+        communicator : Communicator or None, default=None
+            The shards; None where there is no other.
 
         Returns
         -------
         CpuPrimalEngine
             Of the rows that an engine in memory would take.
         """
-        return sampled_engine(self, n_rows, place)
+        return sampled_engine(self, n_rows, communicator)
 
     def check_finite(self) -> None:
         """Do nothing: a store holds finite numbers only."""
