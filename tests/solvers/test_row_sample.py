@@ -7,14 +7,69 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from snapml.problems import Intercept, Logistic, Problem
+from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared
 from snapml.solvers import quasi_newton
+from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.row_sample import Place, own_sample, sampled_rows
+from snapml.solvers.row_sample import Place, RowTargets, choose_rows, own_sample, sampled_rows
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case
 from .simulated import solve_shards
+
+SERIAL = SerialCommunicator()
+
+
+def drawn(targets, n_wanted=200):
+    """Return a sample's rows and how many rows each stands for."""
+    sample = choose_rows(targets, n_wanted, 0, SERIAL)
+    factor = np.broadcast_to(sample.factor, sample.rows.shape)
+    assert (np.diff(sample.rows) > 0).all()
+    assert sample.rows_per_row == pytest.approx(targets.n_rows / len(sample.rows))
+    assert factor.sum() == pytest.approx(targets.n_rows)
+    return sample.rows, factor
+
+
+def test_a_sample_takes_all_rows_of_a_rare_class_and_counts_them_once():
+    labels = -np.ones(10_000)
+    rare = np.random.default_rng(0).choice(10_000, 7, replace=False)
+    labels[rare] = 1.0
+    rows, factor = drawn(RowTargets(Logistic(), labels, None, 1))
+    assert set(rare) <= set(rows)
+    assert (factor[np.isin(rows, rare)] == 1.0).all()
+
+
+def test_a_sample_takes_its_share_of_a_class_that_is_larger_than_it():
+    labels = np.where(np.arange(100_000) % 50 == 0, 1.0, -1.0)
+    rows, factor = drawn(RowTargets(Logistic(), labels, None, 1))
+    assert np.count_nonzero(labels[rows] > 0) == 50
+    assert factor[labels[rows] > 0].sum() == pytest.approx(2000)
+
+
+def test_a_sample_takes_the_rows_that_carry_the_weight():
+    weights = np.full(10_000, 1e-3)
+    heavy = np.random.default_rng(0).choice(10_000, 9, replace=False)
+    weights[heavy] = 50.0
+    rows, factor = drawn(RowTargets(Squared(), np.zeros(10_000), weights, 1))
+    assert set(heavy) <= set(rows)
+    assert weights[rows] @ factor == pytest.approx(weights.sum())
+
+
+def test_a_sample_takes_rare_ones_of_several_classes_and_of_several_outputs():
+    numbers = np.arange(10_000.0) % 3
+    numbers[[5, 77, 4000]] = 3.0
+    rows, _ = drawn(RowTargets(Softmax(), numbers, None, 4))
+    assert {5, 77, 4000} <= set(rows)
+    labels = np.where(np.arange(4)[:, None] == numbers, 1.0, -1.0)
+    rows, _ = drawn(RowTargets(Logistic(), labels, None, 4))
+    assert {5, 77, 4000} <= set(rows)
+
+
+def test_labels_of_equal_shares_and_weights_leave_a_sample_to_chance():
+    targets = RowTargets(Logistic(), np.where(np.arange(10_000) % 2, 1.0, -1.0), np.ones(10_000), 1)
+    rows, factor = drawn(targets)
+    assert rows.tolist() == sampled_rows(10_000, 200, 0).tolist()
+    assert (factor == 50.0).all()
 
 
 @given(
