@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from snapml.estimators.placement import byte_limit, fit_input
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.control import among_outputs
+from snapml.solvers.control import Interim, among_outputs
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.least_squares import solve_least_squares
 from snapml.solvers.range_checks import NonFiniteError
@@ -189,6 +190,53 @@ def solve_path(
     ValueError
         If a number overflows.
     """
+    mean = _far_mean(dataset, communicator) if has_intercept else 0.0
+    if mean == 0.0:
+        return _solve_near(dataset, penalties, rule, communicator, has_intercept, settings, start)
+    labels = (dataset.labels.astype(np.float64) - mean).astype(dataset.labels.dtype)
+    near = replace(dataset, labels=labels)
+    own = replace(rule, control=rule.control.through(partial(_moved, by=mean)))
+    if isinstance(start, StartModel):
+        start = start._replace(intercept=start.intercept - mean)
+    elif start is not None:
+        start = replace(start, intercept=start.intercept - mean)
+    results = _solve_near(near, penalties, own, communicator, has_intercept, settings, start)
+    return [replace(result, intercept=result.intercept + mean) for result in results]
+
+
+def _far_mean(dataset: Dataset, communicator: Communicator) -> float:
+    """Return the targets' weighted mean where it is far from zero beside their spread, else 0.
+
+    Rounding of sums of squares about zero, and gaps that are compared with it, then hide what the
+    targets say.
+    """
+    labels = dataset.labels.astype(np.float64)
+    given = dataset.row_weights
+    weights = np.full(len(labels), dataset.weight) if given is None else given.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = np.array([weights.sum(), weights @ labels])
+        total, first = communicator.allreduce_sum(own).tolist()
+        mean = first / total if total > 0.0 else 0.0
+        own = np.array([weights @ (labels - mean) ** 2])
+        spread = math.sqrt(float(communicator.allreduce_sum(own)[0]) / max(total, 1e-300))
+    return mean if math.isfinite(spread) and abs(mean) > _FAR * spread else 0.0
+
+
+def _moved(model: Interim, by: float) -> Interim:
+    """Return a model on the way with another intercept."""
+    return replace(model, intercept=model.intercept + by)
+
+
+def _solve_near(
+    dataset: Dataset,
+    penalties: list[Penalty],
+    rule: StoppingRule,
+    communicator: Communicator,
+    has_intercept: bool,
+    settings: Settings,
+    start: FitResult | StartModel | None,
+) -> list[FitResult]:
+    """Solve one problem after the other for targets as they are."""
     intercept = Intercept.FREE if has_intercept else Intercept.NONE
     problem = Problem(Squared(), intercept)
     if all(penalty == _NONNEGATIVE for penalty in penalties):
@@ -217,6 +265,8 @@ def _solve_smooth(
     return results
 
 
+# Targets whose mean is more than so many times their spread are centred first.
+_FAR = 100.0
 _NONNEGATIVE = Penalty(0.0, 0.0, is_positive=True)
 
 

@@ -24,6 +24,8 @@ from snapml.solvers.stopping import Progress, StoppingRule
 __all__ = ["check_solvable", "solve"]
 
 # Running gaps below this many squared roundings of the objective are noise.
+# Share of the objective below which a gap leaves no room for a model that is better by much.
+_CLOSE = 1e-2
 _ROUNDING_LEVEL = 1e3
 
 
@@ -83,6 +85,11 @@ def solve(
         _ascend(engine, communicator, merge, progress, best, patience)
     if progress.is_met and _polish(engine, communicator, merge, progress, best):
         _certify(engine, communicator, progress, best)
+    # What is handed over is another solver's start.
+    is_handed_over = progress.expected_epochs() > patience
+    is_close = math.isfinite(best.objective) and best.gap <= _CLOSE * best.objective
+    if not (progress.is_met or is_handed_over or is_close):
+        _compare_with_zero(engine, communicator, best)
     result = FitResult(
         coef=engine.shared[:-1] if best.coef is None else best.coef,
         intercept=best.intercept,
@@ -187,6 +194,20 @@ def _ascend(
         _repair(engine, communicator, certificate)
         del certificate  # its vectors would double the memory of the next one
     _certify(engine, communicator, progress, best)  # max_iter = 0: the model is what it was
+
+
+def _compare_with_zero(engine: Engine, communicator: Communicator, best: _BestModel) -> None:
+    """Take the model without coefficients where ascent has ended at a worse one.
+
+    The dual objective only rises, but where columns are far from their mean the primal one of its
+    models may be anything for long.
+    """
+    best.keep(engine)
+    offset, engine.offset = engine.offset, 0.0
+    engine.set_shared(np.zeros(len(engine.shared)))
+    best.see(certify(engine, communicator))
+    if best.coef is not None and math.isfinite(offset):
+        engine.offset = offset
 
 
 def _interim(engine: Engine) -> Interim:

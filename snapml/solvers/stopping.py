@@ -158,8 +158,14 @@ class Progress:
         target = self.rule.tol * abs(self._objective)
         if last <= target:
             return 0.0
-        decline = 0.5 * math.log(first / last) if last > 0.0 else math.inf
-        return math.log(last / target) / decline if decline > 0.0 and target > 0.0 else math.inf
+        if not first > 0.0:
+            return math.inf  # rounding of a gap that was next to nothing
+        decline = 0.5 * (math.log(first) - math.log(last)) if last > 0.0 else math.inf
+        return (
+            (math.log(last) - math.log(target)) / decline
+            if decline > 0.0 and target > 0.0
+            else math.inf
+        )
 
     def state(self) -> dict[str, Any]:
         """Return what `resume` takes."""
