@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 
 import snapml
 from snapml import Lasso, LinearRegression, LogisticRegression, LogisticRegressionCV, Ridge
@@ -346,3 +347,48 @@ def test_a_column_called_intercept_keeps_its_name():
     found = inference(model, frame, TARGETS)
     assert found.names == ("(intercept)", "intercept", "b")
     assert found.summary().count("(intercept)") == 1
+
+
+@pytest.mark.parametrize("covariance", ["model", "posterior", "robust"])
+@pytest.mark.parametrize("model", [LinearRegression(), Ridge(alpha=2.0), LogisticRegression()])
+@pytest.mark.parametrize("value", [0.0, 0.1, 7.3, -1e9])
+def test_a_constant_column_with_a_penalty_changes_no_other_error(model, covariance, value):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    t = X @ [1.0, 0.2, 3.0, -0.5] + rng.normal(size=300)
+    y = (t > 0).astype(int) if isinstance(model, LogisticRegression) else t
+    model = clone(model)
+    if isinstance(model, LogisticRegression):
+        model.set_params(tol=1e-12)
+    expected = inference(model.fit(X, y), X, y, covariance=covariance).standard_errors
+    Z = np.column_stack([X, np.full(300, value)])
+    model.fit(Z, y)
+    if isinstance(model, LinearRegression):
+        with pytest.raises(ValueError, match="a penalty"):
+            inference(model, Z, y, covariance=covariance)
+        return
+    found = inference(model, Z, y, covariance=covariance)
+    np.testing.assert_allclose(found.standard_errors[1:5], expected[1:], rtol=1e-6)
+    assert np.isfinite(found.standard_errors).all()
+    assert found.statistics[5] == pytest.approx(0.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("covariance", ["model", "robust"])
+@pytest.mark.parametrize("shift", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_far_column_has_the_errors_of_the_centred_one(covariance, shift, unit):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 3))
+    X[:, 1] = (X[:, 1] + shift) * unit
+    t = X[:, 0] + rng.normal(size=400)
+    near = X.copy()
+    near[:, 1] -= shift * unit
+    for model, y in (
+        (LinearRegression(), t),
+        (LogisticRegression(C=np.inf, tol=1e-10), (t > 0).astype(int)),
+    ):
+        expected = inference(model.fit(near, y), near, y, covariance=covariance)
+        found = inference(model.fit(X, y), X, y, covariance=covariance)
+        slopes = found.standard_errors[1:] / expected.standard_errors[1:]
+        np.testing.assert_allclose(slopes, 1.0, rtol=1e-5)
+        assert found.r_squared == pytest.approx(expected.r_squared, rel=1e-6)

@@ -40,6 +40,9 @@ _DEPENDENT = 1e-12
 _FARTHEST = 0.1
 # Of the rows: residual degrees of freedom below are none but for rounding.
 _LEAST_DF = 1e-8
+# Of what the penalty alone would leave: errors of columns that the rows say nothing of are below
+# this but for rounding, and so are their coefficients where the fit is close to the minimum.
+_ROUNDING = 1e-5
 
 
 def inference(
@@ -108,7 +111,7 @@ def inference(
     check_unchanged(model)
     check_index(offset, X)
     X = validate_data(model, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-    rows = ConstantAndRows(X, bool(model.fit_intercept))
+    rows = ConstantAndRows(X, bool(model.fit_intercept), is_centred=bias_penalty == 0.0)
     y = checked_targets(model, y, len(rows))
     weights = checked_weights(sample_weight, len(rows))
     offsets = checked_offset(model, offset, len(rows))
@@ -116,6 +119,7 @@ def inference(
     penalties = np.full(len(estimates), penalty)
     if model.fit_intercept:
         penalties[0] = bias_penalty
+    penalties /= rows.scales**2  # all that follows is of the centred and scaled columns
     is_logistic = isinstance(model, LogisticRegression)
     margins, fixed = rows.times(estimates), np.zeros(len(rows))
     if is_logistic:
@@ -132,12 +136,14 @@ def inference(
     _check_minimum(
         inverse,
         information,
-        rows.transposed_times(weights * slopes) + penalties * estimates,
+        rows.transposed_times(weights * slopes) + penalties * rows.scales * estimates,
         1.0 if is_logistic else float(weights @ slopes**2) / n_rows,
     )
     scale = 1.0 if is_logistic else float(weights @ slopes**2) / df
     middle = rows.gram(weights * slopes**2) if covariance == "robust" else scale * information
     of_all = scale * inverse if covariance == "posterior" else inverse @ middle @ inverse
+    # A constant column with a penalty: its estimate is 0 whatever the labels, without an error.
+    is_certain = (np.diag(of_all) == 0.0) & (np.abs(rows.scales * estimates) <= _ROUNDING)
     null = null_margins(is_logistic, bool(model.fit_intercept), fixed, y, weights)
     likelihood = log_likelihood if is_logistic else normal_log_likelihood
     values = [likelihood(z, y, weights) for z in (margins + fixed, null)]
@@ -146,7 +152,7 @@ def inference(
         left, whole = float(weights @ slopes**2), float(weights @ (y - null) ** 2)
     explained = 1.0 - left / whole if whole else math.nan  # targets that need no model
     return Inference(
-        **_tests(estimates, of_all, level, df),
+        **_tests(estimates, rows.to_columns(of_all), level, df, is_certain),
         names=names_of(model),
         kind=covariance,
         residual_df=df,
@@ -173,13 +179,11 @@ def _residual_df(hat: np.ndarray, n_rows: float) -> float:
 
 
 def _tests(
-    estimates: np.ndarray, covariance: np.ndarray, level: float, df: float
+    estimates: np.ndarray, covariance: np.ndarray, level: float, df: float, is_certain: np.ndarray
 ) -> dict[str, Any]:
     """Return tests and intervals by a covariance."""
     errors = np.sqrt(np.diag(covariance))
     law = scipy.stats.norm() if math.isinf(df) else scipy.stats.t(df)
-    # A column of zeros with a penalty: its estimate is 0 whatever the labels, without an error.
-    is_certain = (errors == 0.0) & (estimates == 0.0)
     with np.errstate(divide="ignore"):  # of a perfect fit
         statistics = np.where(is_certain, 0.0, estimates / np.where(is_certain, 1.0, errors))
     reach = float(law.ppf(0.5 + 0.5 * level)) * errors
@@ -218,7 +222,9 @@ def _check_minimum(
     """Refuse coefficients that are not where the objective of these rows is least."""
     errors = np.sqrt(np.maximum(scale * np.diag(inverse @ information @ inverse), 0.0))
     steps = np.abs(inverse @ gradient)
-    farthest = float(np.max(steps / np.maximum(errors, np.finfo(np.float64).tiny)))
+    # What the rows say nothing of, as of a constant column, rests near zero as far as `tol` asks.
+    least = _ROUNDING * np.sqrt(scale * np.diag(inverse)) + np.finfo(np.float64).tiny
+    farthest = float(np.max(steps / np.maximum(errors, least)))
     if scale > 0.0 and not farthest <= _FARTHEST:
         raise ValueError(
             f"model: expected the minimum for these rows, got a coefficient {farthest:.2g} "
