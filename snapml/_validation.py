@@ -423,7 +423,10 @@ def raise_non_finite(estimator: Any, X: Any) -> NoReturn:
     values: Any = X.values if isinstance(X, CompressedMatrix) else X
     if issparse(values):
         values = values.data
-    assert_all_finite(np.asarray(values), estimator_name=name, input_name="X")
+    values = np.asarray(values)
+    if values.dtype.kind == "O":  # pd.NA compares as nothing else does
+        values = check_array(X, dtype=np.float64, ensure_all_finite=False)
+    assert_all_finite(values, estimator_name=name, input_name="X")
     raise ValueError(f"Input X of {name} contains NaN or infinity")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils import check_array
 
@@ -23,7 +24,7 @@ def categorical_mask(X: Any, asked: Any) -> np.ndarray | None:
     Parameters
     ----------
     X : array-like of shape (n_rows, n_features)
-        Rows; a pandas frame for ``"from_dtype"`` and for names of columns.
+        Rows; a frame of pandas, Polars or pyarrow for ``"from_dtype"`` and for names of columns.
     asked : "from_dtype", array-like of bool, int or str, or None
         Columns of dtype category, a mask, or numbers or names of columns.
 
@@ -40,7 +41,12 @@ def categorical_mask(X: Any, asked: Any) -> np.ndarray | None:
     if asked is None:
         return None
     if isinstance(asked, str):
-        mask = np.array([str(dtype) == "category" for dtype in X.dtypes] if _is_frame(X) else [])
+        frame = _other_frame(X)
+        if frame is not None:
+            mask = np.array([dtype in (nw.Categorical, nw.Enum) for dtype in frame.schema.values()])
+        else:
+            is_category = [str(dtype) == "category" for dtype in X.dtypes] if _is_frame(X) else []
+            mask = np.array(is_category)
         return mask if mask.any() else None
     chosen = np.asarray(asked)
     shape = X.shape if hasattr(X, "shape") else np.shape(X)
@@ -95,12 +101,17 @@ def known_categories(X: Any, mask: np.ndarray, max_bins: int) -> list[np.ndarray
         If a column has more categories, or others than numbers and text, or whole numbers that
         float64 does not tell apart.
     """
-    X = _as_given(X)
+    other = _other_frame(X)
+    X = _as_given(X) if other is None else X
     most = min(max_bins, MOST_CATEGORIES)
     known: list[np.ndarray | None] = [None] * len(mask)
     for j in np.flatnonzero(mask):
-        name = X.columns[j] if _is_frame(X) else int(j)
-        found = _different(X.iloc[:, j].dropna() if _is_frame(X) else X[:, j], name)
+        if other is not None:
+            name: Any = other.columns[j]
+            found = _different(_plain(other[name].drop_nulls().unique()), name)
+        else:
+            name = X.columns[j] if _is_frame(X) else int(j)
+            found = _different(X.iloc[:, j].dropna() if _is_frame(X) else X[:, j], name)
         if len(found) > most:
             raise ValueError(
                 f"Categorical feature {name!r} is expected to have a cardinality <= {most} but "
@@ -138,9 +149,13 @@ def with_codes(X: Any, known: list[np.ndarray | None]) -> Any:
 
     Returns
     -------
-    pandas.DataFrame or ndarray of shape (n_rows, n_features)
-        A copy where arrays are; codes are positions in `known`, NaN for missing and unknown values.
+    frame or ndarray of shape (n_rows, n_features)
+        A copy where arrays are, a frame of X's library where that is one; codes are positions in
+        `known`, NaN for missing and unknown values.
     """
+    other = _other_frame(X)
+    if other is not None:
+        return _with_codes_in(other, known)
     given = _as_given(X)
     X = given.copy(deep=False) if _is_frame(X) else given.astype(_float_type(given), order="K")
     for j, values in enumerate(known):
@@ -151,6 +166,34 @@ def with_codes(X: Any, known: list[np.ndarray | None]) -> Any:
         else:
             X[:, j] = _codes(given[:, j], values)
     return X
+
+
+def _other_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """Return a frame of another library than pandas, None for all else."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame) or frame.implementation.is_pandas():
+        return None
+    return frame
+
+
+def _plain(column: nw.Series[Any]) -> np.ndarray:
+    """Return a column as numbers, or as objects where it may hold text; None is missing."""
+    if column.dtype.is_numeric() and not column.is_null().any():
+        return np.asarray(column.to_numpy())
+    values = column.to_list()
+    plain = np.empty(len(values), object)
+    plain[:] = values
+    return plain
+
+
+def _with_codes_in(frame: nw.DataFrame[Any], known: list[np.ndarray | None]) -> Any:
+    """Return a frame with columns of codes in the place of those of categories."""
+    coded = [
+        nw.new_series(name, _positions(_plain(frame[name]), values), backend=frame.implementation)
+        for name, values in zip(frame.columns, known, strict=True)
+        if values is not None
+    ]
+    return frame.with_columns(*coded).to_native()
 
 
 def _is_frame(X: Any) -> bool:
@@ -174,7 +217,8 @@ def _float_type(rows: np.ndarray) -> Any:
 
 
 def _place(X: Any, name: Any) -> int:
-    names = list(X.columns) if _is_frame(X) else []
+    other = _other_frame(X)
+    names = list(X.columns) if _is_frame(X) else [] if other is None else other.columns
     if name not in names:
         raise ValueError(
             f"categorical_features has a item value {name!r} which is not a valid feature name of "
