@@ -115,7 +115,7 @@ Rows compressed_rows_of(const ReadOnlyArray& indptr, const ReadOnlyArray& indice
     if (n_stored == 0) stored = nullptr;
   }
   {
-    const nb::gil_scoped_release release;
+    const ReleasedGil released;
     if (!is_checked) check_indices(columns, n_stored, n_cols, pool);
     if (stored != nullptr && all_equal(stored, n_stored)) {
       constant = static_cast<double>(stored[0]);
@@ -260,7 +260,7 @@ auto with_shard(const Rows& rows, const std::string& loss, const ShardArrays& sh
 std::tuple<double, double> dual_mass_of(ThreadPool& pool, const Rows& rows, const std::string& loss,
                                         const ShardArrays& shard) {
   return with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
-    const nb::gil_scoped_release release;
+    const ReleasedGil released;
     const DualMass mass = dual_mass<decltype(type)>(state, view.n_rows, pool);
     return std::make_tuple(mass.positive, mass.negative);
   });
@@ -284,7 +284,7 @@ double loss_value_of(ThreadPool& pool, const Rows& rows, const std::string& loss
                      const ShardArrays& shard, const ReadOnlyArray& margins, double shift) {
   return with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
     const double* z = vector_argument<double>(margins, "margins", view.n_rows);
-    const nb::gil_scoped_release release;
+    const ReleasedGil released;
     return loss_value<decltype(type)>(state, z, shift, view.n_rows, pool);
   });
 }
@@ -294,7 +294,7 @@ std::tuple<double, double> loss_slope_of(ThreadPool& pool, const Rows& rows,
                                          const ReadOnlyArray& margins, double shift) {
   return with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
     const double* z = vector_argument<double>(margins, "margins", view.n_rows);
-    const nb::gil_scoped_release release;
+    const ReleasedGil released;
     const Slope sums = loss_slope<decltype(type)>(state, z, shift, view.n_rows, pool);
     return std::make_tuple(sums.slope, sums.curvature);
   });
@@ -305,7 +305,7 @@ double line_slope_of(ThreadPool& pool, const Rows& rows, const std::string& loss
   return with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
     using Real = typename std::decay_t<decltype(view)>::Real;
     const Real* states = vector_argument<Real>(kept, "kept", view.n_rows);
-    const nb::gil_scoped_release release;
+    const ReleasedGil released;
     return line_slope<decltype(type)>(state, states, step, view.n_rows, pool);
   });
 }
@@ -315,7 +315,7 @@ void go_to_of(ThreadPool& pool, const Rows& rows, const std::string& loss, const
   with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
     using Real = typename std::decay_t<decltype(view)>::Real;
     const Real* states = vector_argument<Real>(kept, "kept", view.n_rows);
-    const nb::gil_scoped_release release;
+    const ReleasedGil released;
     go_to<decltype(type)>(state, states, step, view.n_rows, pool);
   });
 }
@@ -350,7 +350,7 @@ bool rows_have_duplicates(const Rows& rows) {
                                      DenseView<typename std::decay_t<decltype(view)>::Real>>) {
           return false;
         } else {
-          const nb::gil_scoped_release release;
+          const ReleasedGil released;
           return has_duplicates(view);
         }
       },
@@ -396,6 +396,8 @@ ShardArrays make_shard(ReadOnlyArray labels, std::optional<ReadOnlyArray> row_we
 }  // namespace
 
 NB_MODULE(_native, m) {
+  // Daemon threads that the end of a program stops leave objects behind; that is no leak of ours.
+  nb::set_leak_warnings(false);
   m.doc() = "CPU engine: sweeps over rows, compiled.";
 
   nb::class_<ThreadPool>(m, "ThreadPool")

@@ -54,7 +54,7 @@ std::tuple<double, double, double> loss_derivatives_of(
   return with_float(labels, [&](auto real) {
     const auto rows = row_labels<decltype(real)>(labels, weights, weight);
     const LossSums sums = with_primal_loss<double>(loss, [&](auto type) {
-      const nb::gil_scoped_release release;
+      const ReleasedGil released;
       return loss_derivatives<decltype(type)>(rows, z, shift, first, second, n, pool);
     });
     return std::make_tuple(sums.value, sums.slope, sums.curvature);
@@ -69,7 +69,7 @@ double dual_terms_of(ThreadPool& pool, const std::string& loss, const ReadOnlyAr
   return with_float(labels, [&](auto real) {
     const auto rows = row_labels<decltype(real)>(labels, weights, weight);
     return with_primal_loss<double>(loss, [&](auto type) {
-      const nb::gil_scoped_release release;
+      const ReleasedGil released;
       return dual_terms<decltype(type)>(rows, r, scale, n, pool);
     });
   });

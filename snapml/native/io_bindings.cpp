@@ -13,6 +13,7 @@
 #include "click_rows.hpp"
 #include "svmlight.hpp"
 #include "widen.hpp"
+#include "without_gil.hpp"
 
 namespace snapml::native {
 
@@ -48,7 +49,7 @@ nb::object pieces_or_error(const Bytes& text, int n_threads, const Parse& parse,
                            const Arrays& arrays) {
   ThreadPool pool(n_threads);
   auto pieces = [&] {
-    const nb::gil_scoped_release release;
+    const ReleasedGil released;
     return parse(reinterpret_cast<const char*>(text.data()), static_cast<int64>(text.size()), pool);
   }();
   int64 n_lines = 0;
@@ -185,7 +186,7 @@ void check_same_shape(const TableOf<const Narrow>& narrow, const TableOf<float>&
 
 void widen_bfloat16_into(const TableOf<const uint16>& narrow, const TableOf<float>& out) {
   check_same_shape(narrow, out);
-  const nb::gil_scoped_release release;
+  const ReleasedGil released;
   widen(narrow.data(), static_cast<int64>(narrow.size()), out.data());
 }
 
@@ -195,7 +196,7 @@ void widen_uint8_into(const TableOf<const uint8>& narrow, const Columns& scales,
   if (scales.size() != narrow.shape(1) || offsets.size() != narrow.shape(1)) {
     throw std::invalid_argument("expected a scale and an offset for every column");
   }
-  const nb::gil_scoped_release release;
+  const ReleasedGil released;
   widen(narrow.data(), static_cast<int64>(narrow.shape(0)), static_cast<int64>(narrow.shape(1)),
         scales.data(), offsets.data(), out.data());
 }

@@ -153,7 +153,7 @@ void many_losses_in(ThreadPool& pool, const std::string& loss, const ManyTargetA
   if (curvatures) at.curvatures = vector_argument<Sum>(*curvatures, "curvatures", size);
   double* sums = vector_argument<double>(losses, "losses", targets.n_models);
   with_loss<Sum>(loss, [&](auto type) {
-    const nb::gil_scoped_release release;
+    const ReleasedGil released;
     many_losses<decltype(type)>(targets, at, sums, pool);
   });
 }
@@ -211,7 +211,7 @@ void many_softmax_losses_in(ThreadPool& pool, const ManyTargetArrays& arrays, in
   if (slopes) at.slopes = vector_argument<Sum>(*slopes, "slopes", size);
   if (curvatures) at.curvatures = vector_argument<Sum>(*curvatures, "curvatures", size);
   double* sums = vector_argument<double>(losses, "losses", targets.n_models);
-  const nb::gil_scoped_release release;
+  const ReleasedGil released;
   many_softmax_losses(targets, at, shape, sums, pool);
 }
 
@@ -233,7 +233,7 @@ void many_softmax_curve_in(ThreadPool& pool, int64 n_models, int n_classes, int6
   const SoftmaxShape shape = softmax_shape(n_models, n_classes, size, n_rows);
   const Sum* q = vector_argument<Sum>(curvatures, "curvatures", size);
   Sum* u = vector_argument<Sum>(moved, "moved", size);
-  const nb::gil_scoped_release release;
+  const ReleasedGil released;
   many_softmax_curve(q, n_rows, shape, u, pool);
 }
 

@@ -153,7 +153,7 @@ std::tuple<double, double> line_point_of(ThreadPool& pool, const std::string& lo
     const double* z = vector_argument<double>(margins, "margins", size);
     const double* z_trial = vector_argument<double>(trial, "trial", size);
     const LinePoint point = with_outputs(arrays, loss, [&](auto outputs) {
-      const nb::gil_scoped_release release;
+      const ReleasedGil released;
       return line_point<decltype(outputs)>(targets, z, z_trial, step, pool);
     });
     return std::make_tuple(point.value, point.slope);
@@ -167,7 +167,7 @@ void curvatures_into(ThreadPool& pool, const std::string& loss, const TargetArra
     const double* z = vector_argument<double>(margins, "margins", size);
     double* h = vector_argument<double>(out, "out", size);
     const auto fill = [&](auto run) {
-      const nb::gil_scoped_release release;
+      const ReleasedGil released;
       run();
       return true;
     };
