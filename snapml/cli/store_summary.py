@@ -38,7 +38,7 @@ def store_summary(store: ChunkedDataset) -> dict[str, Any]:
         summary |= {"index dtype": schema.index_dtype, "values": schema.has_values}
     return summary | {
         "labels": schema.has_labels,
-        "classes": classes_text(manifest.classes),
+        "classes": classes_text(manifest.label_names or manifest.classes),
         "weights": schema.has_weights,
         "chunks": store.n_chunks,
         "bytes": manifest.n_bytes,

@@ -33,7 +33,7 @@ ALIGNMENT = 4096
 """Bytes between the possible beginnings of arrays: pages, and what direct reads ask for."""
 
 _FORMAT = "snapml chunk store"
-_VERSION = 2  # 1 had no narrow storage
+_VERSION = 3  # 1 had no narrow storage, 2 no names of labels
 _NARROW_TYPES = {"bfloat16": "uint16", "uint8": "uint8"}
 
 
@@ -104,12 +104,16 @@ class Manifest:
         In the order of the rows.
     classes : tuple of float or None
         The distinct labels, sorted; None where there are many, as in regression, or no labels.
+    label_names : tuple of str or bool, or None
+        What labels 0, 1, ... stand for, where they were text or true and false; None where they
+        are numbers.
     """
 
     schema: Schema
     n_features: int
     chunks: tuple[Chunk, ...]
     classes: tuple[float, ...] | None
+    label_names: tuple[str | bool, ...] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -128,7 +132,11 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the text of the manifest, with its own checksum."""
-        content = {"format": _FORMAT, "version": _VERSION, **asdict(self)}
+        # Who does not know of names would take the numbers for the labels.
+        version = _VERSION if self.label_names is not None else _VERSION - 1
+        content = {"format": _FORMAT, "version": version, **asdict(self)}
+        if self.label_names is None:
+            del content["label_names"]
         return json.dumps({**content, "crc32": _checksum(content)}, indent=1)
 
 
@@ -261,6 +269,7 @@ def read_manifest(folder: Path) -> Manifest:
         int(content["n_features"]),
         tuple(Chunk(**_known(Chunk, chunk)) for chunk in content["chunks"]),
         None if content["classes"] is None else tuple(content["classes"]),
+        None if content.get("label_names") is None else tuple(content["label_names"]),
     )
     for chunk in manifest.chunks:
         _check_size(folder / chunk.file, chunk, manifest.schema)

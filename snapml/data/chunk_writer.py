@@ -25,6 +25,7 @@ from snapml.data.chunk_format import (
     read_manifest,
 )
 from snapml.data.compressed import CompressedMatrix
+from snapml.data.label_numbers import LabelNumbers
 from snapml.data.narrow_rows import narrowed
 
 __all__ = ["ChunkWriter"]
@@ -88,6 +89,7 @@ class ChunkWriter:
         self._old: tuple[Chunk, ...] = ()
         self._chunks: list[Chunk] = []
         self._classes: set[float] | None = set()
+        self._labels = LabelNumbers()
         self._batches: list[dict[str, np.ndarray]] = []
         self._n_buffered = 0
         self._writing: Future[Chunk] | None = None
@@ -108,6 +110,7 @@ class ChunkWriter:
         self._schema, self._old = manifest.schema, manifest.chunks
         self._n_features = manifest.n_features
         self._classes = None if manifest.classes is None else set(manifest.classes)
+        self._labels = LabelNumbers(manifest.label_names, is_begun=manifest.schema.has_labels)
 
     def append(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, copy: bool = True
@@ -119,7 +122,7 @@ class ChunkWriter:
         X : ndarray, SciPy sparse matrix or CompressedMatrix of shape (n_rows, n_features)
             All batches of a store are dense, or all compressed, of the same type.
         y : array-like of shape (n_rows,) or None, default=None
-            Numbers; all batches have labels or none has.
+            Numbers, or text, or true and false, alike in all batches; all have labels or none has.
         sample_weight : array-like of shape (n_rows,) or None, default=None
             All batches have weights or none has.
         copy : bool, default=True
@@ -134,7 +137,8 @@ class ChunkWriter:
         OSError
             If the disk is full.
         """
-        schema, arrays, n_features = _taken_apart(X, y, sample_weight, self._storage)
+        numbers = None if y is None else self._labels.numbers(y)
+        schema, arrays, n_features = _taken_apart(X, numbers, sample_weight, self._storage)
         if self._schema is None:
             self._schema = schema
         schema, arrays = _fitted(self._schema, schema, arrays)
@@ -163,7 +167,9 @@ class ChunkWriter:
         if self._classes and self._schema.has_labels:
             classes = tuple(sorted(self._classes))
         n_features = self._n_features or 0
-        manifest = Manifest(self._schema, n_features, (*self._old, *self._chunks), classes)
+        manifest = Manifest(
+            self._schema, n_features, (*self._old, *self._chunks), classes, self._labels.names
+        )
         draft = self._folder / f"{MANIFEST}.{os.getpid()}"
         with _removed_on_error(draft), draft.open("w") as stream:
             stream.write(manifest.to_json())

@@ -162,8 +162,25 @@ class ChunkedDataset:
         return np.cumsum([0, *sizes], dtype=np.int64)
 
     def labels(self) -> np.ndarray | None:
-        """Return the labels of all rows, float64; None without any."""
-        return self._reader.column("labels") if self.manifest.schema.has_labels else None
+        """Return the labels of all rows; None without any.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or None
+            float64, or text or bool where they were given so.
+        """
+        if not self.manifest.schema.has_labels:
+            return None
+        labels, names = self._reader.column("labels"), self.manifest.label_names
+        if names is None:
+            return labels
+        is_known = (labels >= 0) & (labels < len(names)) & (labels == np.floor(labels))
+        if not is_known.all():
+            raise ValueError(
+                f"{self._folder}: expected labels that number its {len(names)} names, got "
+                f"{labels[~is_known][0]}: the store is damaged"
+            )
+        return np.array(names)[labels.astype(np.intp)]
 
     def weights(self) -> np.ndarray | None:
         """Return the weights of all rows, of the entries' type; None without any."""

@@ -292,6 +292,9 @@ def _stored_input(
     y = X.labels() if y is None else y
     if y is None:
         raise ValueError("y: expected targets, since the store was written without labels")
+    names = X.manifest.label_names
+    if target_checks.get("y_numeric") and names and isinstance(names[0], str):
+        raise ValueError(f"y: expected numbers, got text such as {names[0]!r}")
     matrix = ChunkedMatrix(X, limit)
     return check_remote_fit_input(estimator, X, matrix, y, **target_checks)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from snapml.io.batch import Batch
 
-__all__ = ["ColumnRoles", "dense_batch", "roles_of", "to_vector"]
+__all__ = ["ColumnRoles", "dense_batch", "labels_and_weights", "roles_of", "to_vector"]
 
 # Bytes of a block of rows that columns are written to in turn: the second-level cache holds it.
 _BLOCK_BYTES = 2**18
@@ -94,8 +94,10 @@ def roles_of(
         features = tuple(_name_of(source, names, "columns", name) or "" for name in columns)
     if not features:
         raise ValueError(f"{source}: expected at least one column of features, got none")
+    if special[0] is not None:
+        _check_label_type(source, special[0], schema.field(special[0]).type)
     if is_checked:
-        for name in (*features, *special):
+        for name in (*features, special[1]):
             if name is not None:
                 is_vector = _is_list(schema.field(name).type) and name not in special
                 _check_type(source, name, schema.field(name).type, is_vector=is_vector)
@@ -128,31 +130,68 @@ def dense_batch(record_batch: Any, roles: ColumnRoles, number: int) -> Batch:
     """
     parts = [_values(record_batch.column(name), name, roles, number) for name in roles.features]
     X = _side_by_side(parts, record_batch.num_rows, roles.dtype)
-    y, weights = (
-        None if name is None else to_vector(record_batch.column(name), name, roles, number)
-        for name in (roles.label, roles.weight)
-    )
-    return Batch(X, y, weights)
+    return Batch(X, *labels_and_weights(record_batch, roles, number))
 
 
-def to_vector(column: Any, name: str, roles: ColumnRoles, number: int) -> np.ndarray:
+def labels_and_weights(
+    record_batch: Any, roles: ColumnRoles, number: int
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the labels and weights of an Arrow batch.
+
+    Parameters
+    ----------
+    record_batch : pyarrow.RecordBatch
+        With the columns of `roles`.
+    roles : ColumnRoles
+        What they are for.
+    number : int
+        Of the batch, from 0, for messages.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,), or None
+        Numbers, booleans, or text as objects.
+    weights : ndarray of shape (n_rows,), or None
+        Numbers.
+
+    Raises
+    ------
+    ValueError
+        If there are nulls.
+    """
+    y = weights = None
+    if roles.label is not None:
+        column = record_batch.column(roles.label)
+        if hasattr(column, "dictionary_decode"):
+            column = column.dictionary_decode()
+        y = to_vector(column, roles.label, roles, number, wanted="a label")
+    if roles.weight is not None:
+        weights = to_vector(record_batch.column(roles.weight), roles.weight, roles, number)
+    return y, weights
+
+
+def to_vector(
+    column: Any, name: str, roles: ColumnRoles, number: int, wanted: str = "a number"
+) -> np.ndarray:
     """Return a column of numbers.
 
     Parameters
     ----------
     column : pyarrow.Array
-        Numbers or booleans.
+        Numbers or booleans; of labels also text.
     name : str
         Its name, for messages.
     roles : ColumnRoles
         Names the source in messages.
     number : int
         Of the batch, from 0, for messages.
+    wanted : str, default='a number'
+        What every row should have, for messages.
 
     Returns
     -------
     ndarray of shape (n_rows,)
-        Over the column's memory, except for booleans.
+        Over the column's memory, except for booleans and text.
 
     Raises
     ------
@@ -162,7 +201,7 @@ def to_vector(column: Any, name: str, roles: ColumnRoles, number: int) -> np.nda
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise ValueError(
-            f"{roles.source}: column {name!r}, row {row} of batch {number}: expected a number, "
+            f"{roles.source}: column {name!r}, row {row} of batch {number}: expected {wanted}, "
             f"got null ({column.null_count} in the batch)"
         )
     return column.to_numpy(zero_copy_only=False)
@@ -248,6 +287,15 @@ def _check_type(source: str, name: str, kind: Any, *, is_vector: bool) -> None:
     if types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind):
         hint = "; encode categories first, e.g. as hashed ones: encoder=snapml.io.ClickLogEncoder()"
     raise TypeError(f"{source}: column {name!r}: expected numbers, got type {kind}{hint}")
+
+
+def _check_label_type(source: str, name: str, kind: Any) -> None:
+    import pyarrow.types as types
+
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    is_text = types.is_string(value) or types.is_large_string(value)
+    if not (is_text or types.is_string_view(value)):
+        _check_type(source, name, value, is_vector=False)
 
 
 def _common(types: list[Any]) -> np.dtype:

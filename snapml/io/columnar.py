@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from snapml.io.arrow_columns import ColumnRoles, dense_batch, to_vector
+from snapml.io.arrow_columns import ColumnRoles, dense_batch, labels_and_weights
 from snapml.io.batch import BATCH_BYTES, Batch
 from snapml.io.row_groups import between, groups_between, parquet_part, rows_of_groups
 
@@ -74,12 +74,8 @@ class ArrowReader:
         def made(number: int, found: Any) -> Batch:
             if encoder is None:
                 return dense_batch(found, roles, number)
-            y, weights = (
-                None if name is None else to_vector(found.column(name), name, roles, number)
-                for name in (roles.label, roles.weight)
-            )
             fields = pa.Table.from_batches([found.select(list(roles.features))])
-            return Batch(encoder.transform(fields), y, weights)
+            return Batch(encoder.transform(fields), *labels_and_weights(found, roles, number))
 
         with explained(roles.source), ThreadPoolExecutor(1, "snapml-columns") as ahead:
             pending: Future[Batch] | None = None

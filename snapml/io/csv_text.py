@@ -20,6 +20,7 @@ def open_csv(
     delimiter: str = ",",
     has_header: bool = True,
     is_text: bool = False,
+    label: Any = None,
     offset: int = 0,
     length: int = -1,
 ) -> ArrowReader:
@@ -38,6 +39,8 @@ def open_csv(
     is_text : bool, default=False
         Whether columns keep the types that the first block suggests, for an encoder; otherwise all
         are numbers, since whole numbers in the first block may be followed by others.
+    label : str, int or None, default=None
+        The column of labels, which may be text, or true and false, if the first block has them.
     offset, length : int, default=0 and -1
         A range of the text, as for `load_svmlight`; the first line belongs to all. No field may
         hold the end of a line then.
@@ -47,7 +50,7 @@ def open_csv(
     ArrowReader
         Of its batches.
     """
-    pa = pyarrow_for(str(path))
+    pyarrow_for(str(path))
     import pyarrow.csv as pc
 
     parse = pc.ParseOptions(delimiter=delimiter)
@@ -65,7 +68,7 @@ def open_csv(
     with explained(str(path)), opened(path) as stream, opened_at(2**20, stream) as reader:
         schema = reader.schema
     if not is_text:
-        schema = pa.schema([(name, pa.float64()) for name in schema.names])
+        schema = _of_numbers(schema, label)
 
     def read(columns: list[str], batch_bytes: int) -> Iterator[Any]:
         types = {name: schema.field(name).type for name in columns}
@@ -74,9 +77,27 @@ def open_csv(
             if lines is None:
                 return
             block_bytes = batch_bytes // 4
-            yield from opened_at(block_bytes, lines, column_types=types, include_columns=columns)
+            # An empty field is no label.
+            convert = {"strings_can_be_null": not is_text}
+            yield from opened_at(
+                block_bytes, lines, column_types=types, include_columns=columns, **convert
+            )
 
     return ArrowReader(schema, read, n_bytes=path.stat().st_size)
+
+
+def _of_numbers(schema: Any, label: Any) -> Any:
+    """Return a schema of numbers; labels keep their type where that is text or true and false."""
+    import pyarrow as pa
+
+    names = schema.names
+    is_number = isinstance(label, int) and -len(names) <= label < len(names)
+    own = names[label] if is_number else label
+    columns = []
+    for name, found in zip(names, schema.types, strict=True):
+        is_kept = name == own and (pa.types.is_string(found) or pa.types.is_boolean(found))
+        columns.append((name, found if is_kept else pa.float64()))
+    return pa.schema(columns)
 
 
 def _csv_range(path: Path, stream: Any, offset: int, length: int, has_header: bool) -> Any:

@@ -227,7 +227,9 @@ def _columnar(request: _Request) -> Source:
     encoder = request.take("encoder").get("encoder")
     if request.kind == "csv":
         how = request.take("delimiter", "has_header", "offset", "length")
-        reader = open_csv(path, request.on_read, is_text=encoder is not None, **how)
+        reader = open_csv(
+            path, request.on_read, is_text=encoder is not None, label=request.label, **how
+        )
     elif request.kind == "parquet":
         reader = columnar.open_parquet(path, request.on_read, **request.take("rows"))
     elif is_file:

@@ -239,7 +239,7 @@ def test_chunks_cut_short_missing_or_swapped_are_found(path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda m: m.update(version=3), "expected at most version 2, got 3: a newer snapml"),
+        (lambda m: m.update(version=4), "expected at most version 3, got 4: a newer snapml"),
         (lambda m: m.update(format="zarr"), "expected format 'snapml chunk store', got 'zarr'"),
         (lambda m: m.update(n_features=10), "the checksum is wrong: the manifest is damaged"),
         (lambda m: m.pop("format"), "expected the manifest of a chunk store"),
