@@ -6,7 +6,8 @@ import copy
 import math
 import numbers
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +22,7 @@ from sklearn.utils.metadata_routing import (
     _routing_enabled as is_routing_enabled,
 )
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
 from snapml.data import ChunkedDataset, ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.kernels import ResidentMatrix
@@ -151,6 +152,49 @@ def check_predict_input(estimator: Any, X: Any) -> Matrix:
     return as_matrix(X)
 
 
+def check_names(estimator: Any, names: Sequence[str] | None) -> None:
+    """Compare the names of a source's columns with those in fit, as scikit-learn does of frames.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Whose ``feature_names_in_`` counts.
+    names : sequence of str or None
+        Of the source; None where its columns have none.
+
+    Raises
+    ------
+    ValueError
+        If there are others, or in another order.
+    """
+    known, who = getattr(estimator, "feature_names_in_", None), type(estimator).__name__
+    if known is None and names is None:
+        return
+    if known is None or names is None:
+        said = (
+            f"X has feature names, but {who} was fitted without feature names"
+            if known is None
+            else f"X does not have valid feature names, but {who} was fitted with feature names"
+        )
+        warnings.warn(said, UserWarning, stacklevel=2)
+        return
+    seen, given = list(map(str, known)), list(map(str, names))
+    if seen == given:
+        return
+    message = "The feature names should match those that were passed during fit.\n"
+    new, missing = sorted(set(given) - set(seen)), sorted(set(seen) - set(given))
+    for title, those in (
+        ("unseen at fit time", new),
+        ("seen at fit time, yet now missing", missing),
+    ):
+        if those:
+            lines = [f"- {name}\n" for name in those[:5]] + ["- ...\n"] * (len(those) > 5)
+            message += f"Feature names {title}:\n{''.join(lines)}"
+    if not (new or missing):
+        message += "Feature names must be in the same order as they were in fit.\n"
+    raise ValueError(message)
+
+
 def check_predict_batch(estimator: Any, X: Any) -> Matrix:
     """Validate a batch to predict on; names were compared where its source was opened.
 
@@ -218,7 +262,7 @@ def check_remote_fit_input(
 def check_remote_predict_input(
     estimator: Any, X: Any, matrix: ResidentMatrix | ChunkedMatrix
 ) -> None:
-    """Validate data on a GPU to predict on; that they are finite, their margins show.
+    """Validate data on a GPU or in a store to predict on; that they are finite, margins show.
 
     Parameters
     ----------
@@ -226,10 +270,13 @@ def check_remote_predict_input(
         Says how many features, and which, were seen in fit.
     X : object
         What the user passed: a frame has names.
-    matrix : ResidentMatrix
+    matrix : ResidentMatrix or ChunkedMatrix
         Its rows.
     """
-    if is_device_frame(X):
+    if isinstance(matrix, ChunkedMatrix):  # whose names were compared where it was opened
+        check_array(_stand_in(matrix), estimator=estimator, input_name="X", dtype=_FLOATS)
+        _check_n_features(estimator, matrix, reset=False)
+    elif is_device_frame(X):
         validate_data(estimator, X, reset=False, skip_check_array=True)
         check_array(_stand_in(matrix), estimator=estimator, input_name="X")
     else:

@@ -72,6 +72,8 @@ def _run(args: argparse.Namespace) -> int:
         data = (*store.load(), store.weights()) if args.in_memory else (store, None, None)
         has_converged = _fit(model, data, args)
         time_s = time.perf_counter() - began_s
+        if args.in_memory and store.feature_names is not None:
+            model.feature_names_in_ = np.asarray(store.feature_names, dtype=object)
         model.save(args.model)
         if not args.quiet:
             print_table(_summary(model, store, args, time_s))

@@ -107,6 +107,8 @@ class Manifest:
     label_names : tuple of str or bool, or None
         What labels 0, 1, ... stand for, where they were text or true and false; None where they
         are numbers.
+    feature_names : tuple of str or None
+        Names of the columns, where the source had them.
     """
 
     schema: Schema
@@ -114,6 +116,7 @@ class Manifest:
     chunks: tuple[Chunk, ...]
     classes: tuple[float, ...] | None
     label_names: tuple[str | bool, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -135,8 +138,9 @@ class Manifest:
         # Who does not know of names would take the numbers for the labels.
         version = _VERSION if self.label_names is not None else _VERSION - 1
         content = {"format": _FORMAT, "version": version, **asdict(self)}
-        if self.label_names is None:
-            del content["label_names"]
+        for name in ("label_names", "feature_names"):
+            if content[name] is None:
+                del content[name]
         return json.dumps({**content, "crc32": _checksum(content)}, indent=1)
 
 
@@ -270,6 +274,7 @@ def read_manifest(folder: Path) -> Manifest:
         tuple(Chunk(**_known(Chunk, chunk)) for chunk in content["chunks"]),
         None if content["classes"] is None else tuple(content["classes"]),
         None if content.get("label_names") is None else tuple(content["label_names"]),
+        None if content.get("feature_names") is None else tuple(content["feature_names"]),
     )
     for chunk in manifest.chunks:
         _check_size(folder / chunk.file, chunk, manifest.schema)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -90,6 +91,7 @@ class ChunkWriter:
         self._chunks: list[Chunk] = []
         self._classes: set[float] | None = set()
         self._labels = LabelNumbers()
+        self._names: tuple[str, ...] | None = None
         self._batches: list[dict[str, np.ndarray]] = []
         self._n_buffered = 0
         self._writing: Future[Chunk] | None = None
@@ -111,6 +113,28 @@ class ChunkWriter:
         self._n_features = manifest.n_features
         self._classes = None if manifest.classes is None else set(manifest.classes)
         self._labels = LabelNumbers(manifest.label_names, is_begun=manifest.schema.has_labels)
+        self._names = manifest.feature_names
+
+    def name_features(self, names: Sequence[str] | None) -> None:
+        """Say what the columns are called; a store that is appended to keeps its names, or none.
+
+        Parameters
+        ----------
+        names : sequence of str or None
+            One a column; None where they have no names.
+
+        Raises
+        ------
+        ValueError
+            If that store has other names, or another order.
+        """
+        given = None if names is None else tuple(map(str, names))
+        if not self._old:
+            self._names = given
+        elif None not in (given, self._names) and given != self._names:
+            raise ValueError(
+                f"columns: expected {_shown(self._names)} as the store has, got {_shown(given)}"
+            )
 
     def append(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, copy: bool = True
@@ -168,8 +192,17 @@ class ChunkWriter:
             classes = tuple(sorted(self._classes))
         n_features = self._n_features or 0
         manifest = Manifest(
-            self._schema, n_features, (*self._old, *self._chunks), classes, self._labels.names
+            self._schema,
+            n_features,
+            (*self._old, *self._chunks),
+            classes,
+            self._labels.names,
+            self._names,
         )
+        if self._names is not None and len(self._names) != n_features:
+            raise ValueError(
+                f"columns: expected a name for each of {n_features}, got {len(self._names)} names"
+            )
         draft = self._folder / f"{MANIFEST}.{os.getpid()}"
         with _removed_on_error(draft), draft.open("w") as stream:
             stream.write(manifest.to_json())
@@ -240,6 +273,11 @@ class ChunkWriter:
         writing, self._writing = self._writing, None
         if writing is not None:
             self._chunks.append(writing.result())
+
+
+def _shown(names: tuple[str, ...] | None) -> str:
+    names = names or ()
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
 
 
 def _taken_apart(

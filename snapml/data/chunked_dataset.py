@@ -141,6 +141,11 @@ class ChunkedDataset:
         return self.manifest.n_rows, self.manifest.n_features
 
     @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns, where what was written had them."""
+        return self.manifest.feature_names
+
+    @property
     def dtype(self) -> np.dtype:
         """Type of the entries."""
         return np.dtype(self.manifest.schema.dtype)

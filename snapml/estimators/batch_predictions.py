@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from snapml._validation import check_names
 from snapml.data import ChunkedDataset, CompressedMatrix
 from snapml.io.array_files import check_array_path, write_arrays
 from snapml.io.batch import Batch
@@ -206,6 +207,7 @@ def _opened(model: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Iter
     names = getattr(model, "feature_names_in_", None)
     known = None if names is None else names.tolist()
     opened = open_source(source, n_features=model.n_features_in_, known_features=known, **options)
+    check_names(model, opened.feature_names)
     if names is None:
         return model, opened.batches
     # Batches have no names, of which the model itself would warn each time.

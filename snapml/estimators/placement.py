@@ -12,6 +12,7 @@ import scipy.special
 
 from snapml._validation import (
     check_fit_input,
+    check_names,
     check_predict_input,
     check_remote_fit_input,
     check_remote_predict_input,
@@ -221,6 +222,7 @@ def margins_where_rows_are(
     if is_row_source(X):
         return _margins_of_source(estimator, X, coef, intercept)
     if isinstance(X, ChunkedDataset):
+        check_names(estimator, X.feature_names)
         X = ChunkedMatrix(X, 0)  # which are read once
     if isinstance(X, ChunkedMatrix):
         return _margins_of_store(estimator, X, coef, intercept)
@@ -278,11 +280,8 @@ def _source_input(
     estimator: Any, X: Any, y: Any, limit: int | None, **target_checks: bool
 ) -> tuple[Matrix, np.ndarray]:
     """Return the rows of a file or stream as a matrix over a temporary store."""
-    store, y, names = stored_source(X, y, limit)
-    matrix, y = _stored_input(estimator, store, y, limit, **target_checks)
-    if names is not None:
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
-    return matrix, y
+    store, y, _ = stored_source(X, y, limit)
+    return _stored_input(estimator, store, y, limit, **target_checks)
 
 
 def _stored_input(
@@ -296,7 +295,10 @@ def _stored_input(
     if target_checks.get("y_numeric") and names and isinstance(names[0], str):
         raise ValueError(f"y: expected numbers, got text such as {names[0]!r}")
     matrix = ChunkedMatrix(X, limit)
-    return check_remote_fit_input(estimator, X, matrix, y, **target_checks)
+    checked = check_remote_fit_input(estimator, X, matrix, y, **target_checks)
+    if X.feature_names is not None:
+        estimator.feature_names_in_ = np.asarray(X.feature_names, dtype=object)
+    return checked
 
 
 def _host_margins(

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from snapml._validation import check_exists, check_predict_batch
+from snapml._validation import check_exists, check_names, check_predict_batch
 from snapml.data import ChunkedDataset, ChunkWriter, Matrix
 from snapml.data.chunk_format import MANIFEST
 from snapml.data.temporary_store import temporary_store_path
@@ -162,6 +162,7 @@ def rows_of_source(estimator: Any, X: Any) -> Iterator[Matrix]:
         n_features=estimator.n_features_in_,
         known_features=None if names is None else names.tolist(),
     )
+    check_names(estimator, source.feature_names)
     batches = (batch for batch in source.batches if batch.X.shape[0] > 0)
     first = next(batches, None)
     if first is None:

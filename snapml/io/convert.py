@@ -145,6 +145,7 @@ def write_source(
         If a batch is not finite or unlike the others, or there are no rows.
     """
     n_rows = 0
+    writer.name_features(source.feature_names)
     for number, batch in enumerate(source.batches):
         try:
             writer.append(*batch, copy=source.is_shared)

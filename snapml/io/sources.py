@@ -337,7 +337,13 @@ def _store(request: _Request) -> Source:
 
     n_bytes, n_rows = store.manifest.n_bytes, store.shape[0]
     return Source(
-        request.name, batches(), n_bytes, n_rows, n_bytes // max(1, n_rows), is_shared=True
+        request.name,
+        batches(),
+        n_bytes,
+        n_rows,
+        n_bytes // max(1, n_rows),
+        store.feature_names,
+        is_shared=True,
     )
 
 

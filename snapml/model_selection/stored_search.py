@@ -97,9 +97,9 @@ def stored_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> StoredRow
     ValueError, TypeError, OSError
         As the estimator's fit does.
     """
-    limit, names = byte_limit(estimator), None
+    limit = byte_limit(estimator)
     if is_row_source(X):
-        X, y, names = stored_source(X, y, limit)
+        X, y, _ = stored_source(X, y, limit)
     y = X.labels() if y is None else y
     if y is None:
         raise ValueError("y: expected targets, since the store was written without labels")
@@ -107,7 +107,7 @@ def stored_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> StoredRow
     if len(y) != X.shape[0]:
         raise ValueError(f"y has {len(y)} rows, X has {X.shape[0]}")
     matrix = ChunkedMatrix(X, limit)
-    return StoredRows(matrix, y, check_sample_weight(sample_weight, matrix), names)
+    return StoredRows(matrix, y, check_sample_weight(sample_weight, matrix), X.feature_names)
 
 
 @dataclass
