@@ -17,6 +17,7 @@ from snapml.cli.table import print_table
 from snapml.data import ChunkedDataset
 from snapml.data.chunk_format import MANIFEST
 from snapml.estimators.model_file import MAGIC
+from snapml.io.encoding import encoding_text
 from snapml.io.sources import open_source
 
 __all__ = ["add_parser"]
@@ -94,6 +95,10 @@ def _model(path: Path) -> dict[str, Any]:
         "columns": int(model.n_features_in_),
         **_size(model),
     }
+    if hasattr(model, "feature_names_in_"):
+        found["column names"] = classes_text(model.feature_names_in_.tolist())
+    if hasattr(model, "encoding_"):
+        found["encoding"] = encoding_text(model.encoding_)
     if hasattr(model, "classes_"):
         # A tree of several outputs has classes of each.
         lists = model.classes_ if isinstance(model.classes_, list) else [model.classes_]

@@ -14,6 +14,7 @@ from snapml.cli.scores import RunningScore
 from snapml.cli.table import print_table
 from snapml.estimators.batch_predictions import METHODS, batches_with, column_names
 from snapml.io.array_files import ARRAY_SUFFIXES, check_array_path, write_arrays
+from snapml.io.encoding import HASHED_COLUMNS
 
 __all__ = ["add_parser"]
 
@@ -80,6 +81,8 @@ def _predictions(
         n_bytes += n_more
 
     args.n_features = model.n_features_in_  # which hashed columns need to know
+    if getattr(model, "encoding_", {}).get("kind") == HASHED_COLUMNS:
+        args.hash_columns = args.hash_seed is not None  # the model knows how; a seed is compared
     options = reading_options(args)
     for batch, results in batches_with(model, args.source, methods, on_read=on_read, **options):
         line.bytes(n_bytes, None)

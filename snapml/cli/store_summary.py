@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from snapml.data import ChunkedDataset
+from snapml.io.encoding import encoding_text
 
 __all__ = ["classes_text", "store_summary"]
 
@@ -36,6 +37,10 @@ def store_summary(store: ChunkedDataset) -> dict[str, Any]:
     }
     if schema.is_sparse:
         summary |= {"index dtype": schema.index_dtype, "values": schema.has_values}
+    if manifest.feature_names is not None:
+        summary["column names"] = classes_text(manifest.feature_names)
+    if manifest.encoding is not None:
+        summary["encoding"] = encoding_text(manifest.encoding)
     return summary | {
         "labels": schema.has_labels,
         "classes": classes_text(manifest.label_names or manifest.classes),

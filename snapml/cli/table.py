@@ -16,10 +16,10 @@ def print_table(content: dict[str, Any], *, as_json: bool = False) -> None:
     content : dict
         Numbers are printed with commas.
     as_json : bool, default=False
-        Whether to print one JSON object instead.
+        Whether to print one JSON object instead, with ``_`` for blanks in names.
     """
     if as_json:
-        print(json.dumps(content))
+        print(json.dumps({name.replace(" ", "_"): value for name, value in content.items()}))
         return
     width = max(map(len, content))
     for name, value in content.items():

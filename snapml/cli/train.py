@@ -74,6 +74,8 @@ def _run(args: argparse.Namespace) -> int:
         time_s = time.perf_counter() - began_s
         if args.in_memory and store.feature_names is not None:
             model.feature_names_in_ = np.asarray(store.feature_names, dtype=object)
+        if args.in_memory and store.manifest.encoding is not None:
+            model.encoding_ = dict(store.manifest.encoding)
         model.save(args.model)
         if not args.quiet:
             print_table(_summary(model, store, args, time_s))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,8 @@ class Manifest:
         are numbers.
     feature_names : tuple of str or None
         Names of the columns, where the source had them.
+    encoding : mapping or None
+        How raw fields became hashed columns, where they did.
     """
 
     schema: Schema
@@ -117,6 +120,7 @@ class Manifest:
     classes: tuple[float, ...] | None
     label_names: tuple[str | bool, ...] | None = None
     feature_names: tuple[str, ...] | None = None
+    encoding: Mapping[str, Any] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -138,7 +142,7 @@ class Manifest:
         # Who does not know of names would take the numbers for the labels.
         version = _VERSION if self.label_names is not None else _VERSION - 1
         content = {"format": _FORMAT, "version": version, **asdict(self)}
-        for name in ("label_names", "feature_names"):
+        for name in ("label_names", "feature_names", "encoding"):
             if content[name] is None:
                 del content[name]
         return json.dumps({**content, "crc32": _checksum(content)}, indent=1)
@@ -275,6 +279,7 @@ def read_manifest(folder: Path) -> Manifest:
         None if content["classes"] is None else tuple(content["classes"]),
         None if content.get("label_names") is None else tuple(content["label_names"]),
         None if content.get("feature_names") is None else tuple(content["feature_names"]),
+        content.get("encoding"),
     )
     for chunk in manifest.chunks:
         _check_size(folder / chunk.file, chunk, manifest.schema)

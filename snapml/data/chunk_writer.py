@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -92,6 +92,7 @@ class ChunkWriter:
         self._classes: set[float] | None = set()
         self._labels = LabelNumbers()
         self._names: tuple[str, ...] | None = None
+        self._encoding: Mapping[str, Any] | None = None
         self._batches: list[dict[str, np.ndarray]] = []
         self._n_buffered = 0
         self._writing: Future[Chunk] | None = None
@@ -113,7 +114,7 @@ class ChunkWriter:
         self._n_features = manifest.n_features
         self._classes = None if manifest.classes is None else set(manifest.classes)
         self._labels = LabelNumbers(manifest.label_names, is_begun=manifest.schema.has_labels)
-        self._names = manifest.feature_names
+        self._names, self._encoding = manifest.feature_names, manifest.encoding
 
     def name_features(self, names: Sequence[str] | None) -> None:
         """Say what the columns are called; a store that is appended to keeps its names, or none.
@@ -135,6 +136,16 @@ class ChunkWriter:
             raise ValueError(
                 f"columns: expected {_shown(self._names)} as the store has, got {_shown(given)}"
             )
+
+    @property
+    def encoding(self) -> Mapping[str, Any] | None:
+        """How raw fields became hashed columns, where they did; text, numbers and lists."""
+        return self._encoding
+
+    @encoding.setter
+    def encoding(self, encoding: Mapping[str, Any] | None) -> None:
+        if not self._old:
+            self._encoding = None if encoding is None else dict(encoding)
 
     def append(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, copy: bool = True
@@ -198,6 +209,7 @@ class ChunkWriter:
             classes,
             self._labels.names,
             self._names,
+            self._encoding,
         )
         if self._names is not None and len(self._names) != n_features:
             raise ValueError(

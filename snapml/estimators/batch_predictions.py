@@ -206,7 +206,13 @@ def _opened(model: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Iter
     """Return the model to ask, and the batches of a source with columns as the model knows them."""
     names = getattr(model, "feature_names_in_", None)
     known = None if names is None else names.tolist()
-    opened = open_source(source, n_features=model.n_features_in_, known_features=known, **options)
+    opened = open_source(
+        source,
+        n_features=model.n_features_in_,
+        known_features=known,
+        known_encoding=getattr(model, "encoding_", None),
+        **options,
+    )
     check_names(model, opened.feature_names)
     if names is None:
         return model, opened.batches

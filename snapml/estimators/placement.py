@@ -28,6 +28,7 @@ from snapml.estimators.row_sources import (
     rows_of_source,
     stored_source,
 )
+from snapml.io.encoding import check_encoding
 from snapml.kernels import Device, ResidentMatrix
 from snapml.kernels.device_arrays import host_copy_of
 from snapml.kernels.resident_matrix import device_number, resident_matrix
@@ -157,6 +158,7 @@ def fit_input(
     RuntimeError
         If X is on a GPU and CuPy is missing.
     """
+    vars(estimator).pop("encoding_", None)  # of an earlier fit's rows
     matrix, y = _fit_input(estimator, X, y, takes_store=takes_store, **target_checks)
     estimator._agree_on_rows(matrix)
     return matrix, y
@@ -223,6 +225,7 @@ def margins_where_rows_are(
         return _margins_of_source(estimator, X, coef, intercept)
     if isinstance(X, ChunkedDataset):
         check_names(estimator, X.feature_names)
+        check_encoding(str(X.folder), getattr(estimator, "encoding_", None), X.manifest.encoding)
         X = ChunkedMatrix(X, 0)  # which are read once
     if isinstance(X, ChunkedMatrix):
         return _margins_of_store(estimator, X, coef, intercept)
@@ -298,6 +301,8 @@ def _stored_input(
     checked = check_remote_fit_input(estimator, X, matrix, y, **target_checks)
     if X.feature_names is not None:
         estimator.feature_names_in_ = np.asarray(X.feature_names, dtype=object)
+    if X.manifest.encoding is not None:
+        estimator.encoding_ = dict(X.manifest.encoding)
     return checked
 
 

@@ -161,6 +161,7 @@ def rows_of_source(estimator: Any, X: Any) -> Iterator[Matrix]:
         X,
         n_features=estimator.n_features_in_,
         known_features=None if names is None else names.tolist(),
+        known_encoding=getattr(estimator, "encoding_", None),
     )
     check_names(estimator, source.feature_names)
     batches = (batch for batch in source.batches if batch.X.shape[0] > 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from snapml.io.batch import Batch
 
-__all__ = ["ColumnRoles", "dense_batch", "labels_and_weights", "roles_of", "to_vector"]
+__all__ = ["ColumnRoles", "dense_batch", "labels_and_weights", "roles_of", "texts_of", "to_vector"]
 
 # Bytes of a block of rows that columns are written to in turn: the second-level cache holds it.
 _BLOCK_BYTES = 2**18
@@ -104,6 +104,31 @@ def roles_of(
     types = [_element(schema.field(name).type) for name in features]
     wanted = _common(types) if dtype is None and is_checked else np.dtype(dtype or np.float32)
     return ColumnRoles(source, features, special[0], special[1], wanted)
+
+
+def texts_of(schema: Any, names: Sequence[str]) -> list[str]:
+    """Return which columns an encoder takes for text, and not for numbers.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Names and types.
+    names : sequence of str
+        Columns.
+
+    Returns
+    -------
+    list of str
+        In their order.
+    """
+    import pyarrow.types as types
+
+    kinds = {name: schema.field(name).type for name in names}
+    return [
+        name
+        for name, kind in kinds.items()
+        if not (types.is_integer(kind) or types.is_floating(kind))
+    ]
 
 
 def dense_batch(record_batch: Any, roles: ColumnRoles, number: int) -> Batch:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from snapml.data import ChunkedDataset, ChunkWriter
+from snapml.io.encoding import check_encoding
 from snapml.io.sources import Source, open_source
 
 __all__ = ["convert", "write_source"]
@@ -97,9 +98,11 @@ def convert(
     def on_read(n_bytes: int) -> None:
         done[0] += n_bytes
 
+    known = None
     if append:
         manifest = ChunkedDataset.open(store).manifest
         dtype, n_features = manifest.schema.dtype, manifest.n_features
+        known = manifest.encoding
     opened = open_source(
         source,
         format=format,
@@ -107,6 +110,7 @@ def convert(
         weight=weight,
         n_features=n_features,
         dtype=dtype,
+        known_encoding=known,
         on_read=on_read,
         **options,
     )
@@ -146,6 +150,8 @@ def write_source(
     """
     n_rows = 0
     writer.name_features(source.feature_names)
+    check_encoding(source.name, writer.encoding, source.encoding)  # of a store that has rows
+    writer.encoding = source.encoding
     for number, batch in enumerate(source.batches):
         try:
             writer.append(*batch, copy=source.is_shared)

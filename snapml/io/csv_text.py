@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ def open_csv(
     has_header: bool = True,
     is_text: bool = False,
     label: Any = None,
+    texts: Mapping[str, bool] | None = None,
     offset: int = 0,
     length: int = -1,
 ) -> ArrowReader:
@@ -41,6 +42,8 @@ def open_csv(
         are numbers, since whole numbers in the first block may be followed by others.
     label : str, int or None, default=None
         The column of labels, which may be text, or true and false, if the first block has them.
+    texts : mapping of str to bool, or None, default=None
+        Columns whose type does not depend on the first block: whether they are text.
     offset, length : int, default=0 and -1
         A range of the text, as for `load_svmlight`; the first line belongs to all. No field may
         hold the end of a line then.
@@ -50,7 +53,7 @@ def open_csv(
     ArrowReader
         Of its batches.
     """
-    pyarrow_for(str(path))
+    pa = pyarrow_for(str(path))
     import pyarrow.csv as pc
 
     parse = pc.ParseOptions(delimiter=delimiter)
@@ -69,6 +72,10 @@ def open_csv(
         schema = reader.schema
     if not is_text:
         schema = _of_numbers(schema, label)
+    elif texts is not None:
+        kinds = {name: pa.string() if is_text else pa.float64() for name, is_text in texts.items()}
+        found = zip(schema.names, schema.types, strict=True)
+        schema = pa.schema([(name, kinds.get(name, kind)) for name, kind in found])
 
     def read(columns: list[str], batch_bytes: int) -> Iterator[Any]:
         types = {name: schema.field(name).type for name in columns}

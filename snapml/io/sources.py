@@ -14,10 +14,18 @@ import numpy as np
 from snapml.data import ChunkedDataset, CompressedMatrix, DenseMatrix
 from snapml.io import columnar
 from snapml.io.array_batches import iterator_batches, npy_batches
-from snapml.io.arrow_columns import roles_of
+from snapml.io.arrow_columns import roles_of, texts_of
 from snapml.io.batch import Batch
 from snapml.io.click_log import ClickLogEncoder
 from snapml.io.csv_text import open_csv
+from snapml.io.encoding import (
+    Encoding,
+    check_encoding,
+    column_encoder,
+    encoding_of_columns,
+    encoding_of_log,
+    log_encoder,
+)
 from snapml.io.formats import FORMATS, format_of
 from snapml.io.snap_format import snap_batches
 from snapml.io.svmlight import svmlight_batches
@@ -47,6 +55,8 @@ class Source:
         Whether arrays of a batch may change once the next one is asked for.
     dtype : numpy dtype or None
         Of the entries, where the source says it beforehand.
+    encoding : dict or None
+        How fields became hashed columns, where they did and it is known.
     """
 
     name: str
@@ -57,6 +67,7 @@ class Source:
     feature_names: tuple[str, ...] | None = None
     is_shared: bool = False
     dtype: np.dtype | None = None
+    encoding: Encoding | None = None
 
 
 def is_source(X: Any) -> bool:
@@ -89,6 +100,7 @@ def open_source(
     n_features: int | None = None,
     dtype: Any = None,
     known_features: Sequence[str] | None = None,
+    known_encoding: Encoding | None = None,
     on_read: Callable[[int], Any] | None = None,
     **options: Any,
 ) -> Source:
@@ -109,6 +121,8 @@ def open_source(
     known_features : sequence of str or None, default=None
         Names of the features in a fit: a source whose columns have names gives those, in this
         order; others have none to compare.
+    known_encoding : dict or None, default=None
+        How fields became hashed columns in a fit: raw rows are hashed alike.
     on_read : callable or None, default=None
         Called with the number of bytes that were read since the last call, maybe in another thread.
     **options : object
@@ -139,6 +153,7 @@ def open_source(
         n_features,
         wanted,
         known_features,
+        known_encoding,
         on_read or _ignore,
         options,
     )
@@ -185,6 +200,7 @@ class _Request:
     n_features: int | None
     dtype: np.dtype | None
     known_features: Sequence[str] | None
+    known_encoding: Encoding | None
     on_read: Callable[[int], Any]
     options: dict[str, Any]
 
@@ -224,11 +240,22 @@ class _Request:
 def _columnar(request: _Request) -> Source:
     """Open what has columns with names."""
     path, is_file = request.path, request.kind != "stream"
-    encoder = request.take("encoder").get("encoder")
+    encoder, known = request.take("encoder").get("encoder"), request.known_encoding
+    columns = request.take("columns").get("columns", request.known_features)
+    if known is not None:
+        encoder = column_encoder(request.name, known, encoder)
+        columns = known["columns"] if columns is None else columns
     if request.kind == "csv":
         how = request.take("delimiter", "has_header", "offset", "length")
         reader = open_csv(
-            path, request.on_read, is_text=encoder is not None, label=request.label, **how
+            path,
+            request.on_read,
+            is_text=encoder is not None,
+            label=request.label,
+            texts=None
+            if known is None
+            else {k: k in known["text_columns"] for k in known["columns"]},
+            **how,
         )
     elif request.kind == "parquet":
         reader = columnar.open_parquet(path, request.on_read, **request.take("rows"))
@@ -243,9 +270,14 @@ def _columnar(request: _Request) -> Source:
         weight=request.weight,
         dtype=request.dtype,
         is_checked=encoder is None,
-        columns=request.take("columns").get("columns", request.known_features),
+        columns=columns,
     )
     request.finish()
+    encoding = None
+    if encoder is not None:
+        texts = texts_of(reader.schema, roles.features)
+        encoding = encoding_of_columns(encoder, list(roles.features), texts)
+        check_encoding(request.name, known, encoding)
     is_plain = encoder is None and all(
         not hasattr(reader.schema.field(name).type, "value_type") for name in roles.features
     )
@@ -258,6 +290,7 @@ def _columnar(request: _Request) -> Source:
         len(roles.features) * roles.dtype.itemsize + n_special if is_plain else None,
         roles.features if is_plain else None,
         dtype=None if encoder is not None else roles.dtype,
+        encoding=encoding,
     )
 
 
@@ -311,11 +344,14 @@ def _clicklog(request: _Request) -> Source:
     if encoder is None:
         sizes = {} if request.n_features is None else {"n_features": request.n_features}
         sizes |= request.take("n_numbers", "n_categories", "seed")
-        encoder = ClickLogEncoder(**sizes)
+    else:
+        sizes = {name: n for name, n in encoding_of_log(encoder).items() if name != "kind"}
+    known = request.known_encoding
+    encoder = ClickLogEncoder(**sizes) if known is None else log_encoder(request.name, known, sizes)
     options = request.take("has_labels", "n_threads", "offset", "length")
     found = encoder.batches(request.path, on_read=request.on_read, **options)
     batches = (Batch(_typed(X, request.dtype), y) for X, y in found)
-    return Source(request.name, batches, request.n_bytes)
+    return Source(request.name, batches, request.n_bytes, encoding=encoding_of_log(encoder))
 
 
 def _store(request: _Request) -> Source:
@@ -323,6 +359,8 @@ def _store(request: _Request) -> Source:
     store = request.source
     if not isinstance(store, ChunkedDataset):
         store = ChunkedDataset.open(request.path)
+
+    check_encoding(request.name, request.known_encoding, store.manifest.encoding)
 
     def batches() -> Iterator[Batch]:
         y, weights, begins = store.labels(), store.weights(), store.chunk_rows
@@ -344,6 +382,7 @@ def _store(request: _Request) -> Source:
         n_bytes // max(1, n_rows),
         store.feature_names,
         is_shared=True,
+        encoding=store.manifest.encoding,
     )
 
 

@@ -235,6 +235,8 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         if given.feature_names is not None and hasattr(self, "best_estimator_"):
             names = np.asarray(given.feature_names, dtype=object)
             self.feature_names_in_ = self.best_estimator_.feature_names_in_ = names
+        if given.encoding is not None and hasattr(self, "best_estimator_"):
+            self.best_estimator_.encoding_ = dict(given.encoding)
 
     def _folds(self, X: Any, y: Any, params: dict[str, Any]) -> list[tuple[Any, Any]]:
         """Return numbers of rows to train and to judge on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +36,15 @@ class StoredRows:
         Weights that were passed, or the store's.
     feature_names : tuple of str or None
         Where the columns of a file have names.
+    encoding : mapping or None
+        How fields became hashed columns, where they did.
     """
 
     matrix: ChunkedMatrix
     y: np.ndarray
     weights: np.ndarray | None
     feature_names: tuple[str, ...] | None
+    encoding: Mapping[str, Any] | None
 
 
 def check_stored_search(estimator: Any, scoring: Any, params: dict[str, Any]) -> None:
@@ -107,7 +111,9 @@ def stored_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> StoredRow
     if len(y) != X.shape[0]:
         raise ValueError(f"y has {len(y)} rows, X has {X.shape[0]}")
     matrix = ChunkedMatrix(X, limit)
-    return StoredRows(matrix, y, check_sample_weight(sample_weight, matrix), X.feature_names)
+    return StoredRows(
+        matrix, y, check_sample_weight(sample_weight, matrix), X.feature_names, X.manifest.encoding
+    )
 
 
 @dataclass
