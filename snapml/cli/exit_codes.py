@@ -5,6 +5,7 @@ FAILED = 1
 BAD_USAGE = 2
 NOT_CONVERGED = 3
 INTERRUPTED = 130
+TERMINATED = 143
 
 LISTED = {
     FINISHED: "done, and a fit has converged",
@@ -12,4 +13,5 @@ LISTED = {
     BAD_USAGE: "bad usage",
     NOT_CONVERGED: "the model was written, but the fit stopped before its tolerance was met",
     INTERRUPTED: "interrupted",
+    TERMINATED: "terminated, by SIGTERM",
 }

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import snapml
 from snapml.cli import convert, info, predict, train
-from snapml.cli.exit_codes import FAILED, INTERRUPTED, LISTED
+from snapml.cli.exit_codes import FAILED, INTERRUPTED, LISTED, TERMINATED
 
 __all__ = ["main", "make_parser"]
 
@@ -58,11 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     args = make_parser().parse_args(arguments)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _ending_on_sigterm():
             warnings.showwarning = _show_warning
             code: int = args.run(args)
             sys.stdout.flush()
             return code
+    except _Terminated:
+        return _failed("terminated", TERMINATED)
     except KeyboardInterrupt:
         return _failed("interrupted", INTERRUPTED)
     except BrokenPipeError:  # who reads our output has gone
@@ -74,6 +79,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         expected = (ValueError, OSError, ImportError, NotImplementedError, MemoryError)
         kind = "" if isinstance(error, expected) and str(error) else f"{type(error).__name__}: "
         return _failed(f"{kind}{error}", FAILED)
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: ends what Ctrl-C ends, and leaves as little behind."""
+
+
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """Raise `_Terminated` on SIGTERM inside ``with``, where signals are handled at all."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one is enough: what follows tidies up
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _failed(message: str, code: int) -> int:

@@ -96,6 +96,7 @@ class ChunkWriter:
         self._batches: list[dict[str, np.ndarray]] = []
         self._n_buffered = 0
         self._writing: Future[Chunk] | None = None
+        self._paths: list[Path] = []
         self._thread = ThreadPoolExecutor(1, "snapml-writer")
         self._is_new = not self._folder.exists()
         if append:
@@ -221,16 +222,16 @@ class ChunkWriter:
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(self._folder / MANIFEST)
-        self._chunks = []
+        self._chunks, self._paths = [], []
 
     def abort(self) -> None:
         """Remove what this writer has written; a store that was appended to stays as it was."""
         with contextlib.suppress(Exception):  # a failed chunk has removed itself
             self._finish_chunk()
         self._thread.shutdown()
-        for chunk in self._chunks:
-            (self._folder / chunk.file).unlink(missing_ok=True)
-        self._chunks, self._batches = [], []
+        for path in self._paths:  # also of one whose end an interrupt kept from being noted
+            path.unlink(missing_ok=True)
+        self._chunks, self._batches, self._paths = [], [], []
         if self._is_new:
             self._folder.rmdir()
 
@@ -277,6 +278,7 @@ class ChunkWriter:
         while (self._folder / f"chunk-{number:08d}").exists():  # left behind by another writer
             number += 1
         path = self._folder / f"chunk-{number:08d}"
+        self._paths.append(path)
         self._writing = self._thread.submit(_write_chunk, path, arrays, self._schema)
         self._batches, self._n_buffered = [], 0
 

@@ -28,6 +28,7 @@ from snapml.data import Dataset, Matrix
 from snapml.data.temporary_store import removing_temporary_stores
 from snapml.estimators.fit_call import control_of, in_fit_call
 from snapml.estimators.linear_exports import ExportedLinearModel
+from snapml.estimators.near_data import near_data
 from snapml.estimators.objective_parameters import objective_parameters
 from snapml.estimators.offsets import added_offset
 from snapml.estimators.placement import (
@@ -39,7 +40,7 @@ from snapml.estimators.placement import (
 )
 from snapml.kernels import ResidentMatrix
 from snapml.kernels.resident_matrix import device_number
-from snapml.problems import Problem
+from snapml.problems import Intercept, Problem, Squared
 from snapml.solvers import choice, device_choice
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.control import Control, Interim
@@ -144,7 +145,7 @@ class LinearEstimator(ExportedLinearModel):
         )
         try:
             with naming_host_copy(dataset.matrix):
-                result = choice.fit(problem, dataset, self._communicator(), rule, settings, start)
+                result = self._solve_near(problem, dataset, rule, settings, start)
         except NonFiniteError:
             is_resident = isinstance(dataset.matrix, ResidentMatrix)
             raise_non_finite(self, dataset.matrix if is_resident else X)
@@ -153,6 +154,26 @@ class LinearEstimator(ExportedLinearModel):
         if not result.has_converged:
             _warn_not_converged(result, rule)
         return result
+
+    def _solve_near(
+        self,
+        problem: Problem,
+        dataset: Dataset,
+        rule: StoppingRule,
+        settings: Settings,
+        start: Start | None,
+    ) -> FitResult:
+        """Solve one problem; least squares of numbers far from zero in centred ones."""
+        shards, near = self._communicator(), None
+        is_free = problem.intercept is Intercept.FREE and dataset.labels.ndim == 1
+        if isinstance(problem.loss, Squared) and is_free and start is None:
+            near = near_data(dataset, shards)
+        if near is None:
+            return choice.fit(problem, dataset, shards, rule, settings, start)
+        found = choice.fit(problem, near.dataset, shards, near.rule(rule), settings)
+        stored = near.stored(found, problem.penalty)
+        is_met = found.has_converged and near.is_met(stored, rule)
+        return replace(stored, has_converged=is_met)
 
     def _last_end(self, n_rows: int, n_outputs: int) -> Start | None:
         """Return where the last fit ended, as far as that fits the data; None without one."""

@@ -6,7 +6,6 @@ import math
 import time
 import warnings
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,12 +24,13 @@ from snapml.estimators.base import all_or_nothing, callers_level, told_early_end
 from snapml.estimators.coefficient_bounds import bounded, check_bounds
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
+from snapml.estimators.near_data import near_data
 from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import byte_limit, fit_input
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.control import Interim, among_outputs
+from snapml.solvers.control import among_outputs
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.least_squares import solve_least_squares
 from snapml.solvers.range_checks import NonFiniteError
@@ -190,41 +190,42 @@ def solve_path(
     ValueError
         If a number overflows.
     """
-    mean = _far_mean(dataset, communicator) if has_intercept else 0.0
-    if mean == 0.0:
-        return _solve_near(dataset, penalties, rule, communicator, has_intercept, settings, start)
-    labels = (dataset.labels.astype(np.float64) - mean).astype(dataset.labels.dtype)
-    near = replace(dataset, labels=labels)
-    own = replace(rule, control=rule.control.through(partial(_moved, by=mean)))
-    if isinstance(start, StartModel):
-        start = start._replace(intercept=start.intercept - mean)
-    elif start is not None:
-        start = replace(start, intercept=start.intercept - mean)
-    results = _solve_near(near, penalties, own, communicator, has_intercept, settings, start)
-    return [replace(result, intercept=result.intercept + mean) for result in results]
+    near = near_data(dataset, communicator) if has_intercept else None
+    if near is None:
+        results = _solve_near(
+            dataset, penalties, rule, communicator, has_intercept, settings, start
+        )
+        weight = sum(communicator.exchange(dataset.total_weight)) if has_intercept else 0.0
+        return [_with_rounded_intercept(result, weight) for result in results]
+    results = _solve_near(
+        near.dataset,
+        penalties,
+        near.rule(rule),
+        communicator,
+        has_intercept,
+        settings,
+        near.start(start),
+    )
+    judged = []
+    for found, penalty in zip(results, penalties, strict=False):
+        result = near.stored(found, penalty)
+        is_met = found.has_converged and near.is_met(result, rule)
+        judged.append(replace(result, has_converged=is_met))
+    return judged
 
 
-def _far_mean(dataset: Dataset, communicator: Communicator) -> float:
-    """Return the targets' weighted mean where it is far from zero beside their spread, else 0.
-
-    Rounding of sums of squares about zero, and gaps that are compared with it, then hide what the
-    targets say.
-    """
-    labels = dataset.labels.astype(np.float64)
-    given = dataset.row_weights
-    weights = np.full(len(labels), dataset.weight) if given is None else given.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        own = np.array([weights.sum(), weights @ labels])
-        total, first = communicator.allreduce_sum(own).tolist()
-        mean = first / total if total > 0.0 else 0.0
-        own = np.array([weights @ (labels - mean) ** 2])
-        spread = math.sqrt(float(communicator.allreduce_sum(own)[0]) / max(total, 1e-300))
-    return mean if math.isfinite(spread) and abs(mean) > _FAR * spread else 0.0
-
-
-def _moved(model: Interim, by: float) -> Interim:
-    """Return a model on the way with another intercept."""
-    return replace(model, intercept=model.intercept + by)
+def _with_rounded_intercept(result: FitResult, weight: float) -> FitResult:
+    """Return a result with the intercept in the type of its coefficients, and what that costs."""
+    intercept = float(np.asarray(result.intercept).astype(result.coef.dtype))
+    beside = abs(intercept - result.intercept)
+    # The best one is known to few digits more than that.
+    cost = 0.5 * weight * (beside + (_INEXACT * abs(intercept) if beside else 0.0)) ** 2
+    return replace(
+        result,
+        intercept=intercept,
+        gap=result.gap + cost,
+        objective=result.objective + cost,
+    )
 
 
 def _solve_near(
@@ -265,8 +266,8 @@ def _solve_smooth(
     return results
 
 
-# Targets whose mean is more than so many times their spread are centred first.
-_FAR = 100.0
+# Relative error of the best intercept, beside a rounding to float32.
+_INEXACT = 2.0**-28
 _NONNEGATIVE = Penalty(0.0, 0.0, is_positive=True)
 
 

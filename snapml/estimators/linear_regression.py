@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 
 from snapml._validation import (
@@ -16,7 +18,7 @@ from snapml._validation import (
     raise_non_finite,
 )
 from snapml.data import CompressedMatrix, Matrix
-from snapml.estimators.base import LinearEstimator, all_or_nothing
+from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
 from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import with_host_predictions
 from snapml.solvers.control import Interim
@@ -25,6 +27,9 @@ from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import overflow_error
 
 __all__ = ["LinearRegression", "LinearRegressor", "least_squares_fit"]
+
+# Relative gaps, in units of the data's rounding, that a solution may have; and the least `tol`.
+_RESOLUTION, _LEAST_TOL = 8.0, 1e-10
 
 
 class LinearRegressor(RegressorMixin, LinearEstimator):
@@ -287,4 +292,35 @@ def least_squares_fit(
         raise_non_finite(estimator, X)
     if not (np.isfinite(result.coef).all() and np.isfinite(result.objective).all()):
         raise overflow_error(matrix.dtype)
+    _warn_of_gap(estimator, result, targets, weights)
     return result
+
+
+def _warn_of_gap(
+    estimator: LinearEstimator,
+    result: LeastSquaresResult,
+    targets: np.ndarray,
+    weights: np.ndarray | None,
+) -> None:
+    """Warn where the solution is further from the minimum than `tol` and the type's rounding."""
+    eps = float(np.finfo(targets.dtype).eps)
+    tol = max(float(getattr(estimator, "tol", 0.0)), _RESOLUTION * eps, _LEAST_TOL)
+    weighted = np.ones(len(targets)) if weights is None else weights.astype(np.float64)
+    values = targets.astype(np.float64)
+    if estimator.fit_intercept:
+        values = values - weighted @ values / max(weighted.sum(), np.finfo(np.float64).tiny)
+    exchange = estimator._communicator().exchange
+    squares = 0.5 * sum(exchange(weighted @ values**2))
+    # Where the rows are interpolated, all of the objective is rounding.
+    is_far = result.gap > np.maximum(tol * result.objective, (_RESOLUTION * eps) ** 2 * squares)
+    is_far &= np.isfinite(result.gap)  # of what has no bound nobody knows
+    if is_far.any():
+        worst = int(np.argmax(result.gap / np.maximum(result.objective, 1e-300)))
+        relative = result.gap[worst] / result.objective[worst]
+        warnings.warn(
+            f"relative duality gap {relative:.2e}: tol={tol:.1e} was not reached, since numbers of "
+            f"these columns are far from zero beside their spread, or from each other, for "
+            f"{targets.dtype}: subtract the columns' means, or pass float64",
+            ConvergenceWarning,
+            stacklevel=callers_level(),
+        )

@@ -20,6 +20,9 @@ _LEAST_BLOCK_ROWS = 64
 # Sparse data of at most this many entries, zeros included, are centred before they are multiplied;
 # larger ones are multiplied as they are, and the products centred.
 _DENSE_ENTRIES = 1 << 25
+# A mean of more than so many times the spread is rounded by more than counts; rows that tell.
+_FAR = 1e6
+_LOOKED_AT = 64
 
 
 class CenteredRows:
@@ -49,8 +52,9 @@ class CenteredRows:
         Sum of the weights of all shards.
     weights : ndarray of shape (n_rows,), float64
         s_i.
-    mean : ndarray of shape (n_features,), float64
-        Subtracted from every row.
+    mean, mean_rest : ndarray of shape (n_features,), float64
+        Subtracted from every row one after the other; the rest is what rounding of a mean far from
+        zero has left, and zero where means are near.
     """
 
     def __init__(
@@ -73,6 +77,12 @@ class CenteredRows:
         self.mean = np.zeros(self.shape[1])
         if fit_intercept:
             self.mean = self.total(self._sum_of_rows()) / self.total_weight
+        self.mean_rest = np.zeros(self.shape[1])
+        if any(self.communicator.exchange(self._has_far_columns())):
+            rest = np.zeros(self.shape[1])
+            for rows, block in self._blocks():
+                rest += self._roots[rows] @ block
+            self.mean_rest = self.total(rest) / self.total_weight
 
     @property
     def is_dense(self) -> bool:
@@ -111,8 +121,8 @@ class CenteredRows:
         total: np.ndarray = self.communicator.allreduce_sum(array)
         return total
 
-    def center(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return ``sqrt(s_i) (y_i - mean)`` and the targets' means.
+    def center(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return ``sqrt(s_i) (y_i - mean - rest)``, the targets' means and their rests.
 
         Parameters
         ----------
@@ -123,14 +133,37 @@ class CenteredRows:
         -------
         centered : ndarray of shape (n_rows, n_targets), float64
             Weighted and centred.
-        mean : ndarray of shape (n_targets,), float64
-            Zero without an intercept.
+        mean, rest : ndarray of shape (n_targets,), float64
+            Zero without an intercept; the rest is zero where means are near.
         """
         values = np.asarray(targets, dtype=np.float64)
-        mean = np.zeros(values.shape[1])
-        if self._has_intercept:
-            mean = self.total(self.weights @ values) / self.total_weight
-        return self._roots[:, np.newaxis] * (values - mean), mean
+        mean, rest = np.zeros(values.shape[1]), np.zeros(values.shape[1])
+        if not self._has_intercept:
+            return self._roots[:, np.newaxis] * values, mean, rest
+        mean = self.total(self.weights @ values) / self.total_weight
+        centred = values - mean
+        squares = self.total(self.weights @ centred**2) / self.total_weight
+        if np.any(np.abs(mean) > _FAR * np.sqrt(squares)):
+            rest = self.total(self.weights @ centred) / self.total_weight
+            centred -= rest
+        return self._roots[:, np.newaxis] * centred, mean, rest
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums ``sum_i sqrt(s_i) v_ik`` of vectors over the rows of all shards.
+
+        Of residuals they are what rounding of the means has left, zero but for that.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, k)
+            Vectors, weighted by ``sqrt(s_i)`` as the rows are.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            The sums.
+        """
+        return self.total(self._roots @ values)
 
     def dot(self, coef: np.ndarray) -> np.ndarray:
         """Return the rows times some columns.
@@ -259,8 +292,18 @@ class CenteredRows:
             wide = part.astype(np.float64)
             block = wide if isinstance(wide, np.ndarray) else wide.toarray()
             block -= self.mean
+            if self.mean_rest.any():
+                block -= self.mean_rest
             block *= self._roots[rows, np.newaxis]
             yield rows, block
+
+    def _has_far_columns(self) -> bool:
+        """Return whether some rows show a dense column whose mean is rounded by what counts."""
+        if not (self._has_intercept and isinstance(self._rows, np.ndarray) and len(self._rows)):
+            return False
+        shown = self._rows[:: max(1, len(self._rows) // _LOOKED_AT)].astype(np.float64)
+        is_far = np.abs(self.mean) > _FAR * shown.std(axis=0)
+        return bool(np.any(is_far & (shown != shown[0]).any(axis=0)))
 
     def _sum_of_rows(self) -> np.ndarray:
         """Return the weighted sum of the rows."""

@@ -20,6 +20,7 @@ from snapml.solvers.centered_rows import CenteredRows
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_engine import check_rows
+from snapml.solvers.exact_sums import sum_with_products
 from snapml.solvers.nonnegative import nonnegative_lower_bound
 from snapml.solvers.threads import (
     blas_threads_for,
@@ -153,27 +154,44 @@ def solve_least_squares(
     strengths = np.broadcast_to(np.asarray(alphas, dtype=np.float64), targets.shape[1])
     with limit_blas_threads(resolve_n_threads(n_threads, matrix.n_stored)):
         rows = CenteredRows(matrix, row_weights, fit_intercept, communicator)
-        centered, target_mean = rows.center(targets)
+        centered, *target_means = rows.center(targets)
         solve = _solve_positive if is_positive else _solve_any_sign
         with np.errstate(over="ignore", invalid="ignore"):  # refused by the caller as not finite
             solution = solve(rows, centered, strengths, tol)
             coef = solution.coef.T.astype(matrix.dtype)
-            exact_intercept = target_mean - rows.mean @ coef.T.astype(np.float64)
-            intercept = exact_intercept.astype(matrix.dtype)
-            gap, objective = _certify(
+            intercept, beside = _rounded_intercepts(rows, target_means, coef)
+            gap, objective, sums = _certify(
                 rows, centered, strengths, coef.astype(np.float64), solution, is_positive
             )
-            # An intercept beside its best value costs half the weights times the distance squared.
-            excess = rows.total_weight * (intercept - exact_intercept) ** 2 / 2
+    weight = rows.total_weight
+    best = sums / weight if fit_intercept else np.zeros_like(beside)
     return LeastSquaresResult(
         coef,
         intercept,
         solution.rank,
         solution.singular,
-        gap + excess,
-        objective + excess,
+        # An intercept beside its best value costs half the weights times the distance squared.
+        gap + weight * (beside - best) ** 2 / 2,
+        objective + beside * (weight * beside / 2 - sums),
         solution.description,
     )
+
+
+def _rounded_intercepts(
+    rows: CenteredRows, target_means: list[np.ndarray], coef: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return intercepts in the type of the coefficients, and by how much they were rounded.
+
+    Means far from zero are subtracted from each other here.
+    """
+    intercept, beside = np.zeros(len(coef), coef.dtype), np.zeros(len(coef))
+    for k, wide in enumerate(coef.astype(np.float64)):
+        means = [float(mean[k]) for mean in target_means]
+        rest = float(rows.mean_rest @ wide)
+        intercept[k] = sum_with_products([*means, -rest], -rows.mean, wide)
+        own = [float(intercept[k]), rest, *(-mean for mean in means)]
+        beside[k] = sum_with_products(own, rows.mean, wide)
+    return intercept, beside
 
 
 def _check_shards(
@@ -323,13 +341,14 @@ def _certify(
     coef: np.ndarray,
     solution: _Solution,
     is_positive: bool,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return gap and objective of every target, for the best intercept.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return gap, objective and sum of the residuals of every target, for the means' intercept.
 
     The objective is quadratic: at a gradient g it is g.inverse(H).g / 2 above its minimum, which
     is at most g.g / (2 alpha), a bound that trusts no factorisation.
     """
     residual = targets - rows.dot(coef.T)
+    sums = rows.sums(residual)
     gradient = alphas * coef.T - rows.transposed_dot(residual)
     squares = rows.total(np.sum(residual**2, axis=0)) / 2
     objective = squares + alphas * np.sum(coef**2, axis=1) / 2
@@ -349,7 +368,7 @@ def _certify(
             if solution.decrement is not None:
                 bound = min(bound, solution.decrement(slope, target))
         gaps.append(certified_gap(objective[target], objective[target] - bound))
-    return np.array(gaps), objective
+    return np.array(gaps), objective, sums
 
 
 def _positive_gap(slope: np.ndarray, coef: np.ndarray, alpha: float) -> float:

@@ -58,7 +58,8 @@ class LeaveOneOut:
         self._matrix, self._targets = matrix, np.asarray(targets, dtype=np.float64)
         self._n_threads = resolve_n_threads(n_threads, matrix.n_stored)
         self._rows = CenteredRows(matrix, row_weights, fit_intercept)
-        self._centered, self._target_mean = self._rows.center(targets)
+        self._centered, mean, rest = self._rows.center(targets)
+        self._target_mean = mean + rest
         total = self._rows.weights.sum()
         # The intercept's own direction among the rows: of no penalty, so its leverage is fixed.
         self._constant = np.sqrt(self._rows.weights / total) * (1.0 if fit_intercept else 0.0)

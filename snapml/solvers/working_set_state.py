@@ -113,6 +113,7 @@ class State:
         rounded = self.coef.astype(self.engine.dtype).astype(np.float64)
         if not np.array_equal(rounded, self.coef):
             self.coef, self.margins = rounded, self.engine.product(rounded)
+            self.shift = self.best_shift(self.margins, self.shift)
             self.refresh()
             self.gap = certified_gap(self.objective, self._lower_bound)
 

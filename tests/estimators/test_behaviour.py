@@ -298,14 +298,17 @@ def test_same_seed_same_bits(estimator, n_threads, container):
     make = partial(ITERATIVE[estimator], n_threads=n_threads, max_iter=4)
     with unconverged():
         models = [make(random_state=seed).fit(X, y) for seed in (3, 3, 4, None, None)]
-    first, again, other, default, default_again = (model.coef_ for model in models)
+    first, again, _, default, default_again = (model.coef_ for model in models)
     np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(default, default_again)
-    assert not np.array_equal(first, other)
-    assert not np.array_equal(first, default)
-    assert [h["running_gap"] for h in models[0].history_] == [
-        h["running_gap"] for h in models[1].history_
-    ]
+    # Of so few epochs the zero model may be the better one, for every seed.
+    first, again, other, default, default_again = (
+        [entry["running_gap"] for entry in model.history_] for model in models
+    )
+    assert first == again
+    assert default == default_again
+    assert first != other
+    assert first != default
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -451,7 +454,11 @@ def test_zero_and_one_epoch_give_a_model_with_its_certificate(estimator, max_ite
     assert np.all(model.n_iter_ == max_iter)
     assert [entry["epoch"] for entry in model.history_[-1:]] in ([max_iter], [])
     assert 0 < model.gap_ <= model.objective_ * (1 + 1e-12)
-    assert np.any(model.coef_) == (max_iter == 1)
+    zero = ITERATIVE[estimator](max_iter=0)
+    with unconverged():
+        zero.fit(X, y)
+    assert not np.any(zero.coef_)
+    assert model.objective_ <= zero.objective_ * (1 + 1e-12)
     assert model.predict(X).shape == (60,)
 
 

@@ -75,7 +75,11 @@ def test_predictions_hash_as_the_fit_did(folder, source, options):
     [
         ("rows.csv", ("--hash-seed", "4"), "seed: expected 3 as in fit, got 4"),
         ("text.parquet", (), r"text_columns: expected ['city'] as in fit, got ['age', 'city']"),
-        ("log.tsv", ("--format", "clicklog"), "expected rows of hashed columns as in fit, got click log"),
+        (
+            "log.tsv",
+            ("--format", "clicklog"),
+            "expected rows of hashed columns as in fit, got click log",
+        ),
     ],
 )
 def test_what_contradicts_the_fit_is_refused(folder, source, options, says, capsys):
