@@ -4,6 +4,7 @@ The estimators follow scikit-learn's names, parameters and meanings.
 """
 
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from snapml._distribution import installed_version
@@ -35,6 +36,19 @@ from snapml.estimators import (  # after the check
 from snapml.estimators.model_content import loadable_by
 
 _TREES = ("DecisionTreeClassifier", "DecisionTreeRegressor")
+_PACKAGES = (
+    "accel",
+    "callbacks",
+    "cli",
+    "compat",
+    "data",
+    "distributed",
+    "io",
+    "model_selection",
+    "plots",
+    "statistics",
+    "trees",
+)
 
 __all__ = [
     "DecisionTreeClassifier",
@@ -64,12 +78,21 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import trees when they are asked for: scikit-learn's take as long as all else together."""
+    """Import trees when they are asked for, and parts of the package that are public.
+
+    scikit-learn's trees take as long as all else together.
+    """
+    if name in _PACKAGES:
+        return import_module(f"snapml.{name}")
     if name in _TREES:
         from snapml import trees
 
         return getattr(trees, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})
 
 
 for _name in _TREES:

@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 _INNER_SHARE = 0.1  # of the gap that a step on the working set may leave
+# Share of the objective that a gap below the rounding of the sums may be; and what squares of
+# rounding are of that rounding.
+_UNRESOLVED, _SQUARED_ROUNDING = 1e-4, 2.0**-40
 _PATIENCE = 20  # reads without a gap smaller by a tenth
 # After many reads in a row that left so much of a gap that is still so large a share of the
 # objective, models are minimised further: descent alone crawls on data that are nearly separable.
@@ -228,7 +231,17 @@ def run(
         if not step(state, target):
             stalled += _PATIENCE // 4
             share = max(1e-6, 0.1 * share)
-    return has_converged
+    return has_converged and (progress.is_met or _is_resolved(state))
+
+
+def _is_resolved(state: State) -> bool:
+    """Return whether a gap below the rounding of the sums leaves the objective known.
+
+    Of targets far from zero without an intercept it may be all of the objective, which is not to
+    be passed over in silence; where the rows are interpolated, all of that is rounding.
+    """
+    interpolated = _SQUARED_ROUNDING * state.resolution
+    return state.gap <= _UNRESOLVED * abs(state.objective) or state.objective <= interpolated
 
 
 def kept_model(stage: Stage, start: FitResult | StartModel | None) -> FitResult | StartModel | None:
