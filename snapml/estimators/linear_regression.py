@@ -317,10 +317,18 @@ def _warn_of_gap(
     if is_far.any():
         worst = int(np.argmax(result.gap / np.maximum(result.objective, 1e-300)))
         relative = result.gap[worst] / result.objective[worst]
+        cause = (
+            f"since numbers of these columns are far from zero beside their spread, or from each "
+            f"other, for {targets.dtype}: subtract the columns' means, or pass float64"
+        )
+        if result.singular is not None and result.rank != len(result.singular):
+            cause = (
+                f"since columns are nearly collinear: of {len(result.singular)} singular values "
+                f"{len(result.singular) - (result.rank or 0)} were taken as zero; a smaller tol "
+                f"keeps more of them"
+            )
         warnings.warn(
-            f"relative duality gap {relative:.2e}: tol={tol:.1e} was not reached, since numbers of "
-            f"these columns are far from zero beside their spread, or from each other, for "
-            f"{targets.dtype}: subtract the columns' means, or pass float64",
+            f"relative duality gap {relative:.2e}: tol={tol:.1e} was not reached, {cause}",
             ConvergenceWarning,
             stacklevel=callers_level(),
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from snapml.io.columnar import ArrowReader, explained, pyarrow_for
+from snapml.io.stream_loan import Loan
 from snapml.io.text_blocks import LinesOfRange, opened, text_blocks
 
 __all__ = ["open_csv"]
@@ -59,17 +60,20 @@ def open_csv(
     parse = pc.ParseOptions(delimiter=delimiter)
     is_all = offset == 0 and length < 0
 
-    def opened_at(block_bytes: int, stream: Any, **convert: Any) -> Any:
+    def opened_at(block_bytes: int, loan: Loan, **convert: Any) -> Any:
         how = pc.ReadOptions(block_size=block_bytes, autogenerate_column_names=not has_header)
         return pc.open_csv(
-            stream,
+            loan.take(),  # not kept in a frame, which an error would keep
             read_options=how,
             parse_options=parse,
             convert_options=pc.ConvertOptions(**convert),
         )
 
-    with explained(str(path)), opened(path) as stream, opened_at(2**20, stream) as reader:
-        schema = reader.schema
+    with explained(str(path)), opened(path) as stream:
+        loan = Loan(stream)
+        with loan.ended(), opened_at(2**20, loan) as reader:
+            schema = reader.schema
+            del reader
     if not is_text:
         schema = _of_numbers(schema, label)
     elif texts is not None:
@@ -85,10 +89,10 @@ def open_csv(
                 return
             block_bytes = batch_bytes // 4
             # An empty field is no label.
-            convert = {"strings_can_be_null": not is_text}
-            yield from opened_at(
-                block_bytes, lines, column_types=types, include_columns=columns, **convert
-            )
+            convert = {"strings_can_be_null": not is_text, "include_columns": columns}
+            loan = Loan(lines)
+            with loan.ended():
+                yield from opened_at(block_bytes, loan, column_types=types, **convert)
 
     return ArrowReader(schema, read, n_bytes=path.stat().st_size)
 

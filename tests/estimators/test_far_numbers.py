@@ -4,8 +4,17 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
-from snapml import ElasticNet, ElasticNetCV, Lasso, LassoCV, LogisticRegression, Ridge
+from snapml import (
+    ElasticNet,
+    ElasticNetCV,
+    Lasso,
+    LassoCV,
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+)
 
 
 def rows(n_rows=300, n_features=6):
@@ -77,3 +86,14 @@ def test_ridge_by_coordinate_ascent_takes_small_data_of_any_scale():
         alpha = float(rng.choice([1e-6, 1.0, 1e6]))
         X = X.astype(rng.choice(["f4", "f8"]))
         assert np.isfinite(Ridge(solver="sdca", alpha=alpha).fit(X, y).coef_).all()
+
+
+def test_singular_values_taken_as_zero_are_told_where_they_matter():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4)).astype(np.float32)
+    X[:, 3] = X[:, 1] - X[:, 2]  # but for its rounding, which a large coefficient could use
+    y = X[:, 0] + rng.normal(size=600)
+    with pytest.warns(ConvergenceWarning, match="1 were taken as zero; a smaller tol keeps more"):
+        model = LinearRegression().fit(X, y)
+    assert model.rank_ == 3
+    assert np.abs(model.coef_).max() < 2.0
