@@ -52,7 +52,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--append", action="store_true", help="add to a finished store")
     add_reading_options(parser)
     add_common_options(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run, parser=parser)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import snapml
 from snapml.cli import convert, info, predict, train
 from snapml.cli.exit_codes import FAILED, INTERRUPTED, LISTED, TERMINATED
+from snapml.cli.own_words import in_own_words
 
 __all__ = ["main", "make_parser"]
 
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         expected = (ValueError, OSError, ImportError, NotImplementedError, MemoryError)
         kind = "" if isinstance(error, expected) and str(error) else f"{type(error).__name__}: "
-        return _failed(f"{kind}{error}", FAILED)
+        return _failed(f"{kind}{in_own_words(str(error))}", FAILED)
 
 
 class _Terminated(KeyboardInterrupt):
@@ -109,4 +110,4 @@ def _failed(message: str, code: int) -> int:
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    sys.stderr.write(f"snapml: warning: {' '.join(str(message).split())}\n")
+    sys.stderr.write(f"snapml: warning: {' '.join(in_own_words(str(message)).split())}\n")

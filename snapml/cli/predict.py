@@ -81,8 +81,15 @@ def _predictions(
         n_bytes += n_more
 
     args.n_features = model.n_features_in_  # which hashed columns need to know
-    if getattr(model, "encoding_", {}).get("kind") == HASHED_COLUMNS:
-        args.hash_columns = args.hash_seed is not None  # the model knows how; a seed is compared
+    encoding = getattr(model, "encoding_", {})
+    if encoding.get("kind") == HASHED_COLUMNS:
+        args.n_features = encoding["n_features"]
+        keeps, asks = encoding.get("keep_numbers", False), (args.hash_columns, args.hash_text)
+        if any(asks) and asks[1] != keeps:  # refused by what compares the encodings
+            args.hash_seed = encoding["seed"] if args.hash_seed is None else args.hash_seed
+        else:  # the model knows how; a seed is compared
+            args.hash_columns = args.hash_seed is not None and not keeps
+            args.hash_text = args.hash_seed is not None and keeps
     options = reading_options(args)
     for batch, results in batches_with(model, args.source, methods, on_read=on_read, **options):
         line.bytes(n_bytes, None)

@@ -82,6 +82,12 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
         " (default 2^20) hashed ones",
     )
     group.add_argument(
+        "--hash-text",
+        action="store_true",
+        help="turn the columns of text into --n-features (default 2^20) hashed ones, one-hot, and"
+        " leave columns of numbers as they are",
+    )
+    group.add_argument(
         "--n-numbers", type=int, metavar="N", help="leading numbers of a click log; default 13"
     )
     group.add_argument(
@@ -113,8 +119,12 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
             options[name] = int(column) if column.isdecimal() else column
     if args.zero_based is not None:
         options["zero_based"] = {"auto": "auto", "yes": True, "no": False}[args.zero_based]
-    if args.hash_columns:
-        options["encoder"] = ClickLogEncoder(args.n_features or 2**20, seed=args.hash_seed or 0)
+    if args.hash_columns and args.hash_text:
+        args.parser.error("expected --hash-columns or --hash-text, got both")
+    if args.hash_columns or args.hash_text:
+        options["encoder"] = ClickLogEncoder(
+            args.n_features or 2**20, seed=args.hash_seed or 0, keep_numbers=args.hash_text
+        )
     elif args.hash_seed is not None:
         options["seed"] = args.hash_seed
     for name in ("delimiter", "n_numbers", "n_categories"):

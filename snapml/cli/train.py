@@ -88,7 +88,9 @@ def _store_of(args: argparse.Namespace) -> Iterator[ChunkedDataset]:
     options = reading_options(args)
     if options.pop("format") in ("auto", "store") and (Path(args.source) / MANIFEST).exists():
         if options:
-            args.parser.error(f"a store says itself how it is read: unexpected {sorted(options)}")
+            names = {"encoder": "--hash-columns or --hash-text"}
+            told = [names.get(name, f"--{name.replace('_', '-')}") for name in sorted(options)]
+            args.parser.error(f"a store says itself how it is read: unexpected {', '.join(told)}")
         yield ChunkedDataset.open(args.source)
         return
     with removing_temporary_stores():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from scipy.sparse import issparse
 
 from snapml.data import CompressedMatrix
 from snapml.io.arrow_columns import dense_batch, roles_of
+from snapml.io.arrow_package import pyarrow_for
 from snapml.io.batch import BATCH_BYTES, Batch
-from snapml.io.columnar import pyarrow_for
 
 __all__ = ["iterator_batches", "npy_batches"]
 
@@ -160,7 +161,9 @@ def _taken_apart(
         roles = roles_of(
             where, table.schema, label=label, weight=weight, columns=columns, dtype=dtype
         )
-        found = [dense_batch(part, roles, k) for k, part in enumerate(table.to_batches())]
+        parts = table.to_batches()
+        first_rows = accumulate((part.num_rows for part in parts), initial=0)
+        found = [dense_batch(part, roles, row) for part, row in zip(parts, first_rows)]  # noqa: B905 - one more
         if vectors and found:
             if label is not None or weight is not None or len(found) > 1:
                 raise ValueError(f"{where}: expected labels as a column, or beside X, not both")

@@ -10,7 +10,15 @@ import numpy as np
 
 from snapml.io.batch import Batch
 
-__all__ = ["ColumnRoles", "dense_batch", "labels_and_weights", "roles_of", "texts_of", "to_vector"]
+__all__ = [
+    "ColumnRoles",
+    "dense_batch",
+    "labels_and_weights",
+    "roles_of",
+    "text_advice",
+    "texts_of",
+    "to_vector",
+]
 
 # Bytes of a block of rows that columns are written to in turn: the second-level cache holds it.
 _BLOCK_BYTES = 2**18
@@ -131,7 +139,7 @@ def texts_of(schema: Any, names: Sequence[str]) -> list[str]:
     ]
 
 
-def dense_batch(record_batch: Any, roles: ColumnRoles, number: int) -> Batch:
+def dense_batch(record_batch: Any, roles: ColumnRoles, first_row: int) -> Batch:
     """Return the rows of an Arrow batch.
 
     Parameters
@@ -140,8 +148,8 @@ def dense_batch(record_batch: Any, roles: ColumnRoles, number: int) -> Batch:
         With the columns of `roles`.
     roles : ColumnRoles
         What they are for.
-    number : int
-        Of the batch, from 0, for messages.
+    first_row : int
+        How many rows of the source come before the batch, for messages.
 
     Returns
     -------
@@ -153,13 +161,13 @@ def dense_batch(record_batch: Any, roles: ColumnRoles, number: int) -> Batch:
     ValueError
         If a column holds nulls, or lists of different lengths.
     """
-    parts = [_values(record_batch.column(name), name, roles, number) for name in roles.features]
+    parts = [_values(record_batch.column(name), name, roles, first_row) for name in roles.features]
     X = _side_by_side(parts, record_batch.num_rows, roles.dtype)
-    return Batch(X, *labels_and_weights(record_batch, roles, number))
+    return Batch(X, *labels_and_weights(record_batch, roles, first_row))
 
 
 def labels_and_weights(
-    record_batch: Any, roles: ColumnRoles, number: int
+    record_batch: Any, roles: ColumnRoles, first_row: int
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return the labels and weights of an Arrow batch.
 
@@ -169,8 +177,8 @@ def labels_and_weights(
         With the columns of `roles`.
     roles : ColumnRoles
         What they are for.
-    number : int
-        Of the batch, from 0, for messages.
+    first_row : int
+        How many rows of the source come before the batch, for messages.
 
     Returns
     -------
@@ -189,14 +197,14 @@ def labels_and_weights(
         column = record_batch.column(roles.label)
         if hasattr(column, "dictionary_decode"):
             column = column.dictionary_decode()
-        y = to_vector(column, roles.label, roles, number, wanted="a label")
+        y = to_vector(column, roles.label, roles, first_row, wanted="a label")
     if roles.weight is not None:
-        weights = to_vector(record_batch.column(roles.weight), roles.weight, roles, number)
+        weights = to_vector(record_batch.column(roles.weight), roles.weight, roles, first_row)
     return y, weights
 
 
 def to_vector(
-    column: Any, name: str, roles: ColumnRoles, number: int, wanted: str = "a number"
+    column: Any, name: str, roles: ColumnRoles, first_row: int, wanted: str = "a number"
 ) -> np.ndarray:
     """Return a column of numbers.
 
@@ -208,8 +216,8 @@ def to_vector(
         Its name, for messages.
     roles : ColumnRoles
         Names the source in messages.
-    number : int
-        Of the batch, from 0, for messages.
+    first_row : int
+        How many rows of the source come before the batch, for messages.
     wanted : str, default='a number'
         What every row should have, for messages.
 
@@ -225,33 +233,36 @@ def to_vector(
     """
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        advice = "fill in what is missing, leave out such rows, or hash the columns (encoder=...)"
+        if wanted != "a number":
+            advice = "leave out rows without one"
         raise ValueError(
-            f"{roles.source}: column {name!r}, row {row} of batch {number}: expected {wanted}, "
-            f"got null ({column.null_count} in the batch)"
+            f"{roles.source}: column {name!r}, row {first_row + row} (counted from 0): expected "
+            f"{wanted}, got null ({column.null_count} in {len(column)} rows): {advice}"
         )
     return column.to_numpy(zero_copy_only=False)
 
 
-def _values(column: Any, name: str, roles: ColumnRoles, number: int) -> np.ndarray:
+def _values(column: Any, name: str, roles: ColumnRoles, first_row: int) -> np.ndarray:
     """Return a feature as a vector, or a column of lists as a matrix."""
     if not _is_list(column.type):
-        return to_vector(column, name, roles, number)
+        return to_vector(column, name, roles, first_row)
     if hasattr(column, "storage"):
         column = column.storage
     n_rows = len(column)
     if column.null_count:
         raise ValueError(
-            f"{roles.source}: column {name!r}, batch {number}: expected lists, got "
-            f"{column.null_count} nulls"
+            f"{roles.source}: column {name!r}, rows from {first_row} on: expected lists, "
+            f"got {column.null_count} nulls"
         )
-    values = to_vector(column.flatten(), name, roles, number)
+    values = to_vector(column.flatten(), name, roles, first_row)
     width = len(values) // max(1, n_rows)
     if not hasattr(column.type, "list_size") and n_rows:
         lengths = np.diff(column.offsets.to_numpy())
         if (lengths != lengths[0]).any():
             raise ValueError(
-                f"{roles.source}: column {name!r}, batch {number}: expected lists of one length, "
-                f"got {int(lengths.min())} to {int(lengths.max())}"
+                f"{roles.source}: column {name!r}, rows from {first_row} on: expected lists of one "
+                f"length, got {int(lengths.min())} to {int(lengths.max())}"
             )
     return values.reshape(n_rows, width)
 
@@ -310,8 +321,27 @@ def _check_type(source: str, name: str, kind: Any, *, is_vector: bool) -> None:
         return
     hint = ""
     if types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind):
-        hint = "; encode categories first, e.g. as hashed ones: encoder=snapml.io.ClickLogEncoder()"
+        hint = f"; {text_advice(name)}"
     raise TypeError(f"{source}: column {name!r}: expected numbers, got type {kind}{hint}")
+
+
+def text_advice(name: str) -> str:
+    """Return what to do with a column of text.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+
+    Returns
+    -------
+    str
+        For the end of a message.
+    """
+    return (
+        f"text can be the label (label={name!r}), or be hashed to columns of ones beside those of "
+        f"numbers (encoder=snapml.io.ClickLogEncoder(keep_numbers=True))"
+    )
 
 
 def _check_label_type(source: str, name: str, kind: Any) -> None:

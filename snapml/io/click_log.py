@@ -36,6 +36,10 @@ class ClickLogEncoder:
         Fields behind them that are categories; 26 as in the Criteo logs.
     seed : int, default=0
         Other seeds give other collisions.
+    keep_numbers : bool, default=False
+        Whether frames' columns of numbers stay what they are: the first columns, in their order,
+        before `n_features` hashed ones of the other fields. A missing number is zero there, and a
+        category of its own.
 
     Examples
     --------
@@ -54,11 +58,13 @@ class ClickLogEncoder:
         n_numbers: int = 13,
         n_categories: int = 26,
         seed: int = 0,
+        keep_numbers: bool = False,
     ) -> None:
         self.n_features = _checked("n_features", n_features, 1)
         self.n_numbers = _checked("n_numbers", n_numbers, 0)
         self.n_categories = _checked("n_categories", n_categories, 0)
         self.seed = _checked("seed", seed, 0)
+        self.keep_numbers = bool(keep_numbers)
 
     def batches(
         self,
@@ -75,7 +81,7 @@ class ClickLogEncoder:
         Parameters
         ----------
         path : str, path-like or binary file
-            Plain text, or text compressed by gzip, bzip2 or xz. Fields may be empty.
+            Plain text, or text compressed by gzip, bzip2, xz or zstd. Fields may be empty.
         has_labels : bool, default=True
             Whether lines begin with a label; logs to predict on have none.
         n_threads : int or None, default=None
@@ -95,10 +101,12 @@ class ClickLogEncoder:
         Raises
         ------
         ValueError
-            If a line is malformed; the message names it.
+            If a line is malformed, which the message names, or numbers are to be kept.
         OSError
             If the file cannot be read.
         """
+        if self.keep_numbers:
+            raise ValueError("keep_numbers: expected False for lines of text, got True")
         name, n_threads = name_of(path), resolve_n_threads(n_threads, sys.maxsize)
         offset, length = _checked("offset", offset, 0), _checked("length", length, -1)
         sizes = self.n_numbers, self.n_categories, self.n_features, self.seed
@@ -128,7 +136,8 @@ class ClickLogEncoder:
         Returns
         -------
         CompressedMatrix of shape (n_rows, n_features)
-            Sorted columns, all entries one.
+            Sorted columns, all entries one; with `keep_numbers` as many columns more as there are
+            columns of numbers, in float64.
 
         Raises
         ------
@@ -137,19 +146,33 @@ class ClickLogEncoder:
         """
         columns = nw.from_native(frame, eager_only=True)
         hashed = np.empty((len(columns), len(columns.columns)), np.int64)
+        numbers = []
         for field, name in enumerate(columns.columns):
-            hashed[:, field] = self._encoded(columns[name], field)
+            column = columns[name]
+            if self.keep_numbers and column.dtype.is_numeric():
+                values = _numbers_of(column)
+                hashed[:, field] = np.where(np.isnan(values), self._missing(field), -1)
+                numbers.append(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf))
+            else:
+                hashed[:, field] = self._encoded(column, field)
         hashed.sort(axis=1)
-        is_new = np.ones(hashed.shape, bool)
-        is_new[:, 1:] = hashed[:, 1:] != hashed[:, :-1]
+        is_new = hashed >= 0
+        is_new[:, 1:] &= hashed[:, 1:] != hashed[:, :-1]
+        if self.keep_numbers:
+            return _beside(np.column_stack([*numbers, hashed[:, :0]]), hashed, is_new, self)
         return self._matrix(is_new.sum(axis=1), hashed[is_new])
+
+    def _missing(self, field: int) -> int:
+        """Return the column of what is missing in a field."""
+        nothing = np.empty(0, np.uint8), np.zeros(2, np.int64)
+        found: int = _native.click_categories(*nothing, field, self.n_features, self.seed)[0]
+        return found
 
     def _encoded(self, column: Any, field: int) -> np.ndarray:
         """Return the columns of a field's contents."""
         options = field, self.n_features, self.seed
         if column.dtype.is_numeric():
-            values = column.cast(nw.Float64).to_numpy().astype(np.float64)
-            return _native.click_numbers(np.ascontiguousarray(values), *options)
+            return _native.click_numbers(_numbers_of(column), *options)
         if not isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum | nw.Object):
             raise TypeError(
                 f"column {column.name!r}: expected numbers or strings, got {column.dtype}"
@@ -167,6 +190,25 @@ class ClickLogEncoder:
         return CompressedMatrix(
             indptr.astype(index), indices.astype(index, copy=False), self.n_features
         )
+
+
+def _numbers_of(column: Any) -> np.ndarray:
+    """Return a column of numbers; what is missing is NaN."""
+    values = column.cast(nw.Float64).to_numpy().astype(np.float64)
+    return np.ascontiguousarray(values)
+
+
+def _beside(
+    numbers: np.ndarray, hashed: np.ndarray, is_entry: np.ndarray, encoder: ClickLogEncoder
+) -> CompressedMatrix:
+    """Return rows of numbers and, behind them, of hashed columns."""
+    n_numbers = numbers.shape[1]
+    columns = np.hstack([np.broadcast_to(np.arange(n_numbers), numbers.shape), hashed + n_numbers])
+    values = np.hstack([numbers, np.ones(hashed.shape)])
+    is_stored = np.hstack([numbers != 0, is_entry])
+    indptr = np.concatenate([[0], np.cumsum(is_stored.sum(axis=1))]).astype(np.int64)
+    n_features = n_numbers + encoder.n_features
+    return CompressedMatrix(indptr, columns[is_stored], n_features, values[is_stored])
 
 
 def _texts_of(column: Any) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray | None]:

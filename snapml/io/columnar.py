@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from snapml.io.arrow_columns import ColumnRoles, dense_batch, labels_and_weights
+from snapml.io.arrow_package import pyarrow_for
 from snapml.io.batch import BATCH_BYTES, Batch
 from snapml.io.row_groups import between, groups_between, parquet_part, rows_of_groups
 
@@ -20,7 +21,6 @@ __all__ = [
     "open_parquet",
     "open_stream",
     "parquet_groups",
-    "pyarrow_for",
 ]
 
 _LIST_LENGTH = 256
@@ -71,48 +71,23 @@ class ArrowReader:
         """
         import pyarrow as pa
 
-        def made(number: int, found: Any) -> Batch:
+        def made(first_row: int, found: Any) -> Batch:
             if encoder is None:
-                return dense_batch(found, roles, number)
+                return dense_batch(found, roles, first_row)
             fields = pa.Table.from_batches([found.select(list(roles.features))])
-            return Batch(encoder.transform(fields), *labels_and_weights(found, roles, number))
+            return Batch(encoder.transform(fields), *labels_and_weights(found, roles, first_row))
 
         with explained(roles.source), ThreadPoolExecutor(1, "snapml-columns") as ahead:
             pending: Future[Batch] | None = None
-            for number, found in enumerate(self.read(roles.all, BATCH_BYTES)):
-                following = ahead.submit(made, number, found)
+            n_rows = 0
+            for found in self.read(roles.all, BATCH_BYTES):
+                following = ahead.submit(made, n_rows, found)
+                n_rows += found.num_rows
                 if pending is not None:
                     yield pending.result()
                 pending = following
             if pending is not None:
                 yield pending.result()
-
-
-def pyarrow_for(what: str) -> Any:
-    """Import pyarrow, or say who needs it.
-
-    Parameters
-    ----------
-    what : str
-        For the message.
-
-    Returns
-    -------
-    module
-        pyarrow.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed.
-    """
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise ImportError(
-            f"{what}: this format needs the package pyarrow: pip install 'snapml-open[arrow]'"
-        ) from error
-    return pyarrow
 
 
 def open_parquet(

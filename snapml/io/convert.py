@@ -46,7 +46,7 @@ def convert(
         How to read a path: 'svmlight', 'snap', 'parquet' (a file, or a folder, partitioned or
         plain), 'arrow' (IPC file or stream), 'csv', 'npy', 'clicklog' (Criteo's layout) or 'store'.
         'auto' goes by the name: .svm, .svmlight, .libsvm and .txt, .snap, .parquet and .pq, .arrow,
-        .arrows, .feather and .ipc, .csv, .npy; svmlight and CSV with .gz, .xz or .bz2 behind it. A
+        .arrows, .feather and .ipc, .csv, .tsv, .npy; text with .gz, .xz, .bz2 or .zst behind it. A
         folder is a store or Parquet files.
     label, weight : str, int or None, default=None
         Columns of labels and of weights, by name; of CSV and npy by number too. All other columns

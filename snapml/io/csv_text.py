@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from snapml.io.columnar import ArrowReader, explained, pyarrow_for
+from snapml.io.arrow_columns import text_advice
+from snapml.io.arrow_package import pyarrow_for
+from snapml.io.columnar import ArrowReader, explained
+from snapml.io.formats import delimiter_of
 from snapml.io.stream_loan import Loan
 from snapml.io.text_blocks import LinesOfRange, opened, text_blocks
 
 __all__ = ["open_csv"]
+
+_DELIMITERS = ";\t|, "
+_SHOWN = 60
+_CONVERSION = re.compile(
+    r"In CSV column #(?P<column>\d+).*conversion error to (?P<type>\w+): "
+    r"invalid value '(?P<value>.*)'",
+    re.DOTALL,
+)
 
 
 def open_csv(
     path: Path,
     on_read: Callable[[int], Any],
     *,
-    delimiter: str = ",",
+    delimiter: str | None = None,
     has_header: bool = True,
     is_text: bool = False,
     label: Any = None,
@@ -34,8 +47,8 @@ def open_csv(
         The file.
     on_read : callable
         Told the bytes that are read.
-    delimiter : str, default=','
-        Between fields.
+    delimiter : str or None, default=None
+        Between fields; None means a tab where the name ends in .tsv, else a comma.
     has_header : bool, default=True
         Whether the first line names the columns; else they are f0, f1, ...
     is_text : bool, default=False
@@ -57,6 +70,7 @@ def open_csv(
     pa = pyarrow_for(str(path))
     import pyarrow.csv as pc
 
+    delimiter = delimiter_of(path) if delimiter is None else delimiter
     parse = pc.ParseOptions(delimiter=delimiter)
     is_all = offset == 0 and length < 0
 
@@ -74,6 +88,8 @@ def open_csv(
         with loan.ended(), opened_at(2**20, loan) as reader:
             schema = reader.schema
             del reader
+    _check_delimiter(path, schema, delimiter)
+    names = schema.names
     if not is_text:
         schema = _of_numbers(schema, label)
     elif texts is not None:
@@ -91,10 +107,47 @@ def open_csv(
             # An empty field is no label.
             convert = {"strings_can_be_null": not is_text, "include_columns": columns}
             loan = Loan(lines)
-            with loan.ended():
+            with _explained_numbers(path, names), loan.ended():
                 yield from opened_at(block_bytes, loan, column_types=types, **convert)
 
     return ArrowReader(schema, read, n_bytes=path.stat().st_size)
+
+
+def _check_delimiter(path: Path, schema: Any, delimiter: str) -> None:
+    """Refuse lines of one field of text which another delimiter would divide."""
+    import pyarrow as pa
+
+    if len(schema) != 1 or not pa.types.is_string(schema.types[0]):
+        return
+    name = schema.names[0]
+    others = [sign for sign in _DELIMITERS if sign != delimiter and sign in name]
+    if others:
+        raise ValueError(
+            f"{path}: expected fields with {delimiter!r} between them, got lines of one field: "
+            f"{name[:_SHOWN]!r}; maybe delimiter={others[0]!r}"
+        )
+
+
+@contextmanager
+def _explained_numbers(path: Path, names: list[str]) -> Iterator[None]:
+    """Name the column in pyarrow's errors of fields that are no numbers."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        found = _CONVERSION.search(str(error))
+        if found is None or int(found["column"]) >= len(names):
+            raise
+        name = names[int(found["column"])]
+        kind = "true or false" if found["type"] == "bool" else "a number"
+        value = found["value"]
+        advice = text_advice(name)
+        if not value.strip():
+            advice = "what is missing is an empty field"
+        raise ValueError(
+            f"{path}: column {name!r}: expected {kind}, got {value[:_SHOWN]!r}; {advice}"
+        ) from error
 
 
 def _of_numbers(schema: Any, label: Any) -> Any:

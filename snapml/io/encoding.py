@@ -49,7 +49,7 @@ def encoding_of_columns(encoder: ClickLogEncoder, columns: list[str], texts: lis
         "seed": encoder.seed,
         "columns": columns,
         "text_columns": texts,
-    }
+    } | _kept(encoder)
 
 
 def encoding_of_log(encoder: ClickLogEncoder) -> Encoding:
@@ -82,8 +82,10 @@ def column_encoder(source: str, known: Encoding, given: ClickLogEncoder | None) 
     """
     _check_kind(source, known, HASHED_COLUMNS)
     if given is not None:
-        _compare(source, known, {"n_features": given.n_features, "seed": given.seed})
-    return ClickLogEncoder(known["n_features"], seed=known["seed"])
+        names = ("n_features", "seed", "keep_numbers")
+        _compare(source, known, {name: getattr(given, name) for name in names})
+    keep_numbers = bool(_value(known, "keep_numbers"))
+    return ClickLogEncoder(known["n_features"], seed=known["seed"], keep_numbers=keep_numbers)
 
 
 def log_encoder(source: str, known: Encoding, given: Mapping[str, Any]) -> ClickLogEncoder:
@@ -133,7 +135,8 @@ def check_encoding(source: str, known: Encoding | None, found: Encoding | None) 
     if known is None or found is None:
         return
     _check_kind(source, known, found["kind"])
-    _compare(source, known, found)
+    names = {*known, *found}
+    _compare(source, known, {name: _value(found, name) for name in sorted(names)})
 
 
 def encoding_text(encoding: Encoding | None) -> str:
@@ -157,6 +160,15 @@ def encoding_text(encoding: Encoding | None) -> str:
     return f"{encoding['kind']}{of}: {', '.join(numbers)}"
 
 
+def _kept(encoder: ClickLogEncoder) -> dict[str, Any]:
+    """Return whether numbers stay what they are, which is written down only where they do."""
+    return {"keep_numbers": True} if encoder.keep_numbers else {}
+
+
+def _value(encoding: Encoding, name: str) -> Any:
+    return encoding.get(name, False if name == "keep_numbers" else None)
+
+
 def _check_kind(source: str, known: Encoding, kind: str) -> None:
     if known["kind"] != kind:
         raise ValueError(f"{source}: expected rows of {known['kind']} as in fit, got {kind}")
@@ -164,6 +176,6 @@ def _check_kind(source: str, known: Encoding, kind: str) -> None:
 
 def _compare(source: str, known: Encoding, found: Mapping[str, Any]) -> None:
     for name, value in found.items():
-        expected = known.get(name)
+        expected = _value(known, name)
         if value != expected:
             raise ValueError(f"{source}: {name}: expected {expected!r} as in fit, got {value!r}")

@@ -10,7 +10,7 @@ from typing import Any
 from snapml.data import ChunkedDataset
 from snapml.data.chunk_format import MANIFEST
 
-__all__ = ["FORMATS", "format_of"]
+__all__ = ["FORMATS", "delimiter_of", "format_of"]
 
 FORMATS = ("svmlight", "snap", "parquet", "arrow", "csv", "npy", "clicklog", "store")
 """Formats of files and folders."""
@@ -18,9 +18,34 @@ FORMATS = ("svmlight", "snap", "parquet", "arrow", "csv", "npy", "clicklog", "st
 _SUFFIXES = {
     ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".txt": "svmlight",
     ".snap": "snap", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
-    ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv", ".npy": "npy",
+    ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv", ".tsv": "csv",
+    ".npy": "npy",
 }  # fmt: skip
-_COMPRESSED = (".gz", ".xz", ".bz2")
+_COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+
+
+def delimiter_of(path: Path) -> str:
+    """Return what stands between the fields of CSV text of such a name.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+
+    Returns
+    -------
+    str
+        A tab where the name says so, else a comma.
+    """
+    return "\t" if _plain_suffix(path) == ".tsv" else ","
+
+
+def _plain_suffix(path: Path) -> str:
+    """Return the suffix of a name, without that of compression."""
+    name = path.name.lower()
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    return Path(name).suffix
 
 
 def format_of(source: Any, format: str) -> tuple[str, Path]:
@@ -69,10 +94,7 @@ def format_of(source: Any, format: str) -> tuple[str, Path]:
         return format, path
     if path.is_dir():
         return ("store" if (path / MANIFEST).exists() else _format_of_folder(path)), path
-    name = path.name.lower()
-    for suffix in _COMPRESSED:
-        name = name.removesuffix(suffix)
-    found = _SUFFIXES.get(Path(name).suffix)
+    found = _SUFFIXES.get(_plain_suffix(path))
     if found is None:
         raise ValueError(
             f"{path}: expected a name that ends in {', '.join(_SUFFIXES)}, or format=... (one of "

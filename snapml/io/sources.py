@@ -282,9 +282,12 @@ def _columnar(request: _Request) -> Source:
         not hasattr(reader.schema.field(name).type, "value_type") for name in roles.features
     )
     n_special = 8 * (roles.label is not None) + roles.dtype.itemsize * (roles.weight is not None)
+    batches = reader.batches(roles, encoder)
+    if encoder is not None:
+        batches = (found._replace(X=_typed(found.X, request.dtype)) for found in batches)
     return Source(
         request.name,
-        reader.batches(roles, encoder),
+        batches,
         reader.n_bytes,
         reader.n_rows,
         len(roles.features) * roles.dtype.itemsize + n_special if is_plain else None,
@@ -342,7 +345,9 @@ def _clicklog(request: _Request) -> Source:
     request.refuse_columns()
     encoder = request.take("encoder").get("encoder")
     if encoder is None:
-        sizes = {} if request.n_features is None else {"n_features": request.n_features}
+        sizes: dict[str, Any] = (
+            {} if request.n_features is None else {"n_features": request.n_features}
+        )
         sizes |= request.take("n_numbers", "n_categories", "seed")
     else:
         sizes = {name: n for name, n in encoding_of_log(encoder).items() if name != "kind"}

@@ -36,7 +36,7 @@ def load_svmlight(
     Parameters
     ----------
     path : str, path-like or binary file
-        Plain text, or text compressed by gzip, bzip2 or xz.
+        Plain text, or text compressed by gzip, bzip2, xz or zstd.
     n_features : int or None, default=None
         Number of columns; None takes the largest index for the last one. Files of one data set,
         and ranges of one file, need it to agree.

@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
+from snapml.io.arrow_package import pyarrow_for
+
 __all__ = ["LinesOfRange", "is_compressed", "name_of", "opened", "refuse", "text_blocks"]
 
 # Long enough for all threads of a parser, short enough for Ctrl-C.
@@ -22,9 +24,6 @@ BLOCK_BYTES = 16 * 2**20
 _PAST_BYTES = 2**16
 # Bytes of what a message shows.
 _SHOWN = 40
-
-_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
-_LONGEST_MAGIC = max(map(len, _OPENERS))
 
 
 def name_of(source: Any) -> str:
@@ -64,7 +63,8 @@ def opened(source: Any, on_read: Callable[[int], Any] | None = None) -> Iterator
     Parameters
     ----------
     source : str, path-like or binary file
-        gzip, bzip2 and xz are known by their first bytes, whatever the name.
+        gzip, bzip2, xz and zstd are known by their first bytes, whatever the name; zstd needs
+        pyarrow.
     on_read : callable or None, default=None
         Called with the number of bytes of each read from a path, before they are decompressed.
 
@@ -84,7 +84,7 @@ def opened(source: Any, on_read: Callable[[int], Any] | None = None) -> Iterator
         if opener is None:
             yield plain
             return
-        with opener(plain, "rb") as text:
+        with _told_damage(str(path)), opener(plain, "rb") as text:
             yield cast(BinaryIO, text)
 
 
@@ -114,17 +114,12 @@ def text_blocks(stream: BinaryIO, name: str, offset: int, length: int) -> Iterat
         If compressed data are damaged or end early.
     """
     reader = _Reader(stream, offset, length)
-    with ThreadPoolExecutor(1, "snapml-reader") as ahead:
-        try:
-            block = reader.next_block()
-            while len(block) > 0:
-                following = ahead.submit(reader.next_block)
-                yield block
-                block = following.result()
-        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-            raise ValueError(
-                f"{name}: the compressed data are damaged or end early: {error}"
-            ) from error
+    with _told_damage(name), ThreadPoolExecutor(1, "snapml-reader") as ahead:
+        block = reader.next_block()
+        while len(block) > 0:
+            following = ahead.submit(reader.next_block)
+            yield block
+            block = following.result()
 
 
 class LinesOfRange(io.RawIOBase):
@@ -186,6 +181,52 @@ def refuse(
     where = f"line {n_lines + 1}" + (f" behind byte {offset}" if offset else "")
     shown = repr(got[0] if got else b"")[1:]
     raise ValueError(f"{name}, {where}: expected {expected}, got {shown}")
+
+
+@contextlib.contextmanager
+def _told_damage(name: str) -> Iterator[None]:
+    """Name the file in errors of decompression."""
+    try:
+        yield
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, _ZstdError) as error:
+        raise ValueError(
+            f"{name}: the compressed data are damaged or end early: {error}"
+        ) from error
+
+
+class _ZstdError(Exception):
+    """Compressed data that pyarrow refuses."""
+
+
+class _ZstdFile(io.RawIOBase):
+    """The text of a file that zstd compressed."""
+
+    def __init__(self, plain: BinaryIO) -> None:
+        pa = pyarrow_for(f"{name_of(plain)}: zstd")
+        self._text = pa.CompressedInputStream(pa.PythonFile(plain, mode="r"), "zstd")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, memory: Any) -> int:
+        try:
+            n_read: int = self._text.readinto(memory)
+        except OSError as error:
+            raise _ZstdError(str(error)) from error
+        return n_read
+
+
+def _open_zstd(plain: BinaryIO, _mode: str) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(_ZstdFile(plain)))
+
+
+_OPENERS: dict[bytes, Any] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\0": lzma.open,
+    b"\x28\xb5\x2f\xfd": _open_zstd,
+}
+_LONGEST_MAGIC = max(map(len, _OPENERS))
 
 
 class _WatchedFile(io.FileIO):

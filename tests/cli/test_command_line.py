@@ -205,7 +205,7 @@ def test_fit_that_stops_early_has_its_own_code(tmp_path, store, capsys):
     train = ["train", str(store), "--model", f"{tmp_path}/model", "--tol", "1e-12"]
     code, line = error_of(capsys, *train, "--max-iter", "1", "--quiet")
     assert code == 3
-    assert "tol=1e-12 was not reached" in line
+    assert "--tol 1e-12 was not reached" in line
     assert snapml.load(tmp_path / "model").coef_.shape == (1, 6)
 
 
@@ -327,7 +327,7 @@ def test_damage_is_found(store, model, capsys):
     [
         ("convert none.svm store", "none.svm: expected a file or folder with rows, found none"),
         ("convert rows.svm .", "expected a new or empty folder"),
-        ("convert rows.svm s --n-features 2", "n_features=2"),
+        ("convert rows.svm s --n-features 2", "--n-features 2"),
         ("train none --model m", "none: expected a file or folder"),
         ("train rows.svm --model none/m", "none/m: expected an existing folder"),
         ("train rows.svm --model m --C -1", "C == -1.0, must be > 0"),

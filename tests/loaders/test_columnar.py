@@ -1,7 +1,9 @@
 """Parquet, Arrow and CSV: types of columns, partitions, and what is refused with its name."""
 
+import bz2
 import gzip
 import lzma
+import re
 
 import numpy as np
 import pytest
@@ -152,11 +154,11 @@ def with_column(**columns):
         (with_column(s=[pa.array(["a", "b", "a"]).dictionary_encode()]), TypeError,
          r"'s': expected numbers, got type dictionary.*ClickLogEncoder"),
         (with_column(s=[pa.array([0, 0, 0], pa.timestamp("s"))]), TypeError, "'s'.*timestamp"),
-        (with_column(s=[[1.0, None, 2.0]]), ValueError, r"'s', row 1 of batch 0.*got null \(1 in"),
+        (with_column(s=[[1.0, None, 2.0]]), ValueError, r"'s', row 1 .*got null \(1 in"),
         (with_column(s=[[1.0, np.nan, 2.0]]), ValueError, "batch 0 .*finite.*row 1 .*'s'"),
         (with_column(s=[[1.0, np.inf, 2.0]]), ValueError, "batch 0 .*finite.*row 1 .*'s'"),
-        (with_column(s=[[[1.0], [1.0, 2.0], [3.0]]]), ValueError, "'s', batch 0.*length.*1 to 2"),
-        (with_column(s=[[[1.0], None, [3.0]]]), ValueError, "'s', batch 0: expected lists.*1 null"),
+        (with_column(s=[[[1.0], [1.0, 2.0], [3.0]]]), ValueError, "rows from 0 .*length.*1 to 2"),
+        (with_column(s=[[[1.0], None, [3.0]]]), ValueError, "'s', rows from 0 .* lists.*1 null"),
         (with_column(s=[[[1.0], [None], [3.0]]]), ValueError, "'s'.*expected a number, got null"),
         (with_column(c0=[[1.0, 1.0, 1.0]]), ValueError, "different names, got twice: {'c0'}"),
         (TABLE.slice(0, 0), ValueError, "expected at least one row"),
@@ -193,9 +195,9 @@ def test_truncated_files_are_named_and_leave_nothing(tmp_path, name, share):
     ("text", "says"),
     [
         ("a,y\n1,0\nred,1\n", "rows.csv.*'red'"),
-        ("a,y\n1,0\n,1\n", "rows.csv.*'a', row 1 of batch 0.*null"),
+        ("a,y\n1,0\n,1\n", "rows.csv.*'a', row 1 .counted from 0.: expected.*null"),
         ("a,y\n1,0\n1,2,3\n", "rows.csv.*Expected 2 columns, got 3"),
-        ("a,y\n1,0\nnan,1\n", "rows.csv.*'a', row 1 of batch 0.*null"),
+        ("a,y\n1,0\nnan,1\n", "rows.csv.*'a', row 1 .counted from 0.: expected.*null"),
         ("a,y\n1,0\ninf,1\n", "rows.csv, batch 0 .*finite.*row 1 .*'a'"),
         ("a,y\n", "rows.csv.*at least one row"),
         ("", "rows.csv.*Empty CSV"),
@@ -229,3 +231,61 @@ def test_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"rows.parquet.*pip install 'snapml-open\[arrow\]'"):
         convert(tmp_path / "rows.parquet", tmp_path / "store")
+
+
+def test_rows_are_counted_through_all_batches(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,y\n" + "1.25,0\n" * 3_000_000 + ",1\n")
+    with pytest.raises(ValueError, match=r"'a', row 3000000 \(counted from 0\).*fill in"):
+        convert(path, tmp_path / "store", label="y")
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_another_delimiter_is_proposed(tmp_path, sign):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"a{sign}y\n1{sign}0\n2{sign}1\n")
+    with pytest.raises(ValueError, match=re.escape(f"maybe delimiter={sign!r}")):
+        convert(path, tmp_path / "store", label="y")
+    assert convert(path, tmp_path / "store", label="y", delimiter=sign).shape == (2, 1)
+
+
+def test_one_column_whose_name_has_a_sign_is_no_error(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b\n1\n2\n")
+    assert convert(path, tmp_path / "store").shape == (2, 1)
+
+
+@pytest.mark.parametrize("name", ["rows.tsv", "rows.tsv.gz"])
+def test_tabs_divide_what_is_named_so(tmp_path, name):
+    text = b"a\tb\ty\n1\t2\t0\n3\t4\t1\n"
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    X, y = convert(tmp_path / name, tmp_path / "store", label="y").load()
+    np.testing.assert_array_equal(X, [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(y, [0, 1])
+
+
+def zstd(text):
+    return pa.compress(text, "zstd", asbytes=True)
+
+
+def test_zstd_is_read_as_the_other_compressions_are(tmp_path):
+    lines = b"".join(b"%d 1:%d 2:1\n" % (k % 2, k) for k in range(9000))
+    (tmp_path / "rows.svm.zst").write_bytes(zstd(lines))
+    X, y = convert(tmp_path / "rows.svm.zst", tmp_path / "store").load()
+    assert X.shape == (9000, 2)
+    np.testing.assert_array_equal(y, np.arange(9000) % 2)
+    (tmp_path / "rows.csv.zst").write_bytes(zstd(b"a,y\n" + b"1,0\n2,1\n" * 50))
+    assert convert(tmp_path / "rows.csv.zst", tmp_path / "other", label="y").shape == (100, 1)
+
+
+@pytest.mark.parametrize("compress", [zstd, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("name", ["rows.svm", "rows.csv"])
+def test_compressed_text_that_ends_early_is_named(tmp_path, name, compress):
+    rng = np.random.default_rng(0)
+    form = "0 1:{}\n" if name == "rows.svm" else "0,{}\n"
+    text = "".join(form.format(number) for number in rng.random(9000))
+    packed = compress(text.encode())
+    (tmp_path / name).write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(ValueError, match=rf"{name}: the compressed data are damaged or end early"):
+        convert(tmp_path / name, tmp_path / "store")
+    assert not (tmp_path / "store").exists()

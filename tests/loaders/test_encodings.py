@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 
 from snapml import LogisticRegression, load, predict_batches
 from snapml.cli import main
@@ -144,3 +145,61 @@ def test_info_tells_of_names_and_encodings(folder, capsys):
     told = capsys.readouterr().out
     assert '"encoding": "hashed columns of 3 columns: n_features=4096, seed=3"' in told
     assert '"stored_entries"' in told
+
+
+def scipy_rows(X):
+    values = np.ones(X.n_stored) if X.values is None else X.values
+    return csr_matrix((values, X.indices, X.indptr), shape=X.shape)
+
+
+TEXT = ("--label", "label", "--hash-text", "--n-features", "4096", "--hash-seed", "3")
+
+
+def test_text_is_hashed_beside_numbers(folder):
+    assert run("convert", folder / "rows.csv", folder / "s", *TEXT) == 0
+    X = scipy_rows(ChunkedDataset.open(folder / "s").load()[0])
+    frame = pd.read_csv(folder / "rows.csv")
+    assert X.shape == (600, 2 + 4096)
+    numbers = X[:, :2].toarray()
+    np.testing.assert_array_equal(numbers, frame[["age", "income"]].to_numpy(np.float32))
+    alone = scipy_rows(ClickLogEncoder(4096, seed=3).transform(frame[["age", "city", "income"]]))
+    hashed = X[:, 2:]
+    assert (hashed.sum(axis=1) == 1.0).all()
+    assert (alone.multiply(hashed) != hashed).nnz == 0  # in the column that hashing all gives
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        ("other.csv", ()),
+        ("bare.csv", ()),
+        ("rows.parquet", ()),
+        ("bare.csv", ("--hash-text",)),
+        ("bare.csv", ("--hash-seed", "3")),
+    ],
+)
+def test_predictions_keep_numbers_as_the_fit_did(folder, source, options):
+    assert run("train", folder / "rows.csv", *TEXT, "--model", folder / "t") == 0
+    frame = pd.read_csv(folder / "rows.csv")
+    scores = predicted(folder, source, *options, model="t")
+    assert ((scores > 0) == (frame.label == 1)).all()  # which depends on the city alone
+
+
+def test_another_way_to_hash_is_refused(folder, capsys):
+    assert run("train", folder / "rows.csv", *TEXT, "--model", folder / "t") == 0
+    for model, option in (("t", "--hash-columns"), ("m", "--hash-text")):
+        given = ("predict", folder / "bare.csv", option, "--model", folder / model, "--score")
+        assert run(*given) == 1
+        assert "keep_numbers: expected" in capsys.readouterr().err
+
+
+def test_a_missing_number_is_zero_and_a_category():
+    frame = pd.DataFrame({"a": [1.5, np.nan], "b": ["x", None]})
+    X = scipy_rows(ClickLogEncoder(50, keep_numbers=True).transform(frame)).toarray()
+    assert X[:, 0].tolist() == [1.5, 0.0]
+    assert X[:, 1:].sum(axis=1).tolist() == [1.0, 2.0]
+
+
+def test_lines_of_text_keep_no_numbers():
+    with pytest.raises(ValueError, match="keep_numbers: expected False"):
+        next(ClickLogEncoder(50, keep_numbers=True).batches("nothing"))

@@ -116,7 +116,9 @@ def test_an_empty_label_is_told(tmp_path, file):
     frame = make_frame("text")
     frame.loc[7, "label"] = None
     path = write(frame, tmp_path / file)
-    with pytest.raises(ValueError, match=r"'label', row 7 of batch 0: expected a label, got null"):
+    with pytest.raises(
+        ValueError, match=r"'label', row 7 \(counted from 0\): expected a label, got null"
+    ):
         LogisticRegression().fit(path, "label")
 
 

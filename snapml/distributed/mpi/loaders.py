@@ -35,8 +35,8 @@ def load_svmlight(
     Parameters
     ----------
     path : str, path-like or list of them
-        Plain text, or compressed by gzip, bzip2 or xz; several files are one behind the other. The
-        list of a rank may be empty.
+        Plain text, or compressed by gzip, bzip2, xz or zstd; several files are one behind the
+        other. The list of a rank may be empty.
     comm : mpi4py.MPI.Intracomm
         The ranks; all of them call this.
     n_features : int or None, default=None
