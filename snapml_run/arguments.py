@@ -30,7 +30,7 @@ _positive.__name__, _count.__name__ = "number from 1", "number from 0"  # argpar
 # An option with an action takes no value.
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
-        ("-n", "--ranks"),
+        ("-n", "-np", "--ranks"),
         {
             "type": _positive,
             "metavar": "N",
@@ -39,18 +39,20 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         },
     ),
     (
-        ("--hosts",),
+        ("-H", "--host", "--hosts"),
         {
             "metavar": "A:2,B:2",
+            "dest": "hosts",
             "help": "machines, and how many ranks each may take (1, or one a GPU, if not said)",
         },
     ),
     (("--hostfile",), {"metavar": "FILE", "help": "the same, a line each: 'a:2' or 'a slots=2'"}),
     (
-        ("--gpus",),
+        ("--gpus", "--accelerators"),
         {
             "type": _count,
             "metavar": "N",
+            "dest": "gpus",
             "help": "GPUs of each machine, one rank each; 0: ranks on cores. Without it as on this "
             "machine",
         },
@@ -85,9 +87,10 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {"action": "store_true", "help": "what Open MPI wants to hear before it runs as root"},
     ),
     (
-        ("--env",),
+        ("-x", "--env"),
         {
             "metavar": "NAME[=VALUE]",
+            "dest": "env",
             "append": True,
             "help": "pass one more variable to all ranks; may be repeated",
         },
@@ -104,9 +107,10 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         },
     ),
     (
-        ("--mpi-args",),
+        ("--mpi-args", "--mpiarg"),
         {
             "metavar": "ARGS",
+            "dest": "mpi_args",
             "append": True,
             "help": "arguments for mpirun, as in a shell: --mpi-args='--mca btl tcp,self'",
         },
@@ -131,6 +135,13 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
             "metavar": "SECONDS",
             "help": "on SIGTERM send the ranks SIGUSR1, upon which the script may write what it "
             "has, and SIGTERM so much later",
+        },
+    ),
+    (
+        ("-v", "--verbose"),
+        {
+            "action": "store_true",
+            "help": "print also the cores of each rank, and the variables that all get",
         },
     ),
     (
@@ -164,7 +175,8 @@ def make_parser() -> argparse.ArgumentParser:
         "       snapml-run [options] --check",
         description="Run a script on the ranks of an MPI job.",
         epilog="Hosts are those of --hosts or --hostfile, else of the Slurm or PBS job, else this "
-        "machine. The exit code is the job's; 2 is bad usage, or a job that was refused.",
+        "machine. The exit code is the job's; 2 is bad usage, or a job that was refused; 130 "
+        "is a job that Ctrl-C ended, 143 one that SIGTERM ended.",
         allow_abbrev=False,
     )
     for names, settings in _OPTIONS:
@@ -211,12 +223,18 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     with_value = {name for names, s in _OPTIONS if "action" not in s for name in names}
-    place = 0
-    while place < len(arguments):
-        argument = arguments[place]
-        if argument == "--":
-            return list(arguments[:place]), list(arguments[place + 1 :])
-        if argument == "-m" or not argument.startswith("-"):
+    own: list[str] = []
+    rest = list(arguments)
+    while rest:
+        if rest[0] == "--":
+            return own, rest[1:]
+        if rest[0] == "-m" or not rest[0].startswith("-"):
             break
-        place += 2 if argument in with_value else 1
-    return list(arguments[:place]), list(arguments[place:])
+        argument = rest.pop(0)
+        if argument in with_value and rest:
+            # A value of its own word may look like an option, as arguments of mpirun do.
+            value = rest.pop(0)
+            own += [f"{argument}={value}"] if argument.startswith("--") else [argument, value]
+        else:
+            own.append(argument)
+    return own, rest

@@ -90,7 +90,9 @@ def run_job(
     Returns
     -------
     int
-        Its exit code; 128 and the signal's number where a signal ended it.
+        Its exit code; 128 and the signal's number where a signal ended it, or a job that was not
+        done yet: 130 after Ctrl-C, 143 after SIGTERM, whatever the MPI's launcher makes of them,
+        137 where it did not end in time and was killed.
     """
     # Nobody types to a process group in the background: the terminal would stop it.
     is_typed = os.isatty(0)
@@ -101,7 +103,7 @@ def run_job(
         process_group=0,
         preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask) and None,
     )
-    end_at = kill_at = None
+    end_at = kill_at = ended_by = None
     awaited = {*_ENDING, *_PASSED_ON, signal.SIGCHLD}
     while (code := process.poll()) is None:
         came = signal.sigtimedwait(awaited, _PATIENCE_S)
@@ -112,6 +114,8 @@ def run_job(
             _kill_tree(process.pid)
             code = process.wait()
             break
+        if number in _ENDING and ended_by is None:
+            ended_by = number
         if number in _PASSED_ON:
             process.send_signal(number)
         elif number in _ENDING and number != signal.SIGINT and save_s is not None:
@@ -121,6 +125,8 @@ def run_job(
             # MPI libraries do not all expect a SIGHUP.
             process.send_signal(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
             kill_at = now + grace_s
+    if ended_by is not None and code not in (0, -signal.SIGKILL):
+        return 128 + ended_by
     return 128 - code if code < 0 else code
 
 

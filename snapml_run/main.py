@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from snapml_run.arguments import parse
@@ -71,15 +71,16 @@ def _launch(options: argparse.Namespace, program: list[str]) -> int:
     environment = {**os.environ, **given}
     text = rank_file(mpi, placement)
 
+    keeps_devices = allocation.source == "Slurm"
+    variables = chosen_variables(environment, names, keeps_devices=keeps_devices)
+
     def command(path: str | None) -> list[str]:
         return build_command(
             mpi,
             placement,
             [python, "-m", "mpi4py", *program],
             rank_file_path=path,
-            variables=chosen_variables(
-                environment, names, keeps_devices=allocation.source == "Slurm"
-            ),
+            variables=variables,
             may_crowd=options.oversubscribe,
             leaves_mapping=options.bind == "mpi",
             runs_as_root=options.allow_run_as_root,
@@ -95,6 +96,8 @@ def _launch(options: argparse.Namespace, program: list[str]) -> int:
     with held_signals() as mask, temporary_file(text, "ranks") as path:
         words = command(path)
         sys.stderr.write(f"snapml-run: {_as_typed(given, words)}\n")
+        if options.verbose:
+            sys.stderr.write(_details(text, variables))
         sys.stderr.flush()
         return run_job(
             words, environment, grace_s=options.grace, save_s=options.save_first, mask=mask
@@ -192,6 +195,12 @@ def _summary(mpi: Mpi, placement: Placement, allocation: Allocation, n_threads: 
         f"{ranks} on {where} ({allocation.source}), each with {gpus}"
         f"{threads}, {bound}{why}; {KIND_NAMES[mpi.kind]} ({mpi.version})"
     )
+
+
+def _details(text: str | None, variables: Iterable[str]) -> str:
+    """Return what ``--verbose`` adds: cores of the ranks, and names of what is passed to all."""
+    cores = "" if text is None else "".join(f"  {line}\n" for line in text.splitlines())
+    return f"{cores}  variables passed to all ranks: {', '.join(variables) or 'none'}\n"
 
 
 def _as_typed(given: Mapping[str, str], command: Sequence[str]) -> str:

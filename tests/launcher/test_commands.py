@@ -193,12 +193,21 @@ def test_old_mpi4py_is_refused():
         (["-n", "2", "--", "-odd.py", "a b"], ["-odd.py", "a b"]),
         (["-n", "2", "--mpi-args=--mca btl tcp", "fit.py"], ["fit.py"]),
         (["-n", "2", "--check"], []),
+        (["-np", "2", "-v", "-x", "A=1", "fit.py", "-np", "3"], ["fit.py", "-np", "3"]),
+        (["-np", "2", "-H", "a,b", "--mpiarg", "-q", "--verbose", "fit.py"], ["fit.py"]),
+        (["--accelerators", "2", "--host", "a,b", "-np", "2", "fit.py"], ["fit.py"]),
     ],
 )
 def test_options_of_the_launcher_end_where_the_program_begins(arguments, program):
     options, found = parse(arguments)
     assert found == program
     assert options.n_ranks == 2
+
+
+def test_names_of_other_launchers_mean_the_same():
+    known = "-np 4 -H a:2,b:2 -x NAME --accelerators 2 --mpiarg=-q fit.py"
+    own = "--ranks 4 --hosts a:2,b:2 --env NAME --gpus 2 --mpi-args=-q fit.py"
+    assert parse(known.split()) == parse(own.split())
 
 
 @pytest.mark.parametrize(
@@ -222,12 +231,14 @@ def test_bad_usage_says_what_was_expected(arguments, message, capsys):
 
 def test_document_lists_every_option():
     text = DOCUMENT.read_text()
-    listed = set(re.findall(r"^\| (?:`-n`, )?`(--[\w-]+)`", text, re.M))
+    table = text.split("| option | |")[1].split("\n\n")[0]
+    first = re.findall(r"^\| (`[^|]*`) \|", table, re.M)
+    listed = {name for cell in first for name in re.findall(r"`(--?[\w-]+)`", cell)}
     offered = {
         name
         for action in make_parser()._actions
         for name in action.option_strings
-        if name.startswith("--") and name != "--help"
+        if name not in ("-h", "--help")
     }
     assert listed == offered
     assert all(action.help for action in make_parser()._actions)
