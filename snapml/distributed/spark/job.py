@@ -16,6 +16,7 @@ from snapml.distributed.spark.errors import InvalidInput
 from snapml.distributed.spark.gpu_profile import gpu_profile
 from snapml.distributed.spark.partitions import in_partitions
 from snapml.distributed.spark.request import FitOutcome, FitRequest
+from snapml.distributed.spark.worker_python import check_worker_python
 from snapml.distributed.tcp.values import from_bytes
 
 __all__ = ["fit"]
@@ -41,12 +42,14 @@ def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
     InvalidInput
         If a column holds what it must not; with its name, and the content of a row.
     RuntimeError
-        If there are fewer slots than workers, or the stage cannot be run as a gang; or if its tasks
-        are to train on GPUs, of which Spark knows none.
+        If the workers' Python cannot run this package, there are fewer slots than workers, or the
+        stage cannot be run as a gang; or if its tasks are to train on GPUs, of which Spark knows
+        none.
     pyspark.errors.PySparkException
         If tasks failed beyond Spark's retries.
     """
     session, resources = dataframe.sparkSession, {}
+    check_worker_python(session)
     takes_gpus = request.use_gpu and request.device_ids is None
     if takes_gpus and (profile := gpu_profile(session)) is not None:
         resources["profile"] = profile
