@@ -53,6 +53,7 @@ __all__ = [
     "raise_for_routed_params",
     "raise_non_finite",
     "refuse_device",
+    "refuse_rows_elsewhere",
     "refuse_source",
     "refuse_store",
 ]
@@ -99,10 +100,7 @@ def check_fit_input(
     """
     check_flags(estimator)
     refuse_device(type(estimator).__name__, X)
-    if isinstance(X, ChunkedDataset | ChunkedMatrix):
-        refuse_store(estimator)
-    if isinstance(X, str | os.PathLike):
-        refuse_source(estimator, X)
+    refuse_rows_elsewhere(estimator, X)
     if isinstance(X, CompressedMatrix):
         if y is None:
             raise ValueError(
@@ -281,6 +279,27 @@ def check_remote_predict_input(
         check_array(_stand_in(matrix), estimator=estimator, input_name="X")
     else:
         validate_data(estimator, _stand_in(matrix), reset=False, dtype=_FLOATS)
+
+
+def refuse_rows_elsewhere(estimator: Any, X: Any) -> None:
+    """Refuse a store or a file where training needs rows in memory.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the message.
+    X : object
+        What the user passes as rows.
+
+    Raises
+    ------
+    NotImplementedError
+        If it is a store or a file.
+    """
+    if isinstance(X, ChunkedDataset | ChunkedMatrix):
+        refuse_store(estimator)
+    if isinstance(X, str | os.PathLike):
+        refuse_source(estimator, X)
 
 
 def refuse_store(estimator: Any) -> NoReturn:

@@ -50,7 +50,7 @@ class DecisionTree(BaseEstimator):
         self.gpu_id = gpu_id
         self.verbose = verbose
 
-    def fit(self, X_train: Any, y_train: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X_train: Any, y_train: Any = None, sample_weight: Any = None) -> Any:
         """Grow the tree.
 
         Parameters
@@ -58,7 +58,7 @@ class DecisionTree(BaseEstimator):
         X_train : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows; NaN is missing.
         y_train : array-like of shape (n_rows,)
-            Labels or targets.
+            Labels or targets; None is refused.
         sample_weight : array-like of shape (n_rows,), default=None
             Weights.
 

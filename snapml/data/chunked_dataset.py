@@ -130,6 +130,18 @@ class ChunkedDataset:
         rows = slice(int(self.chunk_rows[first]), int(self.chunk_rows[last]))
         return self.part(first, last), rows
 
+    def __repr__(self) -> str:
+        schema, (n_rows, n_features) = self.manifest.schema, self.shape
+        layout = "sparse" if schema.is_sparse else "dense"
+        parts = [f"{n_rows:,} rows x {n_features:,} columns, {layout} {schema.dtype}"]
+        classes = self.manifest.label_names or self.manifest.classes
+        if schema.has_labels:
+            parts.append("labels" if classes is None else f"{len(classes)} distinct labels")
+        if schema.has_weights:
+            parts.append("weights")
+        parts.append(f"{self.n_chunks} chunk{'s' * (self.n_chunks != 1)}")
+        return f"<{type(self).__name__} {str(self._folder)!r}: {', '.join(parts)}>"
+
     @property
     def folder(self) -> Path:
         """Where the store is."""

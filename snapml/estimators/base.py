@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import math
 import numbers
@@ -23,6 +24,7 @@ from snapml._validation import (
     check_positive,
     check_weighted_classes,
     raise_non_finite,
+    refuse_rows_elsewhere,
 )
 from snapml.data import Dataset, Matrix
 from snapml.data.temporary_store import removing_temporary_stores
@@ -513,9 +515,13 @@ def all_or_nothing(fit: Any) -> Any:
         The method, which restores all attributes if it raises.
     """
     call = in_fit_call(fit)
+    needs_labels = inspect.signature(fit).parameters["y"].default is inspect.Parameter.empty
 
     @functools.wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if needs_labels and len(args) < 2 and "y" not in kwargs:
+            # Rows that bring labels along are no oversight, but what this class cannot take.
+            refuse_rows_elsewhere(self, kwargs.get("X", args[0] if args else None))
         before = dict(vars(self))
         try:
             with removing_temporary_stores():

@@ -21,6 +21,7 @@ from snapml._validation import (
     is_routing_enabled,
     raise_for_routed_params,
     raise_non_finite,
+    refuse_rows_elsewhere,
 )
 from snapml.data import Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
@@ -502,6 +503,7 @@ class RidgeClassifierCV(_CrossValidatedRidge, RidgeLabels):
             If a callback has ended the search before that.
         """
         raise_for_routed_params(params, self, "fit")
+        refuse_rows_elsewhere(self, X)
         matrix, labels, targets, weights = self._binarised(X, y, sample_weight)
         if self.cv is not None:
             model = RidgeClassifier(fit_intercept=self.fit_intercept, n_threads=self.n_threads)

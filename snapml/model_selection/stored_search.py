@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import check_array
 
-from snapml._validation import check_sample_weight
+from snapml._validation import check_sample_weight, refuse_store
 from snapml.data import ChunkedMatrix
 from snapml.estimators.base import LinearEstimator
 from snapml.estimators.fold_rows import fold_labels, fold_weights
@@ -61,6 +61,8 @@ def check_stored_search(estimator: Any, scoring: Any, params: dict[str, Any]) ->
 
     Raises
     ------
+    NotImplementedError
+        If the estimator trains on rows in memory only.
     TypeError
         If there are an estimator, a scorer or parameters that need rows in memory.
     """
@@ -69,6 +71,8 @@ def check_stored_search(estimator: Any, scoring: Any, params: dict[str, Any]) ->
             "X is a store: expected a linear model of snapml as the estimator, got "
             f"{type(estimator).__name__}; pass what X.load() returns"
         )
+    if "memory_limit" not in estimator.get_params(deep=False):
+        refuse_store(estimator)
     check_stored_scoring(scoring)
     others = sorted(set(params) - {"sample_weight", "groups"})
     if others:

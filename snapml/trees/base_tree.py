@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state, column_or_1d, compute_sample_weigh
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
-from snapml._validation import raise_non_finite
+from snapml._validation import raise_non_finite, refuse_rows_elsewhere
 from snapml.trees.categorical_tree import CategoricalTree
 from snapml.trees.categories import categorical_mask, code_counts, known_categories, with_codes
 from snapml.trees.constraints import SEVERAL_OUTPUTS, checked_signs
@@ -48,7 +48,9 @@ class BaseTree(ExportedTree, BaseDecisionTree):
     _encode: Callable[[np.ndarray], tuple[np.ndarray, int]]
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, check_input: bool = True
+    ) -> Any:
         """Grow a tree.
 
         Parameters
@@ -57,7 +59,7 @@ class BaseTree(ExportedTree, BaseDecisionTree):
             Rows; entries count as float32, NaN is a missing value. Sparse rows with indices of
             either width; NaN in them with ``"hist"`` only.
         y : array-like of shape (n_rows,)
-            Targets. Several outputs not with ``"hist"``.
+            Targets; None is refused. Several outputs not with ``"hist"``.
         sample_weight : array-like of shape (n_rows,) or None, default=None
             Weights. Rows of weight zero take no part; negative weights not with ``"hist"``.
         check_input : bool, default=True
@@ -95,6 +97,7 @@ class BaseTree(ExportedTree, BaseDecisionTree):
             raise
 
     def _grow(self, X: Any, y: Any, sample_weight: Any, check_input: bool, mask: Any) -> Any:
+        refuse_rows_elsewhere(self, X)
         check_stored(X)
         X = self._coded(X)
         self.builder_ = self._builder(X, y, sample_weight)

@@ -6,15 +6,21 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 from snapml import (
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ElasticNetCV,
     Lasso,
+    LassoCV,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
     Ridge,
     RidgeClassifier,
+    RidgeClassifierCV,
     RidgeCV,
 )
 from snapml.data import ChunkedDataset, ChunkWriter
+from snapml.model_selection import GridSearchCV
 
 
 def example(n_classes=2, *, is_sparse=False, dtype=np.float64):
@@ -133,6 +139,53 @@ def test_what_is_not_solved_on_a_store_says_what_would_work(tmp_path, model, say
     X, y = store.load()
     if getattr(model, "device_ids", None) is None:
         clone(model).fit(X, y)
+
+
+MEMORY_ONLY = [
+    DecisionTreeClassifier(),
+    DecisionTreeRegressor(),
+    ElasticNetCV(),
+    LassoCV(),
+    LinearRegression(),
+    RidgeClassifierCV(),
+    RidgeCV(),
+]
+
+
+@pytest.mark.parametrize("model", MEMORY_ONLY, ids=lambda model: type(model).__name__)
+def test_estimators_that_need_rows_in_memory_say_so_without_labels_too(tmp_path, model):
+    store = stored(tmp_path / "store", *example())
+    says = f"X is a store, and {type(model).__name__} trains on rows in memory"
+    with pytest.raises(NotImplementedError, match=says):
+        clone(model).fit(store)
+    with pytest.raises(NotImplementedError, match=says):
+        clone(model).fit(store, store.labels())
+    clone(model).fit(*store.load())
+
+
+def test_search_over_a_store_refuses_such_an_estimator_at_once(tmp_path):
+    store = stored(tmp_path / "store", *example())
+    search = GridSearchCV(LinearRegression(), {"fit_intercept": [True, False]})
+    with pytest.raises(NotImplementedError, match="LinearRegression trains on rows in memory"):
+        search.fit(store)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (example(), "400 rows x 6 columns, dense float64, 2 distinct labels, "),
+        (
+            example(is_sparse=True, dtype=np.float32),
+            "400 rows x 6 columns, sparse float32, 2 distinct labels, ",
+        ),
+        ((example()[0],), "dense float64, "),
+        ((example()[0], np.arange(400.0) / 7, np.ones(400)), "400 distinct labels, weights, "),
+    ],
+)
+def test_repr_says_what_a_store_holds(tmp_path, rows, says):
+    store = stored(tmp_path / "store", *rows)
+    assert repr(store).startswith(f"<ChunkedDataset '{tmp_path / 'store'}': 400 rows")
+    assert repr(store).endswith(f"{says}{store.n_chunks} chunks>")
 
 
 def test_other_number_of_columns_is_refused_in_predict(tmp_path):

@@ -45,6 +45,15 @@ class SparkModel(LinearParams, MLWritable, MLReadable):
         """Keep what the summary of the training needs."""
         self._dataset, self._outcome = dataset, outcome
 
+    def __repr__(self) -> str:
+        if getattr(self, "_numbers", None) is None:  # being loaded
+            return str(self.uid)
+        numbers = f"numFeatures={self.numFeatures}"
+        if self._numbers.n_classes:
+            numbers = f"numClasses={self._numbers.n_classes}, {numbers}"
+        gap = f"objective={self.objective:.6g}, gap={self.gap:.2g}"
+        return f"{type(self).__name__}: uid={self.uid}, {numbers}, {gap}"
+
     @property
     def numFeatures(self) -> int:
         """Number of features."""
