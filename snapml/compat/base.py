@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from snapml.compat.ranks import warn_of_ranks
 from snapml.compat.training_history import training_history
 from snapml.data import ChunkedDataset
 
@@ -79,6 +80,7 @@ class LinearModel(BaseEstimator):
             For ``privacy=True``, and for ``normalize`` or ``kernel`` with a partition.
         """
         self._check()
+        warn_of_ranks(type(self).__name__)
         if isinstance(X_train, str | PathLike):
             raise TypeError(
                 f"X_train: expected rows or a partition, got the path {str(X_train)!r}; "

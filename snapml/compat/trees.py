@@ -8,6 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from snapml.compat.ranks import warn_of_ranks
+
 __all__ = ["DecisionTreeClassifier", "DecisionTreeRegressor"]
 
 # Bins that one byte can number beside missing values.
@@ -74,6 +76,7 @@ class DecisionTree(BaseEstimator):
         NotImplementedError
             For ``use_gpu=True``.
         """
+        warn_of_ranks(type(self).__name__)
         estimator = self._estimator().fit(X_train, y_train, sample_weight)
         self.estimator_ = estimator
         self.n_features_in_ = estimator.n_features_in_

@@ -53,6 +53,13 @@ class MpiEstimator:
 
     least_rows = 0
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give the class a signature and a documentation with the parameters of both parents."""
+        super().__init_subclass__(**options)
+        local: Any = cls.__mro__[2]
+        cls.__init__ = _init_of(cls, _joint_signature(local))  # type: ignore[method-assign]
+        cls.__doc__ = _joint_documentation(cls.__name__, local)
+
     def __init__(
         self,
         comm: Any = None,
@@ -231,6 +238,60 @@ class MpiEstimator:
 def _checksum(values: Any) -> int:
     array = values.toarray() if issparse(values) else np.asarray(values)
     return zlib.crc32(np.ascontiguousarray(array).tobytes())
+
+
+def _init_of(cls: Any, signature: inspect.Signature) -> Any:
+    """Return ``__init__`` of a class, which says what it takes: scikit-learn's repr asks it."""
+
+    def __init__(self: Any, *args: Any, **parameters: Any) -> None:
+        super(cls, self).__init__(*args, **parameters)
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    return __init__
+
+
+def _joint_signature(local: Any) -> inspect.Signature:
+    """Return the parameters of a job, and by name those of the class of one machine."""
+    own = [
+        parameter
+        for name, parameter in inspect.signature(MpiEstimator.__init__).parameters.items()
+        if name in ("self", *_OF_JOBS)
+    ]
+    its = inspect.signature(local).parameters.values()
+    return inspect.Signature(
+        [*own, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in its)]
+    )
+
+
+def _joint_documentation(name: str, local: Any) -> str:
+    """Return the documentation of the class of one machine, with what those here have beyond it."""
+    heading = "Parameters\n----------\n"
+    _, _, own = inspect.cleandoc(MpiEstimator.__doc__ or "").partition(heading)
+    own = own.partition("**parameters")[0]
+    about, _, rest = inspect.cleandoc(local.__doc__ or "").partition(heading)
+    about = about.partition("\n")[2].strip()
+    return "\n".join(
+        [
+            f"`snapml.{name}` on the rows of all ranks, each of which has some and gets the model.",
+            "",
+            *([about, ""] if about else []),
+            "``device_ids`` may also be 'local_rank': one GPU for each rank, of those of its node.",
+            "",
+            f"{heading}{own}{_without_examples(rest)}",
+        ]
+    )
+
+
+def _without_examples(text: str) -> str:
+    """Return documentation without examples, which run on one machine."""
+    kept, is_example = [], False
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if lines[number + 1 : number + 2] and set(lines[number + 1]) == {"-"}:
+            is_example = line == "Examples"
+        if not is_example:
+            kept.append(line)
+    return "\n".join(kept).rstrip() + "\n"
 
 
 class LogisticRegression(MpiEstimator, snapml.LogisticRegression):
