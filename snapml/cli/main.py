@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if args.debug:
             raise
-        expected = (ValueError, OSError, ImportError, NotImplementedError, MemoryError)
+        expected = (ValueError, OSError, ImportError, RuntimeError, MemoryError)
         kind = "" if isinstance(error, expected) and str(error) else f"{type(error).__name__}: "
         return _failed(f"{kind}{in_own_words(str(error))}", FAILED)
 

@@ -18,6 +18,7 @@ _OPTIONS = (
     (r"\bpositive=True\b", "--positive"),
     (r"\bfit_intercept=False\b", "--no-intercept"),
     (r"\bdeterministic=False\b", "--no-deterministic"),
+    (r"\buse device_ids=None\b", "leave out --devices"),
     (r"\bdevice_ids=\[([^]]*)\]", r"--devices \1"),
     (r"\brandom_state=", "--seed "),
     (r"\bmax_time_s=", "--max-time "),

@@ -309,7 +309,7 @@ def visible_devices() -> list[str]:
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
-        raise RuntimeError(f"the CUDA driver answers {error}; use device_ids=None") from error
+        raise RuntimeError(f"{_no_count(runtime, error)}; use device_ids=None") from error
     return [_uuid(runtime.getDeviceProperties(number)) for number in range(count)]
 
 
@@ -357,10 +357,20 @@ def _check_visible(cupy: Any, device_id: int) -> None:
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise RuntimeError(
-            f"device_ids=[{device_id}] but the CUDA driver answers {error}; use device_ids=None"
-        ) from error
+        why = _no_count(cupy.cuda.runtime, error)
+        raise RuntimeError(f"device_ids=[{device_id}] but {why}; use device_ids=None") from error
     if not 0 <= device_id < count:
         raise RuntimeError(
             f"device_ids=[{device_id}] but {count} CUDA devices are visible; use device_ids=None"
         )
+
+
+def _no_count(runtime: Any, error: Exception) -> str:
+    """Say why nobody can count the devices: what CUDA answers without a driver tells of its age."""
+    try:
+        version = runtime.driverGetVersion()
+    except runtime.CUDARuntimeError:
+        version = 0
+    if version == 0:
+        return "this machine has no CUDA driver: expected an NVIDIA GPU, and its driver"
+    return f"the CUDA driver answers {error}"

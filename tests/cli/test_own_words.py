@@ -50,6 +50,7 @@ def test_a_store_that_exists_names_append(tmp_path, capsys):
         ("n_features=3: expected 4", "--n-features 3: expected 4"),
         ("set zero_based=True", "set --zero-based yes"),
         ("device_ids=[0, 1]: no", "--devices 0, 1: no"),
+        ("no GPU; use device_ids=None", "no GPU; leave out --devices"),
         ("x == y, C==1", "x == y, C==1"),
     ],
 )

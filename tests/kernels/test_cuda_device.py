@@ -75,7 +75,7 @@ class FakePool:
         self.n_emptied += 1
 
 
-def fake_cupy(function, n_devices=1, error=None):
+def fake_cupy(function, n_devices=1, error=None, driver=13000):
     def count():
         if error is not None:
             raise FakeCudaError(error)
@@ -100,6 +100,7 @@ def fake_cupy(function, n_devices=1, error=None):
             runtime=SimpleNamespace(
                 getDeviceCount=count,
                 CUDARuntimeError=FakeCudaError,
+                driverGetVersion=lambda: driver,
                 getDeviceProperties=lambda device_id: {
                     "name": b"Fake card",
                     "uuid": bytes([device_id]) * 4,
@@ -164,6 +165,10 @@ def test_argument_that_a_kernel_would_misread_is_refused(function, arg, error, m
     [
         (None, r"device_ids=\[2\] needs CuPy: pip install"),
         (fake_cupy(None, error="insufficient driver"), "driver answers insufficient driver"),
+        (
+            fake_cupy(None, error="insufficient driver", driver=0),
+            "but this machine has no CUDA driver",
+        ),
         (fake_cupy(None, n_devices=2), r"device_ids=\[2\] but 2 CUDA devices are visible"),
     ],
 )
