@@ -24,6 +24,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
+from snapml._dates import refuse_dates
 from snapml.data import ChunkedDataset, ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.kernels import ResidentMatrix
 from snapml.kernels.device_arrays import host_copy_of, is_device_frame
@@ -106,6 +107,7 @@ def check_fit_input(
             raise ValueError(
                 f"{type(estimator).__name__} requires y to be passed, but the target y is None"
             )
+        refuse_dates(y, "y")
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator)
         if len(y) != X.shape[0]:
             raise ValueError(f"y has {len(y)} rows, X has {X.shape[0]}")
@@ -777,6 +779,10 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
     checks |= {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": _FLOATS}
     if issparse(X):
         check_sparse(X)
+    else:
+        refuse_dates(X, "X")
+    for targets in y:
+        refuse_dates(targets, "y")
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame) or frame.implementation.is_pandas():
         return validate_data(estimator, X, *y, reset=reset, **checks)

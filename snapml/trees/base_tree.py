@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state, column_or_1d, compute_sample_weigh
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
+from snapml._dates import refuse_dates
 from snapml._validation import raise_non_finite, refuse_rows_elsewhere
 from snapml.trees.categorical_tree import CategoricalTree
 from snapml.trees.categories import categorical_mask, code_counts, known_categories, with_codes
@@ -99,6 +100,8 @@ class BaseTree(ExportedTree, BaseDecisionTree):
     def _grow(self, X: Any, y: Any, sample_weight: Any, check_input: bool, mask: Any) -> Any:
         refuse_rows_elsewhere(self, X)
         check_stored(X)
+        refuse_dates(X, "X")
+        refuse_dates(y, "y")
         X = self._coded(X)
         self.builder_ = self._builder(X, y, sample_weight)
         if self.builder_ == "scikit-learn":
@@ -324,6 +327,7 @@ class BaseTree(ExportedTree, BaseDecisionTree):
                 rows = X.astype(np.float32, copy=False)
                 if np.isfinite(rows.sum()):
                     return rows
+        refuse_dates(X, "X")
         return super()._validate_X_predict(X, check_input)
 
     def _rows_to_predict(self, X: Any, check_input: bool) -> Any:
