@@ -72,7 +72,8 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
     intercept_scaling : float, default=1
         With ``solver='liblinear'``: value of the constant column whose coefficient is penalised.
     class_weight : dict or 'balanced', default=None
-        Weights of the classes; 'balanced' gives every class the same total weight.
+        Weights of the classes; 'balanced' gives every class the same total weight, `sample_weight`
+        included.
     random_state : int, RandomState instance or None, default=None
         Order in which rows are visited, and samples of them. None is a fixed seed: equal fits give
         equal bits.

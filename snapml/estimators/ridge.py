@@ -437,7 +437,8 @@ class RidgeClassifier(RidgeLabels, RidgeModel):
     tol : float, default=1e-8
         Stop once the certified duality gap is at most `tol` times the objective.
     class_weight : dict or 'balanced', default=None
-        Weights of the classes; 'balanced' gives every class the same total weight.
+        Weights of the classes; 'balanced' gives every class the same total weight of rows, which
+        `sample_weight` then multiplies, as in scikit-learn.
     solver : str, default='auto'
         As in `Ridge`.
     positive : bool, default=False

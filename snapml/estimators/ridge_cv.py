@@ -412,7 +412,8 @@ class RidgeClassifierCV(_CrossValidatedRidge, RidgeLabels):
     cv : int, splitter, iterable or None, default=None
         None leaves out one row at a time.
     class_weight : dict or 'balanced', default=None
-        Weights of the classes; 'balanced' gives every class the same total weight.
+        Weights of the classes; 'balanced' gives every class the same total weight of rows, which
+        `sample_weight` then multiplies, as in scikit-learn.
     store_cv_results : bool, default=False
         Whether to keep ``cv_results_``; only without `cv`.
     n_threads : int or None, default=None

@@ -51,7 +51,7 @@ class DecisionTreeClassifier(BaseTree, sklearn.tree.DecisionTreeClassifier):
     min_impurity_decrease : float, default=0.0
         Least decrease of impurity of a split, times the node's share of the weight.
     class_weight : dict, list of dict, "balanced" or None, default=None
-        Weights of classes.
+        Weights of classes; "balanced" counts rows, whatever their weights, as in scikit-learn.
     ccp_alpha : float, default=0.0
         Complexity parameter of minimal cost-complexity pruning.
     monotonic_cst : array-like of int of shape (n_features,) or None, default=None
