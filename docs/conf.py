@@ -12,13 +12,14 @@ import snapml
 
 mpl.use("agg")
 sys.path.insert(0, str(Path(__file__).parent))
-from performance import write_performance_page  # beside this file
+from performance import write_performance_page  # beside this file, as mathml.py is
 
 project = "snapml"
 version = release = snapml.__version__
 copyright = "the snapml developers"
 extensions = [
     "myst_parser",
+    "mathml",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -28,6 +29,8 @@ extensions = [
 html_theme = "furo"
 html_title = f"snapml {release}"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 exclude_patterns = ["gallery/README*", "**/sg_execution_times.rst"]
 # Names of headings are anchors: pages link to each other's sections.
 myst_heading_anchors = 3

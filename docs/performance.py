@@ -12,6 +12,7 @@ from statistics import median
 __all__ = ["write_performance_page"]
 
 RESULTS = "../benchmarks/results"
+CHART = "_static/generated/linear_models.png"
 
 
 def write_performance_page(folder: Path) -> None:
@@ -27,15 +28,15 @@ def write_performance_page(folder: Path) -> None:
         "# Performance\n",
         "Made from the files in `benchmarks/results` when this site was built. Losing results are "
         "in them; ratios are of runs that took turns on the same data.\n",
-        *_linear_models(results),
+        *_linear_models(results, folder / CHART),
         *_trees(results),
         *_spark(results),
     ]
     (folder / "performance.md").write_text("\n".join(parts))
 
 
-def _linear_models(results: Path) -> list[str]:
-    """Return how much longer the best peer takes, for every problem of the grid."""
+def _linear_models(results: Path, chart: Path) -> list[str]:
+    """Return how much longer the best peer takes, for every problem of the grid; draw it."""
     seconds: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
     for row in _read(results / "grid_summary.csv"):
         strength = f"C={row['C']}" if row["C"] else f"strength {row['strength']}"
@@ -54,8 +55,39 @@ def _linear_models(results: Path) -> list[str]:
         lines.append(
             (problem, loss, strength, level, _seconds(ours), name, _seconds(theirs), ratio)
         )
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for line in lines:
+        if line[7]:
+            ratios[line[3]].append(float(line[7]))
+    _draw(chart, dict(sorted(ratios.items(), reverse=True)))
     heads = ("problem", "loss", "", "to", "snapml, s", "best peer", "its, s", "times ours")
-    return ["## Linear models, one thread\n", _source("grid_summary.csv"), _table(heads, lines)]
+    return [
+        "## Linear models, one thread\n",
+        _source("grid_summary.csv"),
+        f"![Every problem as a point: how many times longer the best peer took]({CHART})\n",
+        _table(heads, lines),
+    ]
+
+
+def _draw(path: Path, ratios: dict[str, list[float]]) -> None:
+    """Draw the best peer's time over ours, sorted, for each accuracy."""
+    from matplotlib import pyplot as plt
+
+    path.parent.mkdir(exist_ok=True)
+    figure, axes = plt.subplots(figsize=(7.0, 3.6), layout="constrained")
+    for level, values in ratios.items():
+        shares = [100.0 * k / max(1, len(values) - 1) for k in range(len(values))]
+        axes.plot(shares, sorted(values), ".-", label=f"to within {level} of the minimum")
+    axes.axhline(1.0, color="black", linewidth=0.8)
+    axes.set(
+        yscale="log",
+        xlabel="problems, from the one that goes worst for snapml (%)",
+        ylabel="best peer's time / snapml's",
+        title="above the line snapml is faster",
+    )
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
 
 
 def _trees(results: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """The Python and shell blocks that a new user meets, run as they stand, from top to bottom."""
 
 import gzip
+import importlib
 import re
 import shlex
 import sys
@@ -24,6 +25,7 @@ NEEDED = {
     "statistics.md": ("pandas",),
     "trees.md": ("pandas",),
     "progress.md": ("sklearn.callback",),  # of scikit-learn 1.9
+    "getting_started.md": ("pandas", "pyarrow"),
 }
 ELSEWHERE = {
     "# fit.py": "tests/distributed/test_examples.py",
@@ -89,7 +91,7 @@ def write_click_log(path):
 
 def prepare(page, names):
     """Make what only one page takes for granted."""
-    if page == "README.md":
+    if page in ("README.md", "out_of_core.md"):
         write_click_log("day_0.gz")
     if page == "trees.md":
         pandas = sys.modules["pandas"]
@@ -140,6 +142,20 @@ def test_commands_of_a_page_run(page, names, capsys):
     assert np.load("p.npy").shape == (300, 2)
 
 
+def test_first_steps_in_a_shell_follow_those_in_python(names, capsys):
+    pytest.importorskip("pyarrow", reason="reads CSV")
+    pytest.importorskip("pandas", reason="writes CSV")
+    page = ROOT / "docs" / "getting_started.md"
+    for block in blocks(page):
+        exec(compile(block, page.name, "exec"), names)
+    capsys.readouterr()
+    lines = [line for block in blocks(page, "bash") for line in block.splitlines()]
+    assert len(lines) == 3
+    for line in lines:
+        assert main(shlex.split(line)[1:]) == 0, capsys.readouterr().err
+    assert Path("predicted.csv").read_text().splitlines()[1] in ("no", "yes")
+
+
 def test_penalties_of_gblinear_become_the_same_problem(names):
     """The page's formulas, against XGBoost's objective: no small step is better."""
     [block] = [block for block in blocks(ROOT / "docs/migrating.md") if "gblinear" in block]
@@ -164,6 +180,36 @@ def test_penalties_of_gblinear_become_the_same_problem(names):
         best = np.append(np.ravel(fitted.coef_), np.ravel(fitted.intercept_))
         for step in np.random.default_rng(1).normal(size=(50, 5)) * 1e-3:
             assert objective(loss, best + step) > objective(loss, best)
+
+
+PUBLIC = {
+    "snapml": (),
+    "snapml.accel": (),
+    "snapml.callbacks": (),
+    "snapml.compat": (),
+    "snapml.data": (),
+    "snapml.distributed.mpi": ("mpi4py",),
+    "snapml.distributed.spark": ("pyspark",),
+    "snapml.io": (),
+    "snapml.model_selection": (),
+    "snapml.plots": ("matplotlib",),
+    "snapml.statistics": (),
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_reference_has_every_public_name(module):
+    page = ROOT / "docs" / "api" / "index.md"
+    if not page.exists():
+        pytest.skip("no docs beside these tests")
+    for needed in PUBLIC[module]:
+        pytest.importorskip(needed, reason=f"{needed} is not installed")
+    parts = page.read_text().split(".. currentmodule:: ")[1:]
+    text = " ".join(part for part in parts if part.startswith(f"{module}\n"))
+    listed = set(re.findall(r"^   ([\w.]+)$|``(\w+)``", text, re.M))
+    listed = {name for pair in listed for name in pair if name}
+    public = set(importlib.import_module(module).__all__) - {"__version__"}
+    assert public <= listed, public - listed
 
 
 def test_table_of_tasks_names_what_is_there():

@@ -48,7 +48,9 @@ class RunningScore:
             If the batch has no labels, or one that the model does not know.
         """
         if batch.y is None:
-            raise ValueError("--score: expected rows with labels, got some without")
+            raise ValueError(
+                "--score: expected rows with labels, got some without: --label names their column"
+            )
         y, weights = batch.y, batch.sample_weight
         weights = np.ones(len(y)) if weights is None else weights.astype(np.float64)
         if self._is_classifier:

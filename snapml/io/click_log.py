@@ -76,7 +76,9 @@ class ClickLogEncoder:
         length: int = -1,
         on_read: Callable[[int], Any] | None = None,
     ) -> Iterator[tuple[CompressedMatrix, np.ndarray | None]]:
-        """Encode a file of lines ``label TAB number ... TAB category ...``, batch by batch.
+        """Encode the lines of a file, batch by batch.
+
+        A line is ``label TAB number ... TAB category ...``.
 
         Parameters
         ----------

@@ -247,6 +247,7 @@ def _init_of(cls: Any, signature: inspect.Signature) -> Any:
         super(cls, self).__init__(*args, **parameters)
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]
+    __init__.__module__, __init__.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
     return __init__
 
 
