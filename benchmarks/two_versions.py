@@ -59,7 +59,7 @@ class Version:
 _WORKER = """
 import sys
 folder, root = sys.argv[1:3]
-sys.meta_path[:] = [each for each in sys.meta_path if "Editable" not in type(each).__name__]
+sys.meta_path[:] = [each for each in sys.meta_path if "Redirecting" not in type(each).__name__]
 sys.path[:] = [folder, root, *(each for each in sys.path if each not in ("", root))]
 from benchmarks.two_versions import serve
 serve(folder)

@@ -83,8 +83,8 @@ def test_kernels_compile_without_spilling_registers(nvrtc, architecture, file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", sorted(set(ARCHITECTURES) - {"90"}))
-def test_every_loss_compiles_for_every_architecture(nvrtc, architecture):
+@pytest.mark.parametrize("architecture", ["80"])
+def test_every_loss_compiles_for_the_other_common_architecture(nvrtc, architecture):
     rest = set(PROGRAMS["90"]) - set(PROGRAMS[architecture])
     check_all(nvrtc, sorted(rest, key=repr), architecture)
 

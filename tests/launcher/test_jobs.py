@@ -350,7 +350,7 @@ def test_launcher_loads_nothing_that_takes_time():
         *_, loaded, seconds = done.stdout.split()
         assert loaded == "set()"
         took.append(float(seconds))
-    assert min(took) < 0.1
+    assert min(took) < 0.3  # 0.05 s on an idle machine, twice that on a busy one
 
 
 def test_temporary_files_are_this_users_alone():

@@ -55,7 +55,7 @@ def sent(engine):
 @LAYOUTS
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=str)
 def test_certified_model_is_that_of_rows_on_the_device(make, loss, is_sparse):
-    case = Case(loss, Intercept.FREE, is_sparse=is_sparse, n_rows=120, n_features=8)
+    case = Case(loss, Intercept.FREE, is_sparse=is_sparse, n_rows=80, n_features=6)
     whole = solved(on_emulated_gpu, case.problem, case.dataset())
     streamed = solved(make, case.problem, case.dataset())
     np.testing.assert_allclose(streamed.coef, whole.coef, rtol=1e-7, atol=1e-10)
@@ -113,29 +113,29 @@ def test_softmax_shares_the_reads():
 @pytest.mark.parametrize("has_values", [True, False])
 def test_many_sparse_columns_are_solved_by_products(monkeypatch, has_values):
     monkeypatch.setattr(quasi_newton, "HOT_COLUMNS", 5)
-    case = Case(Logistic(), Intercept.FREE, is_sparse=True, n_rows=120, n_features=20)
+    case = Case(Logistic(), Intercept.FREE, is_sparse=True, n_rows=60, n_features=10)
     dataset = case.dataset()
     if not has_values:
         given = dataset.matrix
-        matrix = CompressedMatrix(given.indptr, given.indices, 20, None, np.float64)
+        matrix = CompressedMatrix(given.indptr, given.indices, 10, None, np.float64)
         dataset = Dataset(matrix, dataset.labels, None, 1.0)
     products = []
     plain = newton_steps.NewtonSteps._product
     monkeypatch.setattr(
         newton_steps.NewtonSteps, "_product", lambda *args: (products.append(1), plain(*args))[1]
     )
-    whole = solved(on_emulated_gpu, case.problem, dataset)
-    streamed = solved(streamed_to_gpu, case.problem, dataset)
-    assert streamed.objective == pytest.approx(whole.objective, rel=1e-8)
+    whole = solved(on_emulated_gpu, case.problem, dataset, 1e-6)
+    streamed = solved(streamed_to_gpu, case.problem, dataset, 1e-6)
+    assert streamed.objective == pytest.approx(whole.objective, rel=1e-6)
     assert len(products) > 2
 
 
 @LAYOUTS
 def test_equal_fits_give_equal_bits(is_sparse):
-    case = Case(Logistic(), Intercept.FREE, is_sparse=is_sparse, n_rows=150)
+    case = Case(Logistic(), Intercept.FREE, is_sparse=is_sparse, n_rows=80, n_features=6)
     coefs = {
         solved(
-            streamed_to_gpu, case.problem, case.dataset(), 1e-8, device=StrictDevice(seed=seed)
+            streamed_to_gpu, case.problem, case.dataset(), 1e-4, device=StrictDevice(seed=seed)
         ).coef.tobytes()
         for seed in (0, 1)
     }
@@ -169,17 +169,20 @@ def test_columns_that_change_after_the_first_read_are_found():
 
 @LAYOUTS
 def test_pieces_are_halved_until_they_fit(is_sparse, caplog):
-    case = Case(Logistic(), Intercept.FREE, is_sparse=is_sparse, n_rows=120, n_features=8)
-    expected = solved(streamed_to_gpu, case.problem, case.dataset())
+    case = Case(Logistic(), Intercept.FREE, is_sparse=is_sparse, n_rows=80, n_features=6)
+
+    def fitted():  # as far as two steps: pieces are made before the first
+        return solved(streamed_to_gpu, case.problem, case.dataset(), max_iter=2)
+
     with watched() as memory:
-        solved(streamed_to_gpu, case.problem, case.dataset())
+        expected = fitted()
         n_allocations = memory.n_allocations
     halved = 0
     for n_allowed in range(0, n_allocations, 1 + n_allocations // 12):
         caplog.clear()
         with watched(n_allowed) as memory:
             try:
-                result = solved(streamed_to_gpu, case.problem, case.dataset())
+                result = fitted()
             except OutOfMemory:
                 continue  # of what does not come in pieces
             halved += "is short of memory" in caplog.text

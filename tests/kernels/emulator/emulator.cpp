@@ -5,13 +5,14 @@
 // barriers only, and never follows from the way fibers take turns.
 #include <sched.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cuda_on_cpu.hpp"
@@ -72,7 +73,9 @@ namespace emulator {
 namespace {
 
 constexpr std::size_t kStackBytes = 256 * 1024;  // address space: only what is touched costs
-const auto kGuardBytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));  // 64 KiB on some ARMs
+// Stands at the far end of every stack. Pages without access would be two mappings for each lane,
+// of which a process may not have enough.
+constexpr std::uint64_t kCanary = 0x5afe57ac6b0770e5;
 
 struct Fiber {
   Context context{};
@@ -192,6 +195,56 @@ struct Worker {
 
 thread_local Worker* worker = nullptr;
 
+// Stacks of ended launches, for the next ones: to map them and touch them anew is what a small
+// launch would mostly cost.
+class Stacks {
+ public:
+  static constexpr std::size_t kMostKept = 4;  // of every program: what they touched stays
+
+  char* take(int n_lanes) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (std::size_t i = 0; i < kept_.size(); ++i) {
+        if (kept_[i].first != n_lanes) continue;
+        char* const found = kept_[i].second;
+        kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
+        return found;
+      }
+    }
+    void* memory = mmap(nullptr, bytes_of(n_lanes), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) std::abort();
+    char* const stacks = static_cast<char*>(memory);
+    for (int i = 0; i < n_lanes; ++i) {
+      *reinterpret_cast<std::uint64_t*>(stacks + i * kStackBytes) = kCanary;
+    }
+    return stacks;
+  }
+
+  void give(int n_lanes, char* stacks) {
+#if defined(EMULATOR_ASAN)
+    __asan_unpoison_memory_region(stacks, bytes_of(n_lanes));  // of fibers that were given up
+#endif
+    std::pair<int, char*> oldest{0, nullptr};
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      kept_.emplace_back(n_lanes, stacks);
+      if (kept_.size() <= kMostKept) return;
+      oldest = kept_.front();
+      kept_.erase(kept_.begin());
+    }
+    munmap(oldest.second, bytes_of(oldest.first));
+  }
+
+ private:
+  static std::size_t bytes_of(int n_lanes) { return n_lanes * kStackBytes; }
+
+  std::mutex mutex_;
+  std::vector<std::pair<int, char*>> kept_;
+};
+
+Stacks all_stacks;
+
 void switch_fiber(Fiber& from, Fiber& to, bool from_ends) {
 #if defined(EMULATOR_ASAN)
   __sanitizer_start_switch_fiber(from_ends ? nullptr : &from.fake_stack, to.stack, to.stack_bytes);
@@ -225,15 +278,9 @@ Worker::Worker(const Launch& launch, Grid& all, void (*kernel)(void**), void** v
   n_lanes = static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
   lanes.resize(n_lanes);
   warps.resize((n_lanes + 31) / 32);
-  const std::size_t stride = kStackBytes + kGuardBytes;
-  void* memory = mmap(nullptr, n_lanes * stride, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) std::abort();
-  stacks = static_cast<char*>(memory);
+  stacks = all_stacks.take(n_lanes);
   for (int i = 0; i < n_lanes; ++i) {
-    char* const bottom = stacks + i * stride;
-    mprotect(bottom, kGuardBytes, PROT_NONE);
-    lanes[i].fiber.stack = bottom + kGuardBytes;
+    lanes[i].fiber.stack = stacks + i * kStackBytes;
     lanes[i].fiber.stack_bytes = kStackBytes;
     const unsigned plane = launch.block.x * launch.block.y;
     lanes[i].at.thread = {i % launch.block.x, i % plane / launch.block.x, i / plane};
@@ -241,13 +288,7 @@ Worker::Worker(const Launch& launch, Grid& all, void (*kernel)(void**), void** v
   TSAN(scheduler.tsan = __tsan_get_current_fiber());
 }
 
-Worker::~Worker() {
-  const std::size_t bytes = n_lanes * (kStackBytes + kGuardBytes);
-#if defined(EMULATOR_ASAN)
-  __asan_unpoison_memory_region(stacks, bytes);  // of fibers that were given up
-#endif
-  munmap(stacks, bytes);
-}
+Worker::~Worker() { all_stacks.give(n_lanes, stacks); }
 
 void Worker::run_block(dim3 block) {
   // Exactly as large as asked for, so that ASan sees the end; not zero, as on a device.
@@ -325,6 +366,10 @@ void Worker::finish() {
 void Worker::run_lane(int index) {
   current = index;
   switch_fiber(scheduler, lanes[index].fiber, false);
+  if (*static_cast<const std::uint64_t*>(lanes[index].fiber.stack) != kCanary) {
+    std::fprintf(stderr, "emulator: a thread needs more than %zu bytes of stack\n", kStackBytes);
+    std::abort();  // its neighbour's is overwritten
+  }
 }
 
 void Worker::report(const std::string& what) {
