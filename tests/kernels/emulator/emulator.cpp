@@ -168,7 +168,6 @@ struct Worker {
   int n_ended = 0, n_at_barrier = 0;
   Order order;
   char begin = 0, end = 0;  // order the blocks of a worker, which use the same static memory
-  char* stacks;
   char* shared = nullptr;
   std::uint64_t random = 0;
   std::string error;
@@ -176,8 +175,7 @@ struct Worker {
   int n_asked = 0;               // times in that turn
   bool has_asked = false;        // and done nothing else since
 
-  Worker(const Launch& launch, Grid& all, void (*kernel)(void**), void** values);
-  ~Worker();
+  Worker(const Launch& launch, Grid& all, void (*kernel)(void**), void** values, char* stacks);
   void run_block(dim3 block);
   void run_lane(int index);
   int next_lane();
@@ -196,7 +194,8 @@ struct Worker {
 thread_local Worker* worker = nullptr;
 
 // Stacks of ended launches, for the next ones: to map them and touch them anew is what a small
-// launch would mostly cost.
+// launch would mostly cost. Taken and given back by the thread that launches: a lock that workers
+// take would order their blocks in the eyes of TSan, and hide races between these.
 class Stacks {
  public:
   static constexpr std::size_t kMostKept = 4;  // of every program: what they touched stays
@@ -273,12 +272,15 @@ void lane_main() {
   std::abort();
 }
 
-Worker::Worker(const Launch& launch, Grid& all, void (*kernel)(void**), void** values)
+int count_lanes(const Launch& launch) {
+  return static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
+}
+
+Worker::Worker(const Launch& launch, Grid& all, void (*kernel)(void**), void** values, char* stacks)
     : shape(launch), grid(all), body(kernel), args(values) {
-  n_lanes = static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
+  n_lanes = count_lanes(launch);
   lanes.resize(n_lanes);
   warps.resize((n_lanes + 31) / 32);
-  stacks = all_stacks.take(n_lanes);
   for (int i = 0; i < n_lanes; ++i) {
     lanes[i].fiber.stack = stacks + i * kStackBytes;
     lanes[i].fiber.stack_bytes = kStackBytes;
@@ -287,8 +289,6 @@ Worker::Worker(const Launch& launch, Grid& all, void (*kernel)(void**), void** v
   }
   TSAN(scheduler.tsan = __tsan_get_current_fiber());
 }
-
-Worker::~Worker() { all_stacks.give(n_lanes, stacks); }
 
 void Worker::run_block(dim3 block) {
   // Exactly as large as asked for, so that ASan sees the end; not zero, as on a device.
@@ -521,8 +521,10 @@ const char* run(const Launch& launch, void (*body)(void**), void** args) {
   Grid grid;
   grid.n_running = n_workers;
   std::vector<std::string> errors(n_workers);
+  std::vector<char*> stacks(n_workers);
+  for (char*& of_worker : stacks) of_worker = all_stacks.take(count_lanes(launch));
   const auto work = [&](int index) {
-    Worker mine(launch, grid, body, args);
+    Worker mine(launch, grid, body, args, stacks[index]);
     worker = &mine;
     for (std::uint64_t b = index; b < n_blocks && mine.error.empty(); b += n_workers) {
       mine.random = launch.seed * 0x9e3779b97f4a7c15u + b;
@@ -537,6 +539,7 @@ const char* run(const Launch& launch, void (*body)(void**), void** args) {
   std::vector<std::thread> threads;
   for (int i = 0; i < n_workers; ++i) threads.emplace_back(work, i);
   for (std::thread& thread : threads) thread.join();
+  for (char* of_worker : stacks) all_stacks.give(count_lanes(launch), of_worker);
   static thread_local std::string message;
   message.clear();
   for (const std::string& error : errors) {  // the cause, rather than who gave up for it
