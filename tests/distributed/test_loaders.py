@@ -33,7 +33,7 @@ def job(tmp_path_factory):
     return run
 
 
-@pytest.fixture(params=[1, 2, 3, 4])
+@pytest.fixture(params=[1, 3])
 def results(job, request):
     return job(request.param)
 
@@ -54,9 +54,9 @@ def test_metrics_are_scikit_learns_on_all_rows_and_the_same_bits_on_all_ranks(re
 
 
 def test_rows_are_divided_about_evenly(job):
-    found = {result["case"]: result["n_rows"] for result in job(4) if "case" in result}
+    found = {result["case"]: result["n_rows"] for result in job(3) if "case" in result}
     for case in ("plain", "CRLF", "files", "dense snap", "snap files", "parquet folder"):
-        assert max(found[case]) <= 1.3 * sum(found[case]) / 4, case
+        assert max(found[case]) <= 1.3 * sum(found[case]) / 3, case
 
 
 @pytest.fixture(scope="module")
