@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+compiler: str  # which built this, and its version
+
 class ThreadPool:
     """Threads of one fit; all have ended once it is gone."""
 

@@ -98,6 +98,7 @@ std::vector<uint32> philox_of(uint64 seed, uint64 stream, uint64 counter) {
 }  // namespace
 
 void bind_core(nb::module_& m) {
+  m.attr("compiler") = __VERSION__;
   m.def(
       "core_loss",
       [](const std::string& loss, const std::string& quantity, double x, double y, bool wide) {
