@@ -110,7 +110,8 @@ def _compile(context: Context, device: Device) -> Iterator[Measurement]:
     if not isinstance(device, CudaDevice):
         return
     names = [loss.core_name for loss in Loss.__subclasses__()]
-    programs = [*all_programs(names), *ceilings.ceiling_programs()]
+    dual_names = [loss.core_name for loss in Loss.__subclasses__() if loss.has_dual_step]
+    programs = [*all_programs(names, dual_names), *ceilings.ceiling_programs()]
     nvrtc = device.xp.cuda.nvrtc
     capability = device.xp.cuda.Device(context.device_id).compute_capability
     started_s = time.perf_counter()

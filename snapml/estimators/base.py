@@ -42,7 +42,7 @@ from snapml.estimators.placement import (
 )
 from snapml.kernels import ResidentMatrix
 from snapml.kernels.resident_matrix import device_number
-from snapml.problems import Intercept, Problem, Squared
+from snapml.problems import Intercept, Problem
 from snapml.solvers import choice, device_choice
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.control import Control, Interim
@@ -168,7 +168,7 @@ class LinearEstimator(ExportedLinearModel):
         """Solve one problem; least squares of numbers far from zero in centred ones."""
         shards, near = self._communicator(), None
         is_free = problem.intercept is Intercept.FREE and dataset.labels.ndim == 1
-        if isinstance(problem.loss, Squared) and is_free and start is None:
+        if problem.loss.is_quadratic and is_free and start is None:
             near = near_data(dataset, shards)
         if near is None:
             return choice.fit(problem, dataset, shards, rule, settings, start)

@@ -323,7 +323,7 @@ def _without_rows(X: Any, sizes: RowSizes) -> Dataset:
     def array(shape: Any, kind: Any = dtype) -> np.ndarray:
         return np.broadcast_to(np.zeros((), kind), shape)
 
-    is_joint = isinstance(sizes.problem.loss, Softmax) or sizes.n_outputs == 1
+    is_joint = sizes.problem.loss.is_joint or sizes.n_outputs == 1
     labels = array(sizes.n_rows if is_joint else (sizes.n_outputs, sizes.n_rows))
     weights = array(sizes.n_rows) if sizes.has_weights else None
     matrix: Any = DenseMatrix(array((sizes.n_rows, sizes.n_features)))

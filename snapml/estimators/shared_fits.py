@@ -37,7 +37,7 @@ from snapml.estimators.shared_regressions import (
 from snapml.estimators.shared_strengths import FoldSolver, solve_by_strength
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.kernels import ResidentMatrix
-from snapml.problems import Problem, Softmax
+from snapml.problems import Problem
 from snapml.solvers import device_choice, many_models
 from snapml.solvers.gpu_many_rows import device_products, most_models
 from snapml.solvers.many_arrays import ManyProducts
@@ -103,7 +103,7 @@ def can_share(
         problem, cost = problem_of(estimator, len(classes))
     except (TypeError, ValueError, NotImplementedError):
         return False
-    if isinstance(problem.loss, Softmax) and not _suits_softmax(estimator, matrix, len(classes)):
+    if problem.loss.is_joint and not _suits_softmax(estimator, matrix, len(classes)):
         return False
     is_plain = problem.penalty.l1 == 0.0 and problem.penalty.l2 == 1.0
     return is_plain and problem.loss.is_smooth and math.isfinite(cost)
@@ -228,7 +228,7 @@ class _Group:
         self._problem, self._n_threads, self._device_ids = problem, n_threads, device_ids
         self._matrix, self._y = matrix, y
         self._classes = np.unique(y)
-        self._is_multinomial = isinstance(problem.loss, Softmax)
+        self._is_multinomial = problem.loss.is_joint
         n_classes = len(self._classes)
         self._n_parts = 1 if self._is_multinomial or n_classes == 2 else n_classes
         self._weights: list[np.ndarray] = []

@@ -23,7 +23,7 @@ from snapml.estimators.regularization_path import take_rows
 from snapml.estimators.shared_models import is_single_work, problem_of
 from snapml.estimators.shared_strengths import Found
 from snapml.estimators.support_vector_machine import LinearSVC
-from snapml.problems import Penalty, Problem, Softmax
+from snapml.problems import Penalty, Problem
 from snapml.solvers import choice
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings, Start
@@ -156,7 +156,7 @@ def _path(
 ) -> list[FitResult]:
     """Solve with one penalty after the other, each from the last one's model."""
     alone = SerialCommunicator()
-    if not isinstance(problem.loss, Softmax):
+    if not problem.loss.is_joint:
         return choice.fit_sequence(problem, penalties, dataset, alone, rule, settings)
     results: list[FitResult] = []
     start: Start | None = None

@@ -16,10 +16,7 @@ from snapml.kernels.partial_sums import BLOCK, add_up
 from snapml.kernels.program import Kernel, Program
 from snapml.kernels.shared_vector import FixedVector, FloatVector
 
-__all__ = ["LOSSES", "CoordinateDescent", "EpochSums", "Step", "program"]
-
-LOSSES = ("Hinge", "Logistic", "OffsetLogistic", "Squared", "SquaredHinge")
-"""Losses of the core that have a coordinate step."""
+__all__ = ["CoordinateDescent", "EpochSums", "Step", "program"]
 
 # Rows of a block that does not wait for others: few, so that few rows in flight use all
 # multiprocessors.

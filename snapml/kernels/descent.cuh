@@ -3,7 +3,7 @@
 // Macros: SNAPML_LOSS, and those of warp_rows.cuh.
 #pragma once
 
-#include "snapml/coordinate_step.hpp"
+#include "snapml/losses.hpp"
 #include "warp_rows.cuh"
 
 namespace snapml::kernels {

@@ -13,10 +13,8 @@ from snapml.kernels.matrices import check_array
 from snapml.kernels.program import Kernel, Program
 from snapml.kernels.reduce import parts_sum
 
-__all__ = ["LOSSES", "ManyMarginLosses", "program"]
+__all__ = ["ManyMarginLosses", "program"]
 
-LOSSES = frozenset({"Logistic", "SquaredHinge"})
-"""Losses that models share products for: smooth ones of one margin, with two classes."""
 _THREADS = 256
 
 

@@ -14,7 +14,7 @@
 #include "prefetching.hpp"
 #include "row_operations.hpp"
 #include "row_reader.hpp"
-#include "snapml/coordinate_step.hpp"
+#include "snapml/losses.hpp"
 #include "snapml/random.hpp"
 
 namespace snapml::native {

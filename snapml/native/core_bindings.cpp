@@ -1,15 +1,17 @@
-// Core functions one element at a time, so that the tests can hold them against NumPy oracles.
+// The core's scalar functions: of the losses for arrays, of all of them one number at a time, so
+// that the tests can hold them against NumPy oracles.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
 #include <tuple>
 #include <vector>
 
+#include "arguments.hpp"
 #include "dispatch.hpp"
-#include "snapml/coordinate_step.hpp"
-#include "snapml/dual_line.hpp"
+#include "snapml/losses.hpp"
 #include "snapml/penalties.hpp"
 #include "snapml/random.hpp"
 #include "snapml/softmax.hpp"
@@ -22,26 +24,119 @@ void bind_core(nb::module_& m);
 
 namespace {
 
+// Calls with a function of a loss, by its name.
+template <class Loss, class Call>
+void with_quantity(const std::string& quantity, Call call) {
+  using Real = typename Loss::Real;
+  if (quantity == "value") return call([](Real z, Real y) { return Loss::value(z, y); });
+  if (quantity == "gradient") return call([](Real z, Real y) { return Loss::gradient(z, y); });
+  if (quantity == "curvature") return call([](Real z, Real y) { return Loss::curvature(z, y); });
+  if (quantity == "conjugate") return call([](Real u, Real y) { return Loss::conjugate(u, y); });
+  if (quantity == "dual") return call([](Real state, Real y) { return Loss::dual(state, y); });
+  if (quantity == "start") return call([](Real, Real y) { return Loss::start(y); });
+  if (quantity == "tangent_value") {
+    return call([](Real z, Real y) { return Loss::tangent(z, y).value; });
+  }
+  if (quantity == "tangent_gradient") {
+    return call([](Real z, Real y) { return Loss::tangent(z, y).gradient; });
+  }
+  throw std::invalid_argument("unknown quantity '" + quantity + "'");
+}
+
 template <class Real>
 double loss_quantity(const std::string& loss, const std::string& quantity, double x, double y) {
   if (loss == "Softmax" && quantity == "conjugate_entry") {
     return static_cast<double>(Softmax<Real, 1>::conjugate_entry(static_cast<Real>(x)));
   }
-  return with_primal_loss<Real>(loss, [&](auto type) -> double {
-    using Loss = decltype(type);
-    const Real a = static_cast<Real>(x), label = static_cast<Real>(y);
-    if (quantity == "value") return static_cast<double>(Loss::value(a, label));
-    if (quantity == "gradient") return static_cast<double>(Loss::gradient(a, label));
-    if (quantity == "curvature") return static_cast<double>(Loss::curvature(a, label));
-    if (quantity == "conjugate") return static_cast<double>(Loss::conjugate(a, label));
-    if (quantity == "dual") return static_cast<double>(Loss::dual(a, label));
-    if (quantity == "tangent_value") return static_cast<double>(Loss::tangent(a, label).value);
-    if (quantity == "tangent_gradient") {
-      return static_cast<double>(Loss::tangent(a, label).gradient);
-    }
-    if (quantity == "start") return static_cast<double>(Loss::start(label));
-    throw std::invalid_argument("unknown quantity '" + quantity + "'");
+  double found = 0;
+  with_primal_loss<Real>(loss, [&](auto type) {
+    with_quantity<decltype(type)>(quantity, [&](auto function) {
+      found = static_cast<double>(function(static_cast<Real>(x), static_cast<Real>(y)));
+    });
   });
+  return found;
+}
+
+template <class Real>
+void loss_quantities(const std::string& loss, const std::string& quantity, const ReadOnlyArray& x,
+                     const ReadOnlyArray& y, const AnyArray& out) {
+  const int64 n = static_cast<int64>(out.size());
+  const Real* const xs = vector_argument<Real>(x, "x", n);
+  const Real* const ys = vector_argument<Real>(y, "y", n);
+  Real* const results = vector_argument<Real>(out, "out", n);
+  const auto fill = [&](auto function) {
+    for (int64 i = 0; i < n; ++i) results[i] = function(xs[i], ys[i]);
+  };
+  if (loss == "Softmax" && quantity == "conjugate_entry") {
+    return fill([](Real p, Real) { return Softmax<Real, 1>::conjugate_entry(p); });
+  }
+  with_primal_loss<Real>(loss, [&](auto type) { with_quantity<decltype(type)>(quantity, fill); });
+}
+
+const char* name_of(Labels labels) {
+  switch (labels) {
+    case Labels::kSign:
+      return "sign";
+    case Labels::kReal:
+      return "real";
+    case Labels::kCount:
+      return "count";
+    case Labels::kPositive:
+      return "positive";
+    case Labels::kClass:
+      return "class";
+  }
+  return "";
+}
+
+const char* name_of(Link link) {
+  switch (link) {
+    case Link::kIdentity:
+      return "identity";
+    case Link::kLogit:
+      return "logit";
+    case Link::kLog:
+      return "log";
+  }
+  return "";
+}
+
+const char* name_of(Kinks kinks) {
+  switch (kinks) {
+    case Kinks::kNone:
+      return "none";
+    case Kinks::kInCurvature:
+      return "curvature";
+    case Kinks::kInGradient:
+      return "gradient";
+  }
+  return "";
+}
+
+nb::dict as_dict(const LossTraits& traits) {
+  const auto bound = [](double x) {
+    return x == LossTraits::kNone ? std::numeric_limits<double>::infinity() : x;
+  };
+  nb::dict made;
+  made["labels"] = name_of(traits.labels);
+  made["link"] = name_of(traits.link);
+  made["kinks"] = name_of(traits.kinks);
+  made["is_quadratic"] = traits.is_quadratic;
+  made["has_quadratic_conjugate"] = traits.has_quadratic_conjugate;
+  made["has_dual_step"] = traits.has_dual_step;
+  made["curvature_bound"] = bound(traits.curvature_bound);
+  made["self_concordance"] = bound(traits.self_concordance);
+  return made;
+}
+
+// The traits of every loss by its name.
+nb::dict loss_traits() {
+  nb::dict made;
+#define SNAPML_ADD_TRAITS(Loss) made[#Loss] = as_dict(Loss<double>::traits());
+  SNAPML_FOR_EACH_LOSS(SNAPML_ADD_TRAITS)
+#undef SNAPML_ADD_TRAITS
+  made["Softmax"] = as_dict(Softmax<double, 1>::traits());
+  return made;
 }
 
 template <class Real>
@@ -106,6 +201,18 @@ void bind_core(nb::module_& m) {
                     : loss_quantity<float>(loss, quantity, x, y);
       },
       nb::arg("loss"), nb::arg("quantity"), nb::arg("x"), nb::arg("y"), nb::arg("is_float64"));
+  m.def("loss_traits", &loss_traits);
+  m.def(
+      "loss_quantities",
+      [](const std::string& loss, const std::string& quantity, const ReadOnlyArray& x,
+         const ReadOnlyArray& y, const AnyArray& out) {
+        if (out.dtype() == nb::dtype<float>()) {
+          loss_quantities<float>(loss, quantity, x, y, out);
+        } else {
+          loss_quantities<double>(loss, quantity, x, y, out);
+        }
+      },
+      nb::arg("loss"), nb::arg("quantity"), nb::arg("x"), nb::arg("y"), nb::arg("out"));
   m.def(
       "core_scalar",
       [](const std::string& name, double x, bool wide) {

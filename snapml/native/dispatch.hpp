@@ -1,4 +1,4 @@
-// The list of losses compiled in: a name from Python becomes a type here and nowhere else.
+// A name from Python becomes a type of losses.hpp here and nowhere else.
 #pragma once
 
 #include <stdexcept>
@@ -8,23 +8,39 @@
 
 namespace snapml::native {
 
-template <class Real, class Call>
-auto with_loss(const std::string& name, Call call) {
-  if (name == "Logistic") return call(Logistic<Real>{});
-  if (name == "OffsetLogistic") return call(OffsetLogistic<Real>{});
-  if (name == "Squared") return call(Squared<Real>{});
-  if (name == "Hinge") return call(Hinge<Real>{});
-  if (name == "SquaredHinge") return call(SquaredHinge<Real>{});
-  throw std::invalid_argument("unknown loss '" + name +
-                              "', expected Logistic, OffsetLogistic, Squared, Hinge or "
-                              "SquaredHinge");
+// Returns the names of all losses, or of those with a coordinate step, for an error.
+inline std::string loss_names(bool has_dual_step) {
+  std::string names;
+#define SNAPML_ADD_NAME(Loss)                                   \
+  if (Loss<double>::traits().has_dual_step || !has_dual_step) { \
+    names += names.empty() ? #Loss : ", " #Loss;                \
+  }
+  SNAPML_FOR_EACH_LOSS(SNAPML_ADD_NAME)
+#undef SNAPML_ADD_NAME
+  return names;
 }
 
-// The losses of the primal sweeps: those above, and what has no coordinate step.
+// Calls with the loss of a name, which must have a coordinate step.
+template <class Real, class Call>
+auto with_loss(const std::string& name, Call call) {
+#define SNAPML_CALL_WITH(Loss)                        \
+  if constexpr (Loss<Real>::traits().has_dual_step) { \
+    if (name == #Loss) return call(Loss<Real>{});     \
+  }
+  SNAPML_FOR_EACH_LOSS(SNAPML_CALL_WITH)
+#undef SNAPML_CALL_WITH
+  throw std::invalid_argument("expected a loss with a coordinate step (" + loss_names(true) +
+                              "), got '" + name + "'");
+}
+
+// Calls with the loss of a name.
 template <class Real, class Call>
 auto with_primal_loss(const std::string& name, Call call) {
-  if (name == "SmoothedHinge") return call(SmoothedHinge<Real>{});
-  return with_loss<Real>(name, call);
+#define SNAPML_CALL_WITH(Loss) \
+  if (name == #Loss) return call(Loss<Real>{});
+  SNAPML_FOR_EACH_LOSS(SNAPML_CALL_WITH)
+#undef SNAPML_CALL_WITH
+  throw std::invalid_argument("expected a loss (" + loss_names(false) + "), got '" + name + "'");
 }
 
 }  // namespace snapml::native

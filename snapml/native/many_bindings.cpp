@@ -152,7 +152,7 @@ void many_losses_in(ThreadPool& pool, const std::string& loss, const ManyTargetA
   if (slopes) at.slopes = vector_argument<Sum>(*slopes, "slopes", size);
   if (curvatures) at.curvatures = vector_argument<Sum>(*curvatures, "curvatures", size);
   double* sums = vector_argument<double>(losses, "losses", targets.n_models);
-  with_loss<Sum>(loss, [&](auto type) {
+  with_primal_loss<Sum>(loss, [&](auto type) {
     const ReleasedGil released;
     many_losses<decltype(type)>(targets, at, sums, pool);
   });

@@ -1,16 +1,19 @@
-"""The losses, by name; their formulas stand in ``snapml/core/include/snapml/losses.hpp``."""
+"""The losses, by name; formulas and traits stand in ``snapml/core/include/snapml/losses/``."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from snapml import _native
 
 __all__ = [
     "Hinge",
+    "Huber",
     "Logistic",
     "Loss",
     "OffsetLogistic",
+    "Poisson",
     "SmoothedHinge",
     "Softmax",
     "Squared",
@@ -20,76 +23,90 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss l(z, y) of the margin z and the label y.
+    """A loss l(z, y) of the margin z and the label y; its least value is 0.
+
+    A subclass has the name of a struct in the core headers, which says all of the following.
 
     Attributes
     ----------
     core_name : str
-        Name of the struct in the core headers.
-    is_classification : bool
-        Whether labels are -1 and +1 (otherwise any real number).
-    max_curvature : float
-        Largest l''; infinite where l has a kink.
-    has_curvature_jumps : bool
-        Whether l'' jumps: a model of the curvature then ends where rows cross the jump.
+        Name of the struct, and of the class.
+    labels : str
+        What labels are: "sign" (-1 and +1), "real", "count" (from 0 on), "positive" or "class".
+    link : str
+        What a margin predicts: "identity" (the mean), "logit" (that of a probability) or "log".
+    kinks : str
+        What jumps somewhere: "none", "curvature" (l'') or "gradient" (l').
+    is_quadratic : bool
+        Whether l'' is one number: a quadratic model of the loss is then exact.
     has_quadratic_conjugate : bool
         Whether l* is linear or quadratic where it is finite.
+    has_dual_step : bool
+        Whether dual coordinate ascent has a step for it.
+    curvature_bound : float
+        Largest l''; infinite where there is none.
+    self_concordance : float
+        Least M with ``|l'''| <= M l''``; infinite where there is none.
     """
 
     core_name: ClassVar[str]
-    is_classification: ClassVar[bool] = True
-    max_curvature: ClassVar[float] = math.inf
-    has_curvature_jumps: ClassVar[bool] = False
-    has_quadratic_conjugate: ClassVar[bool] = False
+    labels: ClassVar[str]
+    link: ClassVar[str]
+    kinks: ClassVar[str]
+    is_quadratic: ClassVar[bool]
+    has_quadratic_conjugate: ClassVar[bool]
+    has_dual_step: ClassVar[bool]
+    curvature_bound: ClassVar[float]
+    self_concordance: ClassVar[float]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.core_name = cls.__name__
+        for name, value in _TRAITS[cls.__name__].items():
+            setattr(cls, name, value)
 
     @property
     def is_smooth(self) -> bool:
         """Whether l has a gradient everywhere."""
-        return math.isfinite(self.max_curvature)
+        return self.kinks != "gradient"
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether one loss sees the margins of all classes, as the softmax does."""
+        return self.labels == "class"
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of margins that one label judges."""
+        return 1
+
+    @property
+    def smoothed(self) -> Loss | None:
+        """A loss like this one whose corners are rounded off, where there is one."""
+        return None
+
+
+_TRAITS: dict[str, dict[str, Any]] = _native.loss_traits()
 
 
 @dataclass(frozen=True)
 class Logistic(Loss):
     """l = log(1 + exp(-y z))."""
 
-    core_name: ClassVar[str] = "Logistic"
-    max_curvature: ClassVar[float] = 0.25
-
 
 @dataclass(frozen=True)
 class OffsetLogistic(Loss):
     """l = log(1 + exp(-y (z + o))) of an offset o, which the labels carry: t = y exp(o)."""
-
-    core_name: ClassVar[str] = "OffsetLogistic"
-    max_curvature: ClassVar[float] = 0.25
 
 
 @dataclass(frozen=True)
 class Squared(Loss):
     """l = (z - y)^2 / 2."""
 
-    core_name: ClassVar[str] = "Squared"
-    max_curvature: ClassVar[float] = 1.0
-    has_quadratic_conjugate: ClassVar[bool] = True
-    is_classification: ClassVar[bool] = False
-
-
-@dataclass(frozen=True)
-class Hinge(Loss):
-    """l = max(0, 1 - y z)."""
-
-    core_name: ClassVar[str] = "Hinge"
-    has_quadratic_conjugate: ClassVar[bool] = True
-
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
     """l = max(0, 1 - y z)^2."""
-
-    core_name: ClassVar[str] = "SquaredHinge"
-    max_curvature: ClassVar[float] = 2.0
-    has_curvature_jumps: ClassVar[bool] = True
-    has_quadratic_conjugate: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -99,8 +116,25 @@ class SmoothedHinge(Loss):
     The labels carry both: y = -g (1 + a0) or g (1 + a0), where g is a power of two.
     """
 
-    core_name: ClassVar[str] = "SmoothedHinge"
-    has_quadratic_conjugate: ClassVar[bool] = True
+
+@dataclass(frozen=True)
+class Hinge(Loss):
+    """l = max(0, 1 - y z)."""
+
+    @property
+    def smoothed(self) -> Loss:
+        """The smoothed hinge."""
+        return SmoothedHinge()
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """l = (z - y)^2 / 2 where |z - y| <= 1, and |z - y| - 1/2 elsewhere."""
+
+
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """l = exp(z) - y z + y log(y) - y: half the deviance of a count y of mean exp(z)."""
 
 
 @dataclass(frozen=True)
@@ -115,5 +149,7 @@ class Softmax(Loss):
 
     n_classes: int = 2
 
-    core_name: ClassVar[str] = "Softmax"
-    max_curvature: ClassVar[float] = 0.5
+    @property
+    def n_outputs(self) -> int:
+        """Number of margins that one label judges."""
+        return self.n_classes

@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from snapml.problems.losses import Loss, Softmax
+from snapml.problems.losses import Loss
 
 __all__ = ["Bounds", "Intercept", "Penalty", "Problem"]
 
@@ -103,6 +103,6 @@ class Problem:
 
     def n_outputs(self, labels_shape: tuple[int, ...]) -> int:
         """Return how many margins a row has: one for each row of the labels, or for each class."""
-        if isinstance(self.loss, Softmax):
-            return self.loss.n_classes
+        if self.loss.is_joint:
+            return self.loss.n_outputs
         return labels_shape[0] if len(labels_shape) == 2 else 1

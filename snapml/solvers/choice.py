@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
-from snapml.problems import Penalty, Problem, Softmax, Squared
+from snapml.problems import Penalty, Problem
 from snapml.solvers import (
     device_choice,
     dual_coordinate_ascent,
@@ -102,7 +102,7 @@ def fit(
     """
     start = Start() if start is None else start
     rule.observer.recognise(dataset, communicator)
-    if isinstance(problem.loss, Squared) and problem.penalty.l2 <= 0.0:
+    if problem.loss.is_quadratic and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
     if not problem.penalty.is_smooth:
         _check_alike(dataset, communicator)
@@ -224,14 +224,14 @@ def _trial(problem: Problem, dataset: Dataset, rule: StoppingRule) -> StoppingRu
     Where the curvature jumps and the classes are almost separable, every step sees other rows.
     """
     is_one = dataset.labels.ndim == 1 and problem.penalty.l2 > 0.0
-    if not (problem.loss.has_curvature_jumps and is_one):
+    if not (problem.loss.kinks == "curvature" and is_one):
         return rule
     return replace(rule, max_iter=min(rule.max_iter, _TRIAL_READS))
 
 
 def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> bool:
     """Return whether separate outputs are best solved one by one: where coordinate ascent is."""
-    if isinstance(problem.loss, Softmax) or dataset.labels.ndim == 1:
+    if problem.loss.is_joint or dataset.labels.ndim == 1:
         return False
     if not problem.penalty.is_smooth:
         return True
@@ -287,8 +287,12 @@ def _choose(
         return settings.solver, "as asked for", never
     if not problem.loss.is_smooth:
         return _choose_for_hinge(problem, dataset, communicator)
-    if isinstance(problem.loss, Softmax) or dataset.labels.ndim == 2:
+    if problem.loss.is_joint or dataset.labels.ndim == 2:
         return "pqn", "all outputs share each read of the data", never
+    if not math.isfinite(problem.loss.curvature_bound):
+        return "pqn", "the curvature of its loss has no bound", never
+    if not problem.loss.has_dual_step:
+        return "pqn", "its loss has no dual step", never
     if problem.penalty.l2 <= 0.0:
         return "pqn", "there is no penalty", never
     n_features = dataset.matrix.shape[1]
@@ -313,7 +317,7 @@ def _choose_for_sparse(
     fewer of them, the fewer columns there are. Where the curvature jumps, products at one point
     say little about the next.
     """
-    if problem.loss.has_curvature_jumps:
+    if problem.loss.kinks == "curvature":
         return "sdca", "sparse rows", math.inf
     # A product with the Hessian reads a store as an epoch does: it is no longer half the price.
     price = 2.0 if out_of_core.is_streamed(dataset) else 1.0
@@ -376,7 +380,8 @@ def _sampled_stiffness(problem: Problem, dataset: Dataset, communicator: Communi
     values = csr_matrix(as_array(sample), dtype=np.float64)
     squares = np.asarray(values.power(2).sum(axis=1)).ravel()
     weights = sample.weight if sample.row_weights is None else sample.row_weights
-    curvature = problem.loss.max_curvature if problem.loss.is_smooth else 1.0
+    bound = problem.loss.curvature_bound
+    curvature = bound if math.isfinite(bound) else 1.0
     # Shards of many rows count as such, though all look at as many.
     share = n_rows / max(1, len(rows))
     own = np.array([share * float(np.sum(weights * squares)), float(n_rows)])
@@ -414,7 +419,7 @@ def _working_sets(
     settings: Settings,
     start: Start,
 ) -> FitResult:
-    if isinstance(problem.loss, Softmax):
+    if problem.loss.is_joint:
         n_threads = settings.n_threads
         return multinomial_descent.solve(
             problem, dataset, communicator, rule, n_threads=n_threads, start=start.coef

@@ -94,7 +94,7 @@ class _Descent:
     def __init__(self, problem: Problem, columns: Curved, model: Model, coef: np.ndarray) -> None:
         self._columns, self.model = columns, model
         self.penalty = model.penalty
-        self.is_exact = not problem.loss.is_classification
+        self.is_exact = problem.loss.is_quadratic
         self.start = coef
         self.found = coef.copy()
         self.gradient = model.slopes

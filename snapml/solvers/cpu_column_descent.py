@@ -29,7 +29,7 @@ class NativeDescent:
     def __init__(self, engine: CpuColumns, columns: _native.Columns, model: Model) -> None:
         self._columns = columns
         h, n_rows = model.curvatures, len(model.curvatures)
-        is_exact = not engine.problem.loss.is_classification
+        is_exact = engine.problem.loss.is_quadratic
         self._is_weighted = not (engine.has_equal_weights and is_exact)
         self._weight = 0.0 if self._is_weighted else float(h[0])
         # The rows' curvatures, where they differ, and their states.

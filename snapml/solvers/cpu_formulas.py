@@ -27,10 +27,10 @@ def loss_quantity(loss: Loss, quantity: str, x: np.ndarray, labels: np.ndarray) 
     ndarray
         Of that shape, float64.
     """
-    name = loss.core_name
-    pairs = zip(x.ravel().tolist(), labels.ravel().tolist(), strict=True)
-    values = [_native.core_loss(name, quantity, a, y, True) for a, y in pairs]
-    return np.array(values).reshape(x.shape)
+    x, y = (np.ascontiguousarray(each, dtype=np.float64) for each in (x, labels))
+    found = np.empty(x.shape)
+    _native.loss_quantities(loss.core_name, quantity, x, y, found)
+    return found
 
 
 def penalty_value(penalty: Penalty, coef: np.ndarray) -> float:

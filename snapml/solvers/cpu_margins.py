@@ -6,7 +6,7 @@ import numpy as np
 
 from snapml import _native
 from snapml.data import Dataset
-from snapml.problems import Problem, Softmax
+from snapml.problems import Problem
 from snapml.solvers.cpu_formulas import loss_quantity
 
 __all__ = ["CpuMargins"]
@@ -188,6 +188,6 @@ class CpuMargins:
             None if weights is None else np.ascontiguousarray(weights),
             dataset.weight,
             self.n_outputs,
-            isinstance(self.problem.loss, Softmax),
+            self.problem.loss.is_joint,
             self.bias_column,
         )

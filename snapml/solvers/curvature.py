@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from snapml.problems import Intercept, Softmax
+from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.factor import DeviceFactor, Factor, make_factor
@@ -84,7 +84,7 @@ def own_curvatures(engine: PrimalEngine, rows: np.ndarray | None = None) -> Any:
         c_i l''(z_i), of the softmax c_i p (1 - p); of a few rows on the host, of all as `xp`.
     """
     curvatures = engine.curvatures(rows)
-    if isinstance(engine.problem.loss, Softmax):
+    if engine.problem.loss.is_joint:
         return engine.row_weights(rows) * curvatures * (1.0 - curvatures)
     return curvatures
 
@@ -130,7 +130,7 @@ class DenseCurvature:
         communicator : Communicator
             Adds up over the shards.
         """
-        if isinstance(self._problem.loss, Softmax):
+        if self._problem.loss.is_joint:
             hessians = self._softmax_hessians(engine)
         else:
             hessians = self._separate_hessians(engine, communicator)
@@ -147,7 +147,7 @@ class DenseCurvature:
     @property
     def is_hessian(self) -> bool:
         """Whether nothing is left out: neither rows, by itself, nor what couples the classes."""
-        return not isinstance(self._problem.loss, Softmax) or len(self._factors) == 1
+        return not self._problem.loss.is_joint or len(self._factors) == 1
 
     def misses(self, gradient: Any, total_weight: float) -> bool:
         """Return whether a gradient leads along directions in which there is no curvature.

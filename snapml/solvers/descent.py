@@ -106,7 +106,7 @@ class Descent:
     @property
     def has_no_minimum(self) -> bool:
         """Whether the loss, without a penalty, falls towards zero: the classes are separable."""
-        is_classification = self.engine.problem.loss.is_classification
+        is_classification = self.engine.problem.loss.labels == "sign"
         is_unpenalised = self.engine.problem.penalty.l2 <= 0.0
         vanishes = self.loss <= _VANISHED * self.total_weight
         return is_classification and is_unpenalised and vanishes

@@ -13,7 +13,7 @@ import numpy as np
 
 from snapml.data import Dataset
 from snapml.kernels import CudaDevice, Device, cuda_device
-from snapml.problems import Problem, Softmax
+from snapml.problems import Problem
 from snapml.solvers import dual_coordinate_ascent, quasi_newton, working_set_descent
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.device_room import (
@@ -442,7 +442,7 @@ def _check_solvable(problem: Problem, settings: Settings) -> None:
 def _check_columns(problem: Problem, settings: Settings) -> None:
     """Refuse what no GPU solves of L1 penalties and positive coefficients."""
     working_set_descent.check_solver(settings.solver)
-    if isinstance(problem.loss, Softmax):
+    if problem.loss.is_joint:
         raise NotImplementedError(
             "the multinomial loss with an L1 penalty and device_ids: this version has L1 for one "
             "class against the rest on a GPU; use multi_class='ovr', or device_ids=None"

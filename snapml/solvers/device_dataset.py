@@ -13,7 +13,7 @@ from snapml.data import Dataset
 from snapml.kernels import CompressedRows, DenseRows, Device, RankedRows, ResidentMatrix, Targets
 from snapml.kernels.ranked_rows import ranked_products
 from snapml.kernels.row_selection import entries_of, host_copy, take_compressed
-from snapml.problems import Problem, Softmax
+from snapml.problems import Problem
 from snapml.solvers.gpu_matrix import upload_rows
 
 __all__ = ["BLOCK_ENTRIES", "DeviceDataset", "DeviceTargets", "Visit", "upload_targets"]
@@ -305,7 +305,7 @@ def upload_targets(device: Device, problem: Problem, dataset: Dataset) -> Target
     """
     n_outputs = problem.n_outputs(dataset.labels.shape)
     labels = dataset.labels
-    if isinstance(problem.loss, Softmax):
+    if problem.loss.is_joint:
         _check_classes(labels, n_outputs)
     else:
         labels = labels.reshape(n_outputs, -1)

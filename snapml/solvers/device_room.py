@@ -12,7 +12,7 @@ import numpy as np
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
 from snapml.kernels import DenseRows, Device, ResidentMatrix
 from snapml.kernels.fused_pass import DensePassShape
-from snapml.problems import Problem, Softmax
+from snapml.problems import Problem
 from snapml.solvers.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.device_dataset import BLOCK_ENTRIES
 from snapml.solvers.fit_settings import Settings
@@ -361,7 +361,7 @@ def _squares_bytes(shard: _Shard) -> int:
 def _hessian_bytes(sizes: _Sizes) -> int:
     """Return what one Hessian takes: of an output, or of all where the softmax couples them."""
     size, count = sizes.n_features + 1, sizes.n_outputs
-    if isinstance(sizes.problem.loss, Softmax) and count * size <= MOST_JOINT_COLUMNS:
+    if sizes.problem.loss.is_joint and count * size <= MOST_JOINT_COLUMNS:
         size *= count
     return 8 * size * size
 

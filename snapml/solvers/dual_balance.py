@@ -54,10 +54,7 @@ class DualBalance:
         mass = float(self._communicator.allreduce_sum(own)[0])
         if mass == 0.0 or not np.isfinite(mass):
             return gradients, point
-        room = abs(gradients)
-        if self._engine.problem.loss.is_classification:
-            room = self._engine.xp.minimum(room, curvatures)
-        self._choose(room)
+        self._choose(self._room(abs(gradients), curvatures))
         assert self._entries is not None
         if self._rank == self._communicator.rank:
             gradients = gradients.copy()
@@ -66,6 +63,15 @@ class DualBalance:
         point = point.copy()
         np.add.at(point, columns, mass * entries)
         return gradients, point
+
+    def _room(self, sizes: Any, curvatures: Any) -> Any:
+        """Return how far about |c_i l'| can move with the conjugate finite, from it and c_i l''."""
+        xp, loss = self._engine.xp, self._engine.problem.loss
+        if loss.is_quadratic:
+            return sizes  # as far as one likes
+        if loss.labels == "real":  # a slope of at most 1 either way, which it is where l'' = 0
+            return xp.maximum(curvatures - sizes, 0.0)
+        return xp.minimum(sizes, curvatures)
 
     def _choose(self, room: Any) -> None:
         """Keep the row, or find that with most room and tell all shards its entries."""

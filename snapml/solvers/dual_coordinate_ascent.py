@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from snapml.problems import Intercept, Problem, Softmax
+from snapml.problems import Intercept, Problem
 from snapml.solvers import kept_ascent
 from snapml.solvers.certificate import Certificate, certified_gap, certify
 from snapml.solvers.communicator import Communicator
@@ -119,10 +119,15 @@ def check_solvable(problem: Problem) -> None:
     ValueError
         With what would work instead.
     """
-    if isinstance(problem.loss, Softmax):
+    if problem.loss.is_joint:
         raise ValueError(
             "solver='sdca' cannot minimise the softmax loss of several classes: expected "
             "solver='auto' or 'pqn', or multi_class='ovr'"
+        )
+    if not problem.loss.has_dual_step:
+        raise ValueError(
+            f"solver='sdca' has no step for the loss {problem.loss.core_name}: expected "
+            "solver='auto' or 'pqn'"
         )
     if problem.penalty.l2 <= 0.0:
         raise ValueError(

@@ -388,8 +388,8 @@ class GpuEngine:
         if self._mean is not None:
             rows = rows - self._mean
         coupling = measure_coupling(rows, self.tau, self._seed)
-        loss = self.problem.loss
-        stiffness = self.mean_stiffness * (loss.max_curvature if loss.is_smooth else 1.0)
+        bound = self.problem.loss.curvature_bound
+        stiffness = self.mean_stiffness * (bound if math.isfinite(bound) else 1.0)
         count = self._asked_rows
         if count is None:
             least, most = self.device.n_multiprocessors, self._capacity()

@@ -213,11 +213,11 @@ def start_states(problem: Problem, labels: np.ndarray) -> np.ndarray:
     ndarray of shape (n_rows,), the labels' dtype
         New memory.
     """
+    states = np.empty(labels.shape, labels.dtype)
     name = problem.loss.core_name
-    if not problem.loss.is_classification:
-        return labels.copy()  # the state of beta = 0 is the label: no other finite value is
-    positive, negative = (_native.core_loss(name, "start", 0.0, y, True) for y in (1.0, -1.0))
-    return np.where(labels > 0, labels.dtype.type(positive), labels.dtype.type(negative))
+    labels = np.ascontiguousarray(labels)
+    _native.loss_quantities(name, "start", labels, labels, states)
+    return states
 
 
 def block_rows(matrix: Matrix, *, is_sparse: bool) -> int:

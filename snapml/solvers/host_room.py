@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from snapml.problems import Problem, Softmax
+from snapml.problems import Problem
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.quasi_newton import suits_products
@@ -70,7 +70,7 @@ def working_bytes(sizes: RowSizes, n_threads: int) -> int:
         Bytes, at least the peak.
     """
     n_rows, n_outputs, item = sizes.n_rows, sizes.n_outputs, sizes.itemsize
-    is_joint = isinstance(sizes.problem.loss, Softmax)
+    is_joint = sizes.problem.loss.is_joint
     # Labels, weights, margins of two points; before these the copies that labels are checked in.
     targets = item * ((1 if is_joint else n_outputs) + sizes.has_weights) + 16 * n_outputs
     checks = 8 * max(2, n_outputs) + item * n_outputs + 8
@@ -105,7 +105,7 @@ def _sample_bytes(sizes: RowSizes) -> int:
         return taken + max(parts, (40 * n_stored if sizes.is_sparse else 0) + block)
     size = sizes.n_features + 1
     coupled = size * n_outputs
-    is_coupled = isinstance(sizes.problem.loss, Softmax) and coupled <= MOST_JOINT_COLUMNS
+    is_coupled = sizes.problem.loss.is_joint and coupled <= MOST_JOINT_COLUMNS
     square = 8 * (coupled if is_coupled else size) ** 2
     hessians = (1 if is_coupled else n_outputs) * square + 3 * square + 8 * size**2
     if sizes.is_sparse:

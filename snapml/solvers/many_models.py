@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from snapml.problems import Intercept, Problem, Softmax
+from snapml.problems import Intercept, Problem
 from snapml.solvers.many_arrays import ManyLosses, ManyProducts
 from snapml.solvers.many_columns import ModelColumns
 from snapml.solvers.many_preconditioners import Diagonals, ScaledGrams, SharedGram, precondition
@@ -152,7 +152,7 @@ class _Descent:
         self._tables = self._arrays.given(targets.labels), self._arrays.given(targets.weights)
         n_rows, n_features = products.shape
         n_models = len(targets.factors)
-        n_outputs = problem.loss.n_classes if isinstance(problem.loss, Softmax) else 1
+        n_outputs = problem.loss.n_outputs
         self._columns = ModelColumns(n_outputs, products.fewest)
         self._vectors = np.zeros((n_features + 1, n_models * n_outputs), dtype=products.dtype)
         self._margins = np.zeros((n_rows, n_models * n_outputs), dtype=products.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from snapml import _native
 from snapml.data import CompressedMatrix, DenseMatrix
-from snapml.problems import Loss, Softmax
+from snapml.problems import Loss
 from snapml.solvers.cpu_rows import native_rows
 from snapml.solvers.many_arrays import HostArrays, ManyArrays
 from snapml.solvers.many_softmax import HostSoftmaxLosses, curve
@@ -53,8 +53,8 @@ class HostProducts:
     ) -> HostLosses | HostSoftmaxLosses:
         """Return the losses of models; `ManyProducts.losses` has the parameters."""
         targets = _native.ManyTargets.make(labels, weights, label_columns, weight_columns, factors)
-        if isinstance(loss, Softmax):
-            return HostSoftmaxLosses(loss.n_classes, targets, len(factors), self.pool)
+        if loss.is_joint:
+            return HostSoftmaxLosses(loss.n_outputs, targets, len(factors), self.pool)
         return HostLosses(loss.core_name, targets, len(factors), self.pool)
 
 

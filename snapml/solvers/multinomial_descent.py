@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from snapml.data import Dataset
-from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
+from snapml.problems import Intercept, Logistic, Penalty, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
@@ -141,9 +141,9 @@ class _Whole:
         n_threads: int | None,
         start: np.ndarray | None,
     ) -> None:
-        assert isinstance(problem.loss, Softmax)
+        assert problem.loss.is_joint
         self.problem, self.dataset, self.communicator = problem, dataset, communicator
-        self.n_classes = problem.loss.n_classes
+        self.n_classes = problem.loss.n_outputs
         self.engine = CpuPrimalEngine(problem, dataset, n_threads=n_threads)
         self.engine.check_finite()
         shape = (self.n_classes, self.engine.n_features + 1)

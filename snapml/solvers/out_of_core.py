@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from snapml.data import ChunkedMatrix, Dataset
-from snapml.problems import Problem, Softmax
+from snapml.problems import Problem
 from snapml.solvers import device_choice, streamed_descent
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import among_outputs
@@ -155,7 +155,7 @@ def check_solvable(problem: Problem, settings: Settings) -> None:
         )
     if not problem.penalty.is_smooth:
         check_solver(settings.solver)
-        if isinstance(problem.loss, Softmax):
+        if problem.loss.is_joint:
             raise NotImplementedError(
                 "an L1 penalty on the multinomial loss on a store: this version has it with "
                 f"multi_class='ovr', or the L2 penalty, out of core; use one of these, or {load}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from snapml.problems import Intercept, Softmax
+from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_formulas import loss_quantity, penalty_conjugate
 from snapml.solvers.curvature import own_curvatures
@@ -202,7 +202,7 @@ def _balance(
         return -math.inf, engine.vectors.zeros((engine.n_outputs, engine.n_features))
     best = np.argsort(-(room / total[:, None]).sum(axis=0), kind="stable")[:n_moved]
     rows, room = rows[best], room[:, best]
-    if isinstance(engine.problem.loss, Softmax):
+    if engine.problem.loss.is_joint:
         shift = _softmax_shift(engine, communicator, rows, mass)
     else:
         total = communicator.allreduce_sum(room.sum(axis=1))
@@ -240,7 +240,7 @@ def _terms_change(engine: PrimalEngine, rows: np.ndarray, shift: np.ndarray) -> 
     is_moved = (shift != 0.0) & (weights > 0.0)
     relative = np.where(is_moved, shift / np.where(weights > 0.0, weights, 1.0), 0.0)
     loss = engine.problem.loss
-    if isinstance(loss, Softmax):
+    if loss.is_joint:
         p = engine.curvatures(rows)
         after = loss_quantity(loss, "conjugate_entry", p - relative, p)
         before = loss_quantity(loss, "conjugate_entry", p, p)

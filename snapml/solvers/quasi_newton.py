@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from snapml.problems import SmoothedHinge, Softmax
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
@@ -174,10 +173,13 @@ def suits_products(engine: PrimalEngine) -> bool:
     many coefficients one block a class, which leaves out what couples the classes.
     """
     loss = engine.problem.loss
-    if engine.problem.penalty.l2 <= 0.0 or loss.has_curvature_jumps:
+    # Where the curvature jumps, products at one point say little about the next. A smoothed corner,
+    # whose curvature has no bound, curves few rows, which a sample would miss.
+    has_jumps = loss.kinks == "curvature" and math.isfinite(loss.curvature_bound)
+    if engine.problem.penalty.l2 <= 0.0 or has_jumps:
         return False
     size = engine.n_outputs * (engine.n_features + 1)
-    is_uncoupled = isinstance(loss, Softmax) and size > MOST_JOINT_COLUMNS
+    is_uncoupled = loss.is_joint and size > MOST_JOINT_COLUMNS
     return is_uncoupled or (engine.is_sparse and engine.n_features > HOT_COLUMNS)
 
 
@@ -355,10 +357,10 @@ def _result(
     coef = best.coef.astype(dtype)
     rounding = coef.astype(np.float64) - best.coef
     stiffness = descent.stiffness + engine.bias_column * engine.bias_column * descent.total_weight
-    largest = _max_curvature(descent) * stiffness + engine.problem.penalty.l2
+    largest = engine.problem.loss.curvature_bound * stiffness + engine.problem.penalty.l2
     pairs = (best.gradient, rounding), (rounding, rounding)
     slope, square = inner_products(engine, *pairs)
-    loss_of_rounding = max(0.0, slope) + 0.5 * largest * square
+    loss_of_rounding = max(0.0, slope) + (0.5 * largest * square if square > 0.0 else 0.0)
     if loss_of_rounding > _VISIBLE_ROUNDING * abs(best.value):
         exact = descent.value_at(coef) - best.value
         loss_of_rounding = exact if math.isfinite(exact) else loss_of_rounding
@@ -378,13 +380,3 @@ def _result(
         mean_stiffness=descent.stiffness / max(1, descent.n_rows * engine.n_outputs),
         description=engine.description,
     )
-
-
-def _max_curvature(descent: Descent) -> float:
-    engine = descent.engine
-    if not isinstance(engine.problem.loss, SmoothedHinge):
-        return engine.problem.loss.max_curvature
-    # All labels carry the width as their power of two; a shard without rows knows nothing of it.
-    exponents = np.frexp(engine.labels(np.arange(min(1, engine.n_rows))))[1]
-    own = float(np.max(np.ldexp(0.5, exponents), initial=0.0))
-    return 1.0 / max(descent.communicator.exchange(own))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snapml.problems import Loss, Softmax
+from snapml.problems import Loss
 from snapml.solvers.communicator import Communicator
 
 __all__ = ["Place", "RowTargets", "Sample", "choose_rows", "own_sample", "place_of", "sampled_rows"]
@@ -221,17 +221,17 @@ class RowTargets:
             Numbers of this shard's rows, in order, on the host.
         """
         xp: Any = np if self.device is None else self.device.xp
-        n_classes = max(2, self.n_outputs) if isinstance(self.loss, Softmax) else 2
+        n_classes = max(2, self.n_outputs) if self.loss.is_joint else 2
         least = n_total * min(_FEW_ROWS / max(1, n_wanted), _RARE / n_classes)
         is_important = xp.zeros(self.n_rows, bool)
-        if isinstance(self.loss, Softmax):
+        if self.loss.is_joint:
             numbers = self.labels.astype(np.int64)
             for k in range(self.n_outputs):
                 is_own = numbers == k
                 own = np.array([float(is_own.sum())])
                 if communicator.allreduce_sum(own)[0] < least:
                     is_important |= is_own
-        elif self.loss.is_classification:
+        elif self.loss.labels == "sign":
             is_positive = _by_outputs(self.labels) > 0
             own = self._to_host(is_positive.sum(axis=1)).astype(np.float64)
             counts = communicator.allreduce_sum(own).tolist()

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from snapml.problems import Squared
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
 from snapml.solvers.descent import Descent
@@ -83,7 +82,7 @@ class SampledCurvature:
         self._rows_read = 0
         self._has_slowed = False
         self._decrements: deque[float] = deque(maxlen=_WATCHED_STEPS)
-        self._is_quadratic = isinstance(engine.problem.loss, Squared)
+        self._is_quadratic = engine.problem.loss.is_quadratic
         self.expected = math.inf  # objective at the minimum over the sample, as the sample has it
         self._take(sample_rows(engine, self._total) if uses_sample else self._total)
 

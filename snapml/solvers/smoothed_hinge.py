@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from snapml.data import Dataset
-from snapml.problems import Hinge, Intercept, Problem, SmoothedHinge
+from snapml.problems import Intercept, Problem
 from snapml.solvers import quasi_newton
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
@@ -62,7 +62,7 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        With the loss `Hinge` and an L2 penalty.
+        With a loss that has a smoothed form, and an L2 penalty.
     dataset : Dataset
         Rows, labels and row weights.
     communicator : Communicator
@@ -81,13 +81,14 @@ def solve(
     FitResult
         The model with its certificate for the true hinge.
     """
-    if not isinstance(problem.loss, Hinge):
-        raise TypeError(f"expected the loss Hinge, got {problem.loss}")
+    loss = problem.loss.smoothed
+    if loss is None:
+        raise TypeError(f"expected a loss with corners to smooth, got {problem.loss}")
     kept = rule.observer.stage(f"smoothed hinges, {dataset.matrix.shape[1]}")
     if kept.result is not None:
         return kept.result
     judge = _Judge(problem, dataset, communicator, n_threads)
-    smooth = replace(problem, loss=SmoothedHinge())
+    smooth = replace(problem, loss=loss)
     coef, history, n_reads = start, list[dict[str, float]](), 0
     is_centred = centre is not None
     widths = _Widths(_CENTRED_WIDTH) if is_centred else _Widths()

@@ -180,7 +180,7 @@ class _Descent:
         if self._gram is None or not np.isin(columns, self._gram.columns).all():
             self._gram = engine.gram_of(columns, state.damped_curvatures())
         engine.form(self._gram)
-        is_exact = not state.problem.loss.is_classification
+        is_exact = state.problem.loss.is_quadratic
         if is_exact:  # a better minimum is free
             target = 1e-3 * self._progress.rule.tol * abs(state.objective)
         model, lead = _centred_model(state, self._gram, columns)

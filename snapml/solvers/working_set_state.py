@@ -187,17 +187,23 @@ class State:
 
     def added_curvatures(self) -> Any:
         """Return what `damped_curvatures` adds; None for nothing."""
-        if not self.problem.loss.is_classification:
+        if self.problem.loss.is_quadratic:
             return None
         relative = self.gap / abs(self.objective) if self.objective else 1.0
         gain = self.last_gain / abs(self.objective) if self.objective else 1.0
         damping = max(self.damping, self.caution * min(_FIRST_DAMPING, 0.1 * relative, gain))
         if damping < _LEAST_DAMPING:
             return None
-        if self._bounds is None:  # classification losses are most curved at a margin of zero
+        return damping * self._largest_curvatures()
+
+    def _largest_curvatures(self) -> Any:
+        """Return the bound of c_i l'', or where there is none what it is now or at zero."""
+        if self._bounds is None:
             self._bounds = self._zeros()
             self.engine.loss_sums(self._zeros(), 0.0, None, self._bounds)
-        return damping * self._bounds
+        if math.isfinite(self.problem.loss.curvature_bound):
+            return self._bounds
+        return self.engine.xp.maximum(self._bounds, self.curvatures)
 
     def read(self) -> None:
         """Read the data once: slopes of all columns, and with them a lower bound."""

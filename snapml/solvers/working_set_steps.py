@@ -36,7 +36,7 @@ def improve(state: State, columns: WorkingSet, target: float) -> bool:
     """
     chosen = columns.columns
     penalty = state.problem.penalty.on(chosen)
-    is_quadratic = not state.problem.loss.is_classification
+    is_quadratic = state.problem.loss.is_quadratic
     slopes, has_moved = state.slopes[chosen], False
     for step in range(_MOST_STEPS):
         coef = state.coef[chosen]
@@ -106,7 +106,7 @@ def search_line(state: State, columns: Movable, model: Model, found: np.ndarray)
         noise = ROUNDING * abs(state.objective)
         if objective <= state.objective + max(_ARMIJO * promise, -noise) + noise:
             damping = _next_damping(state.damping, length)
-            if state.problem.loss.is_classification:  # else the model is exact
+            if not state.problem.loss.is_quadratic:  # else the model is exact
                 state.was_slow |= damping != state.damping
                 state.damping = damping
             curved = (
@@ -118,7 +118,7 @@ def search_line(state: State, columns: Movable, model: Model, found: np.ndarray)
             state.refresh()
             return True
         length *= 0.5
-    if state.problem.loss.is_classification:  # the model was flat where the loss is not
+    if not state.problem.loss.is_quadratic:  # the model was flat where the loss is not
         state.caution, state.damping = 1.0, max(1e-3, 10.0 * state.damping)
     return False
 

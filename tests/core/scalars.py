@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from reference.losses import ORACLES
 
 from snapml import _native
 from snapml.problems import Loss
@@ -28,12 +29,24 @@ def step(loss: Loss, state: float, z: float, y: float, stiffness: float, dtype: 
 
 def labels_of(loss: Loss) -> tuple[float, ...]:
     """Return labels to try."""
-    return (-1.0, 1.0) if loss.is_classification else (-1.0, 1.0, 0.625, -37.5)
+    known = {
+        "sign": (-1.0, 1.0),
+        "real": (-1.0, 1.0, 0.625, -37.5),
+        "count": (0.0, 1.0, 0.625, 37.0),
+    }
+    return known[loss.labels]
 
 
 def legal_label(loss: Loss, number: float) -> float:
     """Return the label that a real number stands for."""
-    return float(np.copysign(1.0, number)) if loss.is_classification else number
+    if loss.labels == "sign":
+        return float(np.copysign(1.0, number))
+    return abs(number) if loss.labels == "count" else number
+
+
+def legal_margin(loss: Loss, number: float) -> float:
+    """Return the margin that a real number stands for: no mean is to be beyond all others."""
+    return min(number, 5.0) if loss.link == "log" else number
 
 
 def legal_state(loss: Loss, number: float, y: float) -> float:
@@ -42,4 +55,14 @@ def legal_state(loss: Loss, number: float, y: float) -> float:
         return float(np.float32(abs(number) / 1e4))
     if loss.core_name == "SquaredHinge":
         return float(np.float32(y * (1.0 - abs(number))))
-    return number
+    if loss.core_name == "Huber":
+        return float(np.float32(y + number / 1e4))
+    return max(-80.0, min(number, 5.0)) if loss.link == "log" else number
+
+
+def steepest(loss: Loss, *margins: float) -> float:
+    """Return the largest curvature, or where there is none that of these margins."""
+    oracle = ORACLES[loss.core_name]
+    if np.isfinite(oracle.max_curvature):
+        return oracle.max_curvature
+    return max(float(oracle.curvature(np.float64(z), 1.0)) for z in margins)

@@ -65,9 +65,7 @@ MODELS: dict[str, Callable[..., Any]] = {
     "lasso": lambda **kw: Lasso(alpha=0.05, **kw),
     "lasso positive": lambda **kw: Lasso(alpha=0.05, positive=True, **kw),
     "elastic net": lambda **kw: ElasticNet(alpha=0.05, l1_ratio=0.3, **kw),
-    "logistic cv": lambda **kw: LogisticRegressionCV(
-        Cs=4, cv=3, use_legacy_attributes=False, **kw
-    ),
+    "logistic cv": lambda **kw: LogisticRegressionCV(Cs=4, cv=3, use_legacy_attributes=False, **kw),
     "lasso cv": lambda **kw: LassoCV(alphas=8, cv=3, **kw),
     "elastic net cv": lambda **kw: ElasticNetCV(alphas=6, cv=3, l1_ratio=[0.3, 0.9], **kw),
     "ridge cv": lambda **kw: RidgeCV(alphas=[0.1, 1.0, 10.0]),
@@ -175,6 +173,10 @@ def _stored(X: Any, y: np.ndarray, limit: int | str) -> Iterator[ChunkedDataset]
         yield ChunkedDataset.open(path, memory_limit=limit)
 
 
+def _emulated(_: int) -> StrictDevice:
+    return StrictDevice()
+
+
 def run(fit: Fit) -> Answer:
     """Fit and return the answer; small data get the threads that are asked for."""
     X, y = make_data(fit)
@@ -187,9 +189,7 @@ def run(fit: Fit) -> Answer:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")  # what is warned of is other tests' subject
         stack.enter_context(mock.patch.object(threads, "_ENTRIES_PER_THREAD", 1))
-        stack.enter_context(
-            mock.patch.object(device_choice, "make_device", lambda number: StrictDevice())
-        )
+        stack.enter_context(mock.patch.object(device_choice, "make_device", new=_emulated))
         model = MODELS[fit.model](**settings)
         if fit.place.startswith("store"):
             store = stack.enter_context(_stored(X, y, 0))

@@ -58,7 +58,7 @@ class DescentCase:
         self.n_rows, self.n_features = X.shape
         self.X = X
         self.matrix = make_device_matrix(X, self.layout, np.dtype(self.dtype))
-        self.y = make_labels(X, is_classification=self.loss.is_classification)
+        self.y = make_labels(X, labels=self.loss.labels)
         self.c = make_weights(self.n_rows) if self.is_weighted else np.full(self.n_rows, 0.5)
         self.labels = self.y.astype(self.dtype)
         weights = self.c.astype(self.dtype) if self.is_weighted else None

@@ -17,9 +17,14 @@ from .nvrtc import find_nvrtc
 
 ARCHITECTURES = ["75", "80", "90", "100", "120"]
 LOSSES = [loss.core_name for loss in Loss.__subclasses__()]
+DUAL = [loss.core_name for loss in Loss.__subclasses__() if loss.has_dual_step]
 # One architecture gets every loss, the others one of each kind of outputs.
 PROGRAMS = {
-    architecture: list(all_programs(LOSSES if architecture == "90" else ["Logistic", "Softmax"]))
+    architecture: list(
+        all_programs(LOSSES, DUAL)
+        if architecture == "90"
+        else all_programs(["Logistic", "Softmax"], ["Logistic"])
+    )
     for architecture in ARCHITECTURES
 }
 # At these, blocks of 256 threads share a multiprocessor's 65536 registers: two or more of them.

@@ -29,12 +29,9 @@ class Case:
         if core_name == "Softmax":
             self.y = rng.integers(0, n_outputs, n_rows).astype(float)
         else:
-            is_classification = core_name != "Squared"
+            labels = ORACLES[core_name].labels
             self.y = np.array(
-                [
-                    make_labels(self.X, is_classification=is_classification, seed=k)
-                    for k in range(n_outputs)
-                ]
+                [make_labels(self.X, labels=labels, seed=k) for k in range(n_outputs)]
             )
         given = {
             "none": lambda: None,

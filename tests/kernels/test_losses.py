@@ -26,6 +26,8 @@ class Case:
             self.y = rng.integers(0, n_outputs, n_rows).astype(dtype)
         else:
             self.y = np.sign(rng.normal(size=shape)).astype(dtype)
+        if core_name == "Poisson":
+            self.y = abs(self.y)
         if core_name == "OffsetLogistic":
             self.y *= np.exp(rng.normal(size=shape)).astype(dtype)
         given = {

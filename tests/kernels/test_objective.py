@@ -20,6 +20,8 @@ def scattered(loss, dtype="float64", **options):
         numbers = np.clip(np.abs(numbers), 0, 1)
     elif loss.core_name == "SquaredHinge":
         numbers = case.y * (1 - np.abs(numbers))
+    elif loss.core_name == "Huber":
+        numbers = case.y + np.clip(numbers, -1, 1)
     case.duals[:] = numbers
     return case
 
@@ -47,6 +49,8 @@ def test_line_between_states_is_straight_in_the_dual_variables(loss, is_weighted
     kept = case.duals.copy()
     if loss.core_name == "SquaredHinge":  # its states keep y s <= 1
         case.duals[:] = case.y * np.minimum(2 * kept * case.y, 1.0)
+    elif loss.core_name == "Huber":  # its states keep |y - s| <= 1
+        case.duals[:] = 2 * case.y - kept
     else:
         case.duals[:] = kept[::-1]
     ends = [case.oracle.dual(states, case.y) for states in (kept, case.duals)]

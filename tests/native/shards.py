@@ -88,7 +88,7 @@ class Shard:
     def __post_init__(self) -> None:
         X = self._generated_rows() if self.entries is None else self.entries
         self.n_rows, self.n_features = X.shape
-        y = make_labels(X, is_classification=self.loss.is_classification, seed=self.seed)
+        y = make_labels(X, labels=self.loss.labels, seed=self.seed)
         X, self.labels = X.astype(self.dtype), y.astype(self.dtype)
         self.pool = _native.ThreadPool(self.n_threads)
         self.rows, mean = make_native_rows(X, self.layout, self.pool)
@@ -187,5 +187,7 @@ class Shard:
             numbers = np.clip(np.abs(numbers), 0, 1)
         elif self.loss.core_name == "SquaredHinge":
             numbers = self.y * (1 - np.abs(numbers))
+        elif self.loss.core_name == "Huber":
+            numbers = self.y + np.clip(numbers, -1, 1)
         self.duals[:] = numbers
         self.shared[:] = in_float32(rng.normal(size=len(self.shared)))

@@ -93,8 +93,9 @@ def test_state_that_cannot_be_written_is_refused(name):
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_unknown_loss_is_refused(sweep):
     pool, rows, _, shard = make_shard()
-    with pytest.raises(ValueError, match="unknown loss 'Huber', expected Logistic"):
-        SWEEPS[sweep]((pool, rows, "Huber", shard))
+    message = r"expected a loss with a coordinate step \(Hinge, .*\), got 'LogCosh'"
+    with pytest.raises(ValueError, match=message):
+        SWEEPS[sweep]((pool, rows, "LogCosh", shard))
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Pass:
         if self.is_softmax:
             self.y = rng.integers(0, n_outputs, n_rows).astype(np.float64)
         else:
-            kind = dict(is_classification=loss.is_classification)
+            kind = dict(labels=loss.labels)
             self.y = np.array([make_labels(X, seed=k, **kind) for k in range(n_outputs)])
         if weights == "none":
             self.c, given = np.full((n_outputs, n_rows), 0.5), None
@@ -208,7 +208,7 @@ def test_entry_that_is_not_a_number_leaves_a_mark_on_the_sums(layout, name):
         (dict(labels=np.ones(76)), "labels"),
         (dict(labels=np.ones(77, np.float32)), "labels"),
         (dict(row_weights=np.ones(76)), "row_weights"),
-        (dict(loss="Huber"), "unknown loss"),
+        (dict(loss="LogCosh"), r"expected a loss \(Hinge, .*\), got 'LogCosh'"),
     ],
     ids=str,
 )

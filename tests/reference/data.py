@@ -33,12 +33,17 @@ def make_rows(
     return in_float32(np.where(rng.random(X.shape) < density, X, 0.0))
 
 
-def make_labels(X: np.ndarray, *, is_classification: bool, seed: int = 0) -> np.ndarray:
-    """Return noisy labels of a planted linear model, with more positive than negative ones."""
+def make_labels(X: np.ndarray, *, labels: str, seed: int = 0) -> np.ndarray:
+    """Return noisy labels of a planted linear model, more positive than negative ones.
+
+    What they are, `labels` says as `snapml.problems.Loss` does.
+    """
     rng = np.random.default_rng([2, seed])
     w = np.resize([1.0, -0.5, 2.0], X.shape[1])
     z = X @ w + 0.3 + 0.5 * rng.normal(size=len(X))
-    return np.where(z > 0, 1.0, -1.0) if is_classification else in_float32(z)
+    if labels == "count":
+        return np.asarray(rng.poisson(np.exp(np.clip(0.5 * z, -2.0, 2.0))), dtype=np.float64)
+    return np.where(z > 0, 1.0, -1.0) if labels == "sign" else in_float32(z)
 
 
 def make_weights(n_rows: int, *, seed: int = 0) -> np.ndarray:

@@ -46,10 +46,15 @@ class ElasticNetObjective:
         is_penalised = np.ones(A.shape[1])
         if self.intercept == "free":
             is_penalised[-1] = 0.0
-        curvature = self.loss.max_curvature * np.linalg.norm(np.sqrt(self.c)[:, None] * A, 2) ** 2
-        curvature += self.l2
+        square = np.linalg.norm(np.sqrt(self.c)[:, None] * A, 2) ** 2
+        curvature = self.loss.max_curvature * square + self.l2
+        if is_unbounded := not np.isfinite(curvature):
+            curvature = 0.0
         u, v, t = np.zeros(A.shape[1]), np.zeros(A.shape[1]), 1.0
         for _ in range(n_steps):
+            if is_unbounded:  # twice what was met so far
+                met = float(np.max(self.loss.curvature(A @ v, self.y)))
+                curvature = max(curvature, 2.0 * met * square + self.l2)
             slope = A.T @ (self.c * self.loss.gradient(A @ v, self.y)) + self.l2 * is_penalised * v
             x = v - slope / curvature
             shrink = self.l1 * is_penalised / curvature

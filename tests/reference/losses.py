@@ -1,6 +1,6 @@
 """The losses in plain NumPy: value, derivatives, conjugate, dual variable, gap.
 
-Labels y are -1 or +1 for the classification losses. All functions work elementwise in the type
+All functions work elementwise in the type
 of their arguments, so that `numpy.longdouble` gives an oracle for float64.
 """
 
@@ -24,12 +24,14 @@ class LossOracle:
         l*(u) = sup_z (u z - l(z)).
     dual : callable
         beta / c from the stored state and the label.
-    kinks : tuple of float
-        Values of y z at which the gradient or the curvature jumps.
+    labels : str
+        What labels are: "sign" (-1 and +1), "real" or "count" (from 0 on).
+    kinks : callable
+        Margins at which the gradient or the curvature jumps, from the label.
     is_smooth : bool
         Whether the gradient is continuous, and the state therefore a margin.
     max_curvature : float
-        Largest l''.
+        Largest l''; infinite where there is none.
     offset : callable
         What a state has beyond its margin, from the label.
     """
@@ -39,7 +41,8 @@ class LossOracle:
     curvature: Elementwise
     conjugate: Elementwise
     dual: Elementwise
-    kinks: tuple[float, ...] = ()
+    labels: str = "sign"
+    kinks: Callable[[float], tuple[float, ...]] = lambda y: ()
     is_smooth: bool = True
     max_curvature: float = 0.0
     offset: Callable[[np.ndarray], np.ndarray] = np.zeros_like
@@ -79,6 +82,11 @@ def _squared_hinge_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _squared_hinge_gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -2 * y * np.maximum(0, 1 - y * z)
+
+
+def _poisson_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
+    mean = u + y
+    return np.where(mean >= 0, _x_log_x(mean) - mean - _x_log_x(y) + y, np.inf)
 
 
 def _corner(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -148,6 +156,7 @@ ORACLES = {
         curvature=lambda z, y: np.ones_like(z),
         conjugate=lambda u, y: u * y + u**2 / 2,
         dual=lambda state, y: y - state,
+        labels="real",
         max_curvature=1.0,
     ),
     "Hinge": LossOracle(
@@ -156,7 +165,7 @@ ORACLES = {
         curvature=lambda z, y: np.zeros_like(z),
         conjugate=_hinge_conjugate,
         dual=lambda state, y: y * state,
-        kinks=(1.0,),
+        kinks=lambda y: (y,),
         is_smooth=False,
     ),
     "SquaredHinge": LossOracle(
@@ -165,7 +174,26 @@ ORACLES = {
         curvature=lambda z, y: np.where(y * z < 1, 2.0, 0.0),
         conjugate=_squared_hinge_conjugate,
         dual=lambda state, y: -_squared_hinge_gradient(state, y),
-        kinks=(1.0,),
+        kinks=lambda y: (y,),
         max_curvature=2.0,
+    ),
+    "Huber": LossOracle(
+        value=lambda z, y: np.where(abs(z - y) <= 1, (z - y) ** 2 / 2, abs(z - y) - 0.5),
+        gradient=lambda z, y: np.clip(z - y, -1, 1),
+        curvature=lambda z, y: np.where(abs(z - y) <= 1, 1.0, 0.0),
+        conjugate=lambda u, y: np.where(abs(u) <= 1, u * y + u**2 / 2, np.inf),
+        dual=lambda state, y: np.clip(y - state, -1, 1),
+        labels="real",
+        kinks=lambda y: (y - 1.0, y + 1.0),
+        max_curvature=1.0,
+    ),
+    "Poisson": LossOracle(
+        value=lambda z, y: np.exp(z) - y * z + _x_log_x(y) - y,
+        gradient=lambda z, y: np.exp(z) - y,
+        curvature=lambda z, y: np.exp(z),
+        conjugate=_poisson_conjugate,
+        dual=lambda state, y: y - np.exp(state),
+        labels="count",
+        max_curvature=np.inf,
     ),
 }

@@ -42,7 +42,7 @@ class Case:
         density = 0.5 if self.is_sparse else 1.0
         shape = self.n_rows, self.n_features
         X = make_rows(*shape, density=density, scale=self.scale, seed=self.seed)
-        y = make_labels(X, is_classification=self.loss.is_classification, seed=self.seed)
+        y = make_labels(X, labels=self.loss.labels, seed=self.seed)
         return Objective(
             ORACLES[self.loss.core_name],
             X + self.offset,

@@ -39,7 +39,7 @@ class Case:
         loss = loss or Logistic()
         X = make_rows(60, 9, density=1.0 if layout == "dense" else 0.4).astype(dtype)
         X = (X != 0).astype(dtype) if layout == "implicit" else X
-        y = make_labels(X, is_classification=loss.is_classification)
+        y = make_labels(X, labels=loss.labels)
         self.y, self.c = y.astype(dtype), make_weights(60).astype(dtype)
         problem = Problem(loss, intercept, SCALING, Penalty(0.5, 0.1))
         dataset = Dataset(self._matrix(X, layout), self.y, self.c, 1.0)

@@ -42,7 +42,7 @@ class Case:
         if isinstance(loss, Softmax):
             self.y = rng.integers(0, n_outputs, len(X)).astype(float)
         else:
-            kind = dict(is_classification=loss.is_classification)
+            kind = dict(labels=loss.labels)
             self.y = np.array([make_labels(X, seed=k, **kind) for k in range(n_outputs)])
         given = make_weights(len(X)) if weights == "each row" else None
         if weights == "each row and output":

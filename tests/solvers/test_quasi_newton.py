@@ -11,7 +11,16 @@ from reference.softmax import softmax_objective, softmax_optimum
 
 from snapml import LinearSVC, LogisticRegression
 from snapml.data import Dataset, DenseMatrix
-from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared, SquaredHinge
+from snapml.problems import (
+    Huber,
+    Intercept,
+    Logistic,
+    Poisson,
+    Problem,
+    Softmax,
+    Squared,
+    SquaredHinge,
+)
 from snapml.solvers import quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
@@ -21,7 +30,7 @@ from snapml.solvers.stopping import StoppingRule
 from .cases import Case
 from .simulated import solve_shards
 
-LOSSES = [Logistic(), Squared(), SquaredHinge()]
+LOSSES = [Logistic(), Squared(), SquaredHinge(), Huber(), Poisson()]
 SERIAL = SerialCommunicator()
 
 

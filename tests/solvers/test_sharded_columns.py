@@ -11,7 +11,16 @@ from reference.losses import ORACLES
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
-from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
+from snapml.problems import (
+    Huber,
+    Intercept,
+    Logistic,
+    Penalty,
+    Poisson,
+    Problem,
+    Squared,
+    SquaredHinge,
+)
 from snapml.solvers import (
     cpu_block_descent,
     cpu_quadratic,
@@ -25,7 +34,7 @@ from snapml.solvers.stopping import StoppingRule
 from .column_engines import ENGINES
 from .simulated import solve_shards
 
-LOSSES = (Squared(), Logistic(), SquaredHinge())
+LOSSES = (Squared(), Logistic(), SquaredHinge(), Huber(), Poisson())
 PENALTIES = {
     "l1": Penalty(2.0, 0.0),
     "elastic net": Penalty(1.0, 0.5),
@@ -59,7 +68,7 @@ class Case:
 
     def __post_init__(self):
         X = make_rows(*self.shape, density=0.5 if self.layout == "csr" else 1.0)
-        y = make_labels(X, is_classification=self.loss.is_classification)
+        y = make_labels(X, labels=self.loss.labels)
         order = np.argsort(y, kind="stable")
         self.X, self.y, self.c = X[order], y[order], make_weights(len(X))
         self.problem = Problem(self.loss, self.intercept, 2.0, self.penalty)
@@ -118,7 +127,7 @@ def test_shards_find_the_optimum_of_all_rows(loss, penalty, intercept, layout, c
 def test_float32_shards_are_solved_to_the_resolution_of_the_model(loss, layout):
     case = Case(loss, layout=layout, dtype="float32")
     case.X, case.c = (a.astype(np.float32).astype(np.float64) for a in (case.X, case.c))
-    if not loss.is_classification:
+    if loss.is_quadratic:
         case.y = case.y.astype(np.float32).astype(np.float64)
     assert_one_optimum(case, case.fit(CUTS["two"], tol=1e-8), rel=1e-8)
 

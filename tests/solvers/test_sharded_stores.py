@@ -45,7 +45,7 @@ def test_shards_of_a_store_find_the_optimum_of_all_rows(
     tmp_path, loss, intercept, is_sparse, limit
 ):
     X = make_rows(120, 30, density=0.5 if is_sparse else 1.0) + (0.0 if is_sparse else 100.0)
-    y = make_labels(X - X.mean(axis=0), is_classification=loss.is_classification)
+    y = make_labels(X - X.mean(axis=0), labels=loss.labels)
     c = make_weights(len(X))
     data = tmp_path / "store", csr_matrix(X) if is_sparse else X, y, c, limit
     problem = Problem(loss, intercept, 2.0, Penalty(2.0, 0.1))

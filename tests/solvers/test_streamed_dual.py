@@ -109,7 +109,7 @@ def clustered(kind, is_sparse, dtype):
 def test_few_more_epochs_than_in_memory(loss, intercept, is_sparse, kind):
     dtype = np.float32 if is_sparse else np.float64
     X, z = clustered(kind, is_sparse, dtype)
-    y = (np.where(z > 0, 1, -1) if loss.is_classification else z).astype(dtype)
+    y = (np.where(z > 0, 1, -1) if loss.labels == "sign" else z).astype(dtype)
     problem, whole = Problem(loss, intercept), Dataset(as_matrix(X), y, None, 1.0)
     tol = 1e-2 if isinstance(loss, Hinge) else 1e-4
     expected = fit(in_memory(problem, whole), tol)

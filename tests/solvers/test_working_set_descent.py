@@ -10,7 +10,16 @@ from reference.losses import ORACLES
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
-from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
+from snapml.problems import (
+    Huber,
+    Intercept,
+    Logistic,
+    Penalty,
+    Poisson,
+    Problem,
+    Squared,
+    SquaredHinge,
+)
 from snapml.solvers import cpu_quadratic, gpu_columns, hot_block
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.stopping import StoppingRule
@@ -18,7 +27,7 @@ from snapml.solvers.working_set_descent import solve
 
 from .column_engines import ENGINES
 
-LOSSES = (Squared(), Logistic(), SquaredHinge())
+LOSSES = (Squared(), Logistic(), SquaredHinge(), Huber(), Poisson())
 PENALTIES = {
     "l1": Penalty(2.0, 0.0),
     "elastic net": Penalty(1.0, 0.5),
@@ -41,7 +50,7 @@ class Case:
     def data(self):
         density = 0.5 if self.layout == "csr" else 1.0
         X = make_rows(*self.shape, density=density)
-        y = make_labels(X, is_classification=self.loss.is_classification)
+        y = make_labels(X, labels=self.loss.labels)
         return X, y, make_weights(len(X))
 
     def fit(self, *, tol=1e-11, n_threads=1, start=None, data=None, max_iter=500):
@@ -167,7 +176,7 @@ def test_fields_that_add_up_to_one_are_solved_by_blocks(
     monkeypatch.setattr(hot_block, "_MOST_COLUMNS", n_hot)
     case = Case(loss, Penalty(0.3), intercept, layout)
     X = one_hot_rows(400, (3, 4, 20, 40))
-    data = X, make_labels(X, is_classification=loss.is_classification), make_weights(len(X))
+    data = X, make_labels(X, labels=loss.labels), make_weights(len(X))
     result = case.fit(data=data, tol=1e-9)
     assert result.n_iter < 60
     assert_optimal(case, result, 1e-8, data)
@@ -237,7 +246,7 @@ def test_tiny_shapes(shape):
     for intercept in Intercept:
         case = Case(Squared(), Penalty(0.01), intercept, shape=shape)
         X = make_rows(*shape)
-        data = X, make_labels(X, is_classification=False), np.ones(len(X))
+        data = X, make_labels(X, labels="real"), np.ones(len(X))
         result = case.fit(data=data)
         assert result.has_converged
         assert np.isfinite(result.coef).all()

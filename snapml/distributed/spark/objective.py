@@ -122,7 +122,7 @@ def outcome_of(problem: Problem, unit: float, result: FitResult, columns: Column
     intercept = np.atleast_1d(result.intercept).astype(np.float64)
     if columns.scale is not None:
         coef = coef * columns.scale
-    if isinstance(problem.loss, Softmax):
+    if problem.loss.is_joint:
         # What all classes share changes no probability; Spark's choice is that it is zero.
         intercept = intercept - intercept.mean()
         if problem.penalty.l1 == problem.penalty.l2 == 0.0:

@@ -35,7 +35,6 @@ from snapml.distributed.spark.team import Team
 from snapml.distributed.tcp import Listener, Mesh
 from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.distributed.tcp.values import to_bytes
-from snapml.problems import Softmax
 from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
@@ -202,7 +201,7 @@ def _fit(
     matrix = rows.matrix(communicator, n_features, columns.scale, request.n_threads or 1)
     loss = loss_of(request, columns.n_classes)
     labels = rows.labels()
-    if loss.is_classification and not isinstance(loss, Softmax):
+    if loss.labels == "sign":
         labels = 2.0 * labels - 1.0
     weights = rows.weights()
     shares = None if weights is None else (weights / columns.weight_sum).astype(matrix.dtype)

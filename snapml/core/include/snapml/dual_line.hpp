@@ -6,7 +6,7 @@
 // has one (docs/algorithms.md, section 3).
 #pragma once
 
-#include "snapml/losses.hpp"
+#include "snapml/math.hpp"
 
 namespace snapml {
 
@@ -24,36 +24,9 @@ SNAPML_HD typename Loss::Real dual_between(Loss, typename Loss::Real first,
   return point_between(first, last, step);
 }
 
-// In t = -y s, from both shares sg(t) = alpha / c and sg(-t), neither of which is a difference.
-template <class Real>
-SNAPML_HD Real dual_between(Logistic<Real>, Real first, Real last, Real y, Real step) {
-  if (step == Real(0) || step == Real(1)) return step == Real(0) ? first : last;
-  const Real t0 = -y * first, t1 = -y * last, rest = Real(1) - step;
-  const Real a = rest * sigmoid(t0) + step * sigmoid(t1);
-  const Real b = rest * sigmoid(-t0) + step * sigmoid(-t1);
-  const Real t = scalar::log(a) - scalar::log(b);
-  return -y * clamp(t, minimum(t0, t1), maximum(t0, t1));
-}
-
-template <class Real>
-SNAPML_HD Real dual_between(OffsetLogistic<Real> loss, Real first, Real last, Real t, Real step) {
-  return dual_between(Logistic<Real>{}, first, last, loss.sign(t), step);
-}
-
 template <class Loss>
 SNAPML_HD typename Loss::Real dual_slope(Loss, typename Loss::Real state, typename Loss::Real) {
   return state;
-}
-
-template <class Real>
-SNAPML_HD Real dual_slope(Hinge<Real>, Real, Real y) {
-  return y;
-}
-
-// The state has the offset, which the dual's own term takes off again.
-template <class Real>
-SNAPML_HD Real dual_slope(OffsetLogistic<Real> loss, Real state, Real t) {
-  return state - loss.offset(t);
 }
 
 }  // namespace snapml

@@ -6,12 +6,22 @@
 #pragma once
 
 #include "snapml/math.hpp"
+#include "snapml/traits.hpp"
 
 namespace snapml {
 
 template <class T, int kLanes>
 struct Softmax {
   using Real = T;
+
+  static SNAPML_HD constexpr LossTraits traits() {
+    LossTraits traits;
+    traits.labels = Labels::kClass;
+    traits.link = Link::kLogit;
+    traits.curvature_bound = 0.5;
+    traits.self_concordance = 1.0;
+    return traits;
+  }
 
   // Replaces the margins by the probabilities p and returns log(sum_j exp(z_j)) of every row.
   static SNAPML_HD void probabilities(Real* z, int n_classes, Real* log_sum) {
