@@ -18,8 +18,8 @@ from benchmarks.epoch_speed import make_engine
 from benchmarks.problems import RECIPES, Problem, make_problem
 from benchmarks.records import REPOSITORY_ROOT, machine_facts, prepare_output, write_rows
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_engine import CpuEngine
-from snapml.solvers.dual_coordinate_ascent import solve
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.dual_coordinate_ascent import solve
 from snapml.solvers.stopping import StoppingRule
 
 DEFAULT_OUTPUT = REPOSITORY_ROOT / "benchmarks" / "results" / "ablation.csv"

@@ -25,7 +25,7 @@ from benchmarks.records import REPOSITORY_ROOT, machine_facts, prepare_output, w
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic
 from snapml.problems import Problem as LossProblem
-from snapml.solvers.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
 
 DEFAULT_OUTPUT = REPOSITORY_ROOT / "benchmarks" / "results" / "epoch_speed.csv"
 

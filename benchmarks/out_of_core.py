@@ -30,8 +30,8 @@ from snapml.data import (
     make_click_log,
 )
 from snapml.problems import Intercept, Logistic, Problem
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.streaming_engine import StreamingEngine
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.rows.streaming_engine import StreamingEngine
 
 _CHUNK_BYTES = 16 * 2**20
 _SHARE = 4  # of the store's bytes that are allowed in memory, its inverse

@@ -34,11 +34,11 @@ from snapml.data import (
 )
 from snapml.io import load_svmlight
 from snapml.problems import Hinge, Intercept, Logistic, Loss, Problem, SquaredHinge
-from snapml.solvers import dual_coordinate_ascent
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent import dual_coordinate_ascent
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.streamed_dual_engine import StreamedDualEngine
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.streamed_dual_engine import StreamedDualEngine
 
 _N_CHUNKS = 10
 _LOSSES = {"hinge": Hinge(), "squared hinge": SquaredHinge(), "logistic": Logistic()}

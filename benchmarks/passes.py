@@ -34,8 +34,8 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Softmax, Squared, SquaredHinge
 from snapml.problems import Problem as LossProblem
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.quasi_newton import solve
+from snapml.solvers.newton.quasi_newton import solve
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
 
 DEFAULT_OUTPUT = REPOSITORY_ROOT / "benchmarks" / "results" / "passes.csv"

@@ -21,12 +21,13 @@ import numpy as np
 from benchmarks.records import machine_facts
 from snapml.data import CompressedMatrix, Dataset, make_click_log
 from snapml.problems import Intercept, Logistic, Penalty, Problem
-from snapml.solvers import cpu_quadratic, working_set_descent
+from snapml.solvers.columns import cpu_quadratic
+from snapml.solvers.columns.cpu_quadratic import CpuColumnEngine
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.cpu_quadratic import CpuColumnEngine
+from snapml.solvers.plan.thread_shards import row_shards, solve_together
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.thread_shards import row_shards, solve_together
+from snapml.solvers.working_sets import working_set_descent
 
 _RULE = StoppingRule(1e-5, 100)
 _NEVER, _ALWAYS = 0, 1 << 60

@@ -23,7 +23,7 @@ from sklearn.base import clone
 from benchmarks.real_data import REAL_SETS, binary_labels, load_real_set
 from benchmarks.records import machine_facts, write_rows
 from snapml import Lasso, LinearSVC, LogisticRegression
-from snapml.solvers import cpu_gram_model
+from snapml.solvers.columns import cpu_gram_model
 
 _COSTS = (1.0, 10.0, 100.0, 1000.0)
 _SHARES = (1e-2, 1e-3, 1e-5)  # alpha, of the least without coefficients

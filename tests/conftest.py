@@ -8,7 +8,7 @@ import pytest
 
 from snapml.problems import Loss, SmoothedHinge, Softmax
 from snapml.solvers import threads
-from snapml.solvers.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("repeatable")

@@ -15,12 +15,12 @@ from snapml.kernels import Device
 from snapml.kernels.coordinate_descent import CoordinateDescent
 from snapml.kernels.device_matrix import DeviceMatrix
 from snapml.problems import Hinge, Intercept, Logistic, Loss, Problem, Squared, SquaredHinge
-from snapml.solvers import dual_coordinate_ascent
 from snapml.solvers.certificate import certify
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_engine import CpuEngine
-from snapml.solvers.gpu_engine import GpuEngine
-from snapml.solvers.gpu_matrix import upload_rows
+from snapml.solvers.dual_ascent import dual_coordinate_ascent
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.gpu_engine import GpuEngine
+from snapml.solvers.rows.gpu_matrix import upload_rows
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["LAYOUTS", "SWEEP_VERBS", "check_dual", "check_order"]

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from benchmarks.gpu.measurement import Measurement
 from snapml import LinearSVC, LogisticRegression, LogisticRegressionCV, Ridge, RidgeClassifier
 from snapml.kernels import Device
-from snapml.solvers import device_choice
+from snapml.solvers.plan import device_choice
 
 __all__ = ["MODELS", "check_estimators"]
 

@@ -17,12 +17,12 @@ from benchmarks.gpu.profiled_device import ProfiledDevice
 from snapml.data import Dataset
 from snapml.kernels import Device
 from snapml.problems import Problem
-from snapml.solvers import quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.device_dataset import DeviceDataset
-from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.newton import quasi_newton
 from snapml.solvers.result import FitResult
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.rows.device_dataset import DeviceDataset
+from snapml.solvers.rows.gpu_primal_engine import GpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["compare_fits"]

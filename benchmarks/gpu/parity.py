@@ -16,8 +16,8 @@ from benchmarks.gpu.measurement import Measurement
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.kernels import Device
 from snapml.problems import Intercept, Logistic, Loss, Problem, Softmax, Squared, SquaredHinge
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.rows.gpu_primal_engine import GpuPrimalEngine
 
 __all__ = ["LAYOUTS", "VERBS", "check_verbs", "make_matrix", "relative_error", "widened"]
 

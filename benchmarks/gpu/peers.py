@@ -21,7 +21,7 @@ from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
-from snapml.solvers.cpu_rows import as_array
+from snapml.solvers.rows.cpu_rows import as_array
 
 __all__ = ["Path", "peers_of"]
 

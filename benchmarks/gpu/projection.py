@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.data import Shape, logistic
-from snapml.solvers import quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.newton import quasi_newton
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["CASES", "RATES", "Case", "CountingEngine", "Projection", "project"]

@@ -24,12 +24,12 @@ from snapml.distributed.tcp import Listener, Mesh
 from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.kernels import Device
 from snapml.problems import Problem
-from snapml.solvers import choice, device_choice
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.fit_settings import Settings
+from snapml.solvers.plan import choice, device_choice
+from snapml.solvers.plan.thread_shards import row_shards
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.thread_shards import row_shards
 
 __all__ = ["COUNTS", "measure_ranks"]
 

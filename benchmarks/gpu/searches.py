@@ -16,8 +16,8 @@ from snapml import LogisticRegression
 from snapml.data import DenseMatrix
 from snapml.kernels import Device
 from snapml.model_selection import GridSearchCV
-from snapml.solvers import device_choice
-from snapml.solvers.cpu_rows import array_of
+from snapml.solvers.plan import device_choice
+from snapml.solvers.rows.cpu_rows import array_of
 
 __all__ = ["compare_searches"]
 

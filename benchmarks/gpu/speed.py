@@ -21,10 +21,10 @@ from snapml.kernels.rows import margins
 from snapml.kernels.transposed import transposed_products
 from snapml.problems import Problem
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.curvature import DenseCurvature
-from snapml.solvers.device_dataset import DeviceDataset
-from snapml.solvers.gpu_engine import GpuEngine
-from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.dual_ascent.gpu_engine import GpuEngine
+from snapml.solvers.newton.curvature import DenseCurvature
+from snapml.solvers.rows.device_dataset import DeviceDataset
+from snapml.solvers.rows.gpu_primal_engine import GpuPrimalEngine
 
 __all__ = ["time_epochs", "time_kernels"]
 

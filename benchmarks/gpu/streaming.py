@@ -23,8 +23,8 @@ from snapml.data import (
 )
 from snapml.kernels import Device
 from snapml.problems import Problem
-from snapml.solvers import streamed_dataset
-from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.rows import streamed_dataset
+from snapml.solvers.rows.gpu_primal_engine import GpuPrimalEngine
 
 __all__ = ["measure_streaming"]
 

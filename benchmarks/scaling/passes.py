@@ -36,15 +36,16 @@ from benchmarks.real_data import REAL_SETS, binary_labels, load_real_set
 from benchmarks.records import REPOSITORY_ROOT, prepare_output, write_rows
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Hinge, Intercept, Logistic, Loss, Problem, Squared, SquaredHinge
-from snapml.solvers import dual_coordinate_ascent, quasi_newton
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_engine import CpuEngine
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.dual_ascent import dual_coordinate_ascent
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.shard_merge import ShardMerge
 from snapml.solvers.engine import Engine
+from snapml.solvers.newton import quasi_newton
+from snapml.solvers.plan.thread_shards import row_shards, solve_together
 from snapml.solvers.result import FitResult
-from snapml.solvers.shard_merge import ShardMerge
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.thread_shards import row_shards, solve_together
 
 DEFAULT_OUTPUT = REPOSITORY_ROOT / "benchmarks" / "results" / "rank_passes.csv"
 WORKERS = (1, 2, 4, 8, 16, 32, 64)

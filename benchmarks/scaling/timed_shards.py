@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import snapml.solvers.choice as choice
+import snapml.solvers.plan.choice as choice
 from snapml.distributed import mpi
 from snapml.distributed.mpi import MpiCommunicator
 from snapml.distributed.mpi import estimators as mpi_estimators

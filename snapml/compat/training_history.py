@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from snapml.solvers.joint_history import joint_history
+from snapml.solvers.result import joint_history
 
 __all__ = ["training_history"]
 

@@ -43,10 +43,10 @@ from snapml.estimators.placement import (
 from snapml.kernels import ResidentMatrix
 from snapml.kernels.resident_matrix import device_number
 from snapml.problems import Intercept, Problem
-from snapml.solvers import choice, device_choice
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.control import Control, Interim
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.plan import choice, device_choice
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.stopping import StoppingRule

@@ -28,11 +28,11 @@ from snapml.estimators.near_data import near_data
 from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import byte_limit, fit_input
 from snapml.problems import Intercept, Penalty, Problem, Squared
-from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import among_outputs
 from snapml.solvers.fit_settings import Settings
-from snapml.solvers.least_squares import solve_least_squares
+from snapml.solvers.least_squares.least_squares import solve_least_squares
+from snapml.solvers.plan import choice
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, StartModel, overflow_error
 from snapml.solvers.stopping import StoppingRule

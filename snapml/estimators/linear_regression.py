@@ -22,7 +22,7 @@ from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_leve
 from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import with_host_predictions
 from snapml.solvers.control import Interim
-from snapml.solvers.least_squares import LeastSquaresResult, solve_least_squares
+from snapml.solvers.least_squares.least_squares import LeastSquaresResult, solve_least_squares
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import overflow_error
 
@@ -261,7 +261,7 @@ def least_squares_fit(
     weights : ndarray of shape (n_rows,) or None
         Sample weights.
     **options : object
-        Of `snapml.solvers.least_squares.solve_least_squares`.
+        Of `snapml.solvers.least_squares.least_squares.solve_least_squares`.
 
     Returns
     -------

@@ -21,8 +21,8 @@ from snapml.estimators.shared_fits import can_share, solve_shared
 from snapml.estimators.shared_models import SharedFit, SharedModel, fitted
 from snapml.kernels import ResidentMatrix
 from snapml.solvers.control import Control
-from snapml.solvers.cpu_engine import check_rows
 from snapml.solvers.range_checks import NonFiniteError
+from snapml.solvers.rows.cpu_rows import check_rows
 
 __all__ = ["FoldPath", "LogisticPaths"]
 

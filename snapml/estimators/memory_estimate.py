@@ -23,8 +23,8 @@ from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.kernels.resident_matrix import device_number
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax, Squared, SquaredHinge
-from snapml.solvers import device_choice, device_room
-from snapml.solvers.host_room import RowSizes, working_bytes
+from snapml.solvers.plan import device_choice, device_room
+from snapml.solvers.plan.host_room import RowSizes, working_bytes
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["Estimate", "estimate"]

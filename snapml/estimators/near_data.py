@@ -17,7 +17,7 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Penalty
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
-from snapml.solvers.exact_sums import sum_with_products
+from snapml.solvers.least_squares.exact_sums import sum_with_products
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import StoppingRule
 

@@ -32,9 +32,10 @@ from snapml.io.encoding import check_encoding
 from snapml.kernels import Device, ResidentMatrix
 from snapml.kernels.device_arrays import host_copy_of
 from snapml.kernels.resident_matrix import device_number, resident_matrix
-from snapml.solvers import cpu_rows, device_choice
-from snapml.solvers.gpu_rows import device_margins
+from snapml.solvers.plan import device_choice
 from snapml.solvers.range_checks import NonFiniteError
+from snapml.solvers.rows import cpu_rows
+from snapml.solvers.rows.gpu_rows import device_margins
 
 __all__ = [
     "Place",

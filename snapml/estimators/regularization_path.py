@@ -36,13 +36,13 @@ from snapml.estimators.coordinate_regression import (
 from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.search_watch import SearchWatch, has_ended
 from snapml.problems import Intercept, Problem, Squared
+from snapml.solvers.columns.cpu_columns import CpuColumns
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.control import UNBOUNDED, Control
-from snapml.solvers.cpu_columns import CpuColumns
-from snapml.solvers.cpu_rows import margins
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, StartModel
+from snapml.solvers.rows.cpu_rows import margins
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["ElasticNetCV", "LassoCV", "enet_path", "lasso_path"]

@@ -21,7 +21,7 @@ from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import fit_input, naming_host_copy
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers.control import Interim, among_outputs
-from snapml.solvers.least_squares import is_direct
+from snapml.solvers.least_squares.least_squares import is_direct
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 
@@ -35,7 +35,7 @@ _LEAST_ITERATIVE_TOL = 1e-12
 # Entries up to which forming the normal equations takes no time.
 _SMALL = 1_000_000
 # Targets of dense rows that one Gram matrix serves sooner than iterations, whose own factors are of
-# up to so many columns (solvers/choice.py).
+# up to so many columns (solvers/plan/choice.py).
 _MANY_TARGETS, _FEW_COLUMNS = 4, 512
 
 

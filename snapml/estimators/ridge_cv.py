@@ -32,7 +32,7 @@ from snapml.estimators.offsets import check_index, check_offset, offset_vector, 
 from snapml.estimators.ridge import Ridge, RidgeClassifier, RidgeLabels
 from snapml.estimators.search_watch import SearchWatch
 from snapml.solvers.control import Interim
-from snapml.solvers.leave_one_out import LeaveOneOut
+from snapml.solvers.least_squares.leave_one_out import LeaveOneOut
 from snapml.solvers.range_checks import NonFiniteError
 
 __all__ = ["RidgeCV", "RidgeClassifierCV"]

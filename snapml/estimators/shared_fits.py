@@ -38,14 +38,15 @@ from snapml.estimators.shared_strengths import FoldSolver, solve_by_strength
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.kernels import ResidentMatrix
 from snapml.problems import Problem
-from snapml.solvers import device_choice, many_models
-from snapml.solvers.gpu_many_rows import device_products, most_models
-from snapml.solvers.many_arrays import ManyProducts
-from snapml.solvers.many_chunks import many_products
-from snapml.solvers.many_models import ManyTargets
-from snapml.solvers.many_paths import ManyPaths
-from snapml.solvers.many_preconditioners import SharedGram
-from snapml.solvers.many_rows import HALF_PANEL, PANEL
+from snapml.solvers.many import many_models
+from snapml.solvers.many.gpu_many_rows import device_products, most_models
+from snapml.solvers.many.many_arrays import ManyProducts
+from snapml.solvers.many.many_chunks import many_products
+from snapml.solvers.many.many_models import ManyTargets
+from snapml.solvers.many.many_paths import ManyPaths
+from snapml.solvers.many.many_preconditioners import SharedGram
+from snapml.solvers.many.many_rows import HALF_PANEL, PANEL
+from snapml.solvers.plan import device_choice
 
 __all__ = ["can_share", "solve_shared"]
 

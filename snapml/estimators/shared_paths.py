@@ -24,9 +24,9 @@ from snapml.estimators.shared_models import is_single_work, problem_of
 from snapml.estimators.shared_strengths import Found
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.problems import Penalty, Problem
-from snapml.solvers import choice
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.plan import choice
 from snapml.solvers.result import FitResult, beside_each_other
 from snapml.solvers.stopping import StoppingRule
 

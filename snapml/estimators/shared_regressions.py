@@ -29,7 +29,7 @@ from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.estimators.shared_models import is_single_work
 from snapml.estimators.shared_strengths import FoldSolver, Found
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.least_squares import is_direct, solve_least_squares
+from snapml.solvers.least_squares.least_squares import is_direct, solve_least_squares
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["REGRESSIONS", "can_share_regression", "regression_solver"]

@@ -10,8 +10,8 @@ import numpy as np
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.regularization_path import take_rows
 from snapml.estimators.shared_models import SharedFit, SharedModel
-from snapml.solvers.many_chunks import many_products
-from snapml.solvers.many_rows import PANEL
+from snapml.solvers.many.many_chunks import many_products
+from snapml.solvers.many.many_rows import PANEL
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.threads import limit_blas_threads
 

@@ -44,8 +44,8 @@ from snapml.model_selection.stored_search import (
     check_stored_search,
     stored_rows,
 )
-from snapml.solvers.cpu_engine import check_rows
 from snapml.solvers.range_checks import NonFiniteError
+from snapml.solvers.rows.cpu_rows import check_rows
 
 __all__ = ["GridSearchCV"]
 

@@ -22,6 +22,7 @@ __all__ = ["Certificate", "certified_gap", "certify", "minimise_shift"]
 
 # Rounding of the float64 sums themselves, relative to the terms; no gap is reported below it.
 _SUM_ROUNDING = 2.0**-50
+_FEW_STEPS = 30  # of a Newton iteration in one unknown that converges fast
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def minimise_shift(slope_of: Callable[[float], tuple[float, float]], start: floa
     """
     shift, reach = start, 1.0
     low, high = -math.inf, math.inf
-    for _ in range(200):
+    for k in range(200):
         slope, curvature = slope_of(shift)
         if slope == 0.0:
             break
@@ -161,10 +162,14 @@ def minimise_shift(slope_of: Callable[[float], tuple[float, float]], start: floa
         newton = shift - slope / curvature if curvature > 0.0 else math.nan
         if abs(newton - shift) <= 2.0**-52 * abs(shift):  # rounding is all that is left
             return newton
-        if low < newton < high:
+        # Down an exponential, Newton's steps are as long as 1: every other one halves the bracket.
+        is_slow = k > _FEW_STEPS and k % 2 == 1 and math.isfinite(high - low)
+        if low < newton < high and not is_slow:
             best = newton
         elif math.isfinite(low) and math.isfinite(high):
             best = 0.5 * (low + high)
+            if math.isinf(slope):  # the last step went where the sums overflow: begin beside it
+                best = min(best, low + reach) if slope > 0.0 else max(best, high - reach)
         else:  # one side is still open: reach out further every time
             best = shift - math.copysign(reach, slope)
             reach *= 2.0

@@ -19,8 +19,8 @@ from snapml.data import Matrix
 from snapml.estimators.base import LinearEstimator
 from snapml.estimators.shared_fits import can_share, solve_shared
 from snapml.estimators.shared_models import SharedFit, SharedModel, fitted
-from snapml.solvers.cpu_engine import check_rows
 from snapml.solvers.range_checks import NonFiniteError
+from snapml.solvers.rows.cpu_rows import check_rows
 
 __all__ = ["Bootstrap", "bootstrap"]
 

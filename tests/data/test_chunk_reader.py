@@ -13,7 +13,7 @@ from snapml import _native
 from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, CompressedMatrix, chunk_reader
 from snapml.data.chunk_format import ALIGNMENT
 from snapml.data.compressed import CheckedMatrix
-from snapml.solvers.cpu_rows import native_rows
+from snapml.solvers.rows.cpu_rows import native_rows
 
 
 def make_store(path, X, chunk_bytes=2000):

@@ -8,7 +8,7 @@ from reference.data import make_rows
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix
-from snapml.solvers.cpu_rows import margins
+from snapml.solvers.rows.cpu_rows import margins
 
 INDPTR = np.array([0, 2, 2, 5])
 INDICES = np.array([3, 0, 1, 2, 1])

@@ -29,7 +29,8 @@ from snapml import (
 )
 from snapml.data import ChunkedDataset, ChunkWriter
 from snapml.model_selection import GridSearchCV
-from snapml.solvers import device_choice, threads
+from snapml.solvers import threads
+from snapml.solvers.plan import device_choice
 
 MODELS: dict[str, Callable[..., Any]] = {
     "logistic": lambda **kw: LogisticRegression(**kw),

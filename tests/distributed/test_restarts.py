@@ -12,10 +12,10 @@ from snapml.distributed.phase_clock import PhaseClock
 from snapml.distributed.signals import SignalWatch
 from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.problems import Hinge, Intercept, Logistic, Penalty, Problem, Softmax, Squared
-from snapml.solvers import choice
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.observer import Observer
+from snapml.solvers.plan import choice
 from snapml.solvers.stopping import StoppingRule
 
 from .test_tcp import on_ranks

@@ -12,9 +12,9 @@ from snapml.distributed.spark.local_rows import LocalRows
 from snapml.distributed.spark.request import FitRequest
 from snapml.distributed.spark.worker import _fit
 from snapml.problems import Logistic, Penalty, Problem
-from snapml.solvers import choice
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
+from snapml.solvers.plan import choice
 from snapml.solvers.stopping import StoppingRule
 
 

@@ -12,7 +12,8 @@ from snapml.distributed import device_ranks
 from snapml.distributed.spark import gpus
 from snapml.distributed.spark.request import FitOutcome, FitRequest
 from snapml.distributed.tcp.communicator import TcpCommunicator
-from snapml.solvers import device_choice, gpu_primal_engine
+from snapml.solvers.plan import device_choice
+from snapml.solvers.rows import gpu_primal_engine
 
 from .spark_tasks import answers, given
 from .test_tcp import on_ranks

@@ -19,7 +19,7 @@ from snapml import (
     Ridge,
     RidgeClassifier,
 )
-from snapml.solvers import device_choice
+from snapml.solvers.plan import device_choice
 
 GPU = dict(device_ids=[0])
 

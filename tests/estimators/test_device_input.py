@@ -39,7 +39,7 @@ from snapml import (
 )
 from snapml.estimators import shared_fits
 from snapml.kernels import device_arrays
-from snapml.solvers import device_choice
+from snapml.solvers.plan import device_choice
 
 from .conftest import run_python
 

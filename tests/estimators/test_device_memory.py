@@ -11,7 +11,8 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 from snapml import Lasso, LinearSVC, LogisticRegression
-from snapml.solvers import device_choice, gpu_columns
+from snapml.solvers.columns import gpu_columns
+from snapml.solvers.plan import device_choice
 
 FEW = dict(C=0.01, tol=0.1, max_iter=1)  # each read is some launches of the emulator
 MODELS = {

@@ -8,7 +8,7 @@ from kernels.emulator.strict_arrays import StrictDevice
 from sklearn.base import clone
 
 from snapml import LinearSVC, LogisticRegression
-from snapml.solvers import device_choice, device_room
+from snapml.solvers.plan import device_choice, device_room
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

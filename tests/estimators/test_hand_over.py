@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_matrix, random_array
 
 from snapml import LinearSVC, LogisticRegression
-from snapml.solvers import choice
+from snapml.solvers.plan import choice
 
 from .conftest import unconverged
 

@@ -189,7 +189,7 @@ def test_sigint_ends_the_margins_of_many_rows_too():
     raised, late_s = report_of(
         """
         from snapml.data import DenseMatrix
-        from snapml.solvers.cpu_rows import margins
+        from snapml.solvers.rows.cpu_rows import margins
 
         class Margins:
             def fit(self, X, y):

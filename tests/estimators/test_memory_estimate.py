@@ -18,7 +18,7 @@ from snapml import (
     estimate,
 )
 from snapml.data import ChunkedDataset, ChunkWriter, CompressedMatrix
-from snapml.solvers import device_room
+from snapml.solvers.plan import device_room
 
 # Written by a child, so that the parent's memory, which a child starts from, stays small.
 SCRIPT = """
@@ -208,7 +208,7 @@ def test_gpu_that_is_missing_is_said_to_be_missing(monkeypatch):
     def missing(number):
         raise RuntimeError(f"no CUDA device {number}")
 
-    monkeypatch.setattr(snapml.solvers.device_choice, "make_device", missing)
+    monkeypatch.setattr(snapml.solvers.plan.device_choice, "make_device", missing)
     with pytest.raises(RuntimeError, match="no CUDA device 0"):
         estimate(rows()[0], LogisticRegression(device_ids=[0]))
 

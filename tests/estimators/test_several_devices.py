@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from snapml import LinearSVC, LogisticRegression
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
-from snapml.solvers import device_choice
-from snapml.solvers.thread_shards import dealt_rows, rows_of
+from snapml.solvers.plan import device_choice
+from snapml.solvers.plan.thread_shards import dealt_rows, rows_of
 
 
 @pytest.fixture

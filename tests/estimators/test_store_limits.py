@@ -81,7 +81,7 @@ def test_sigint_ends_a_fit_on_a_store_at_once_and_leaves_no_thread(path, when):
         import json, os, signal, threading, time
         from snapml import LogisticRegression
         from snapml.data import ChunkedDataset
-        from snapml.solvers.streaming_engine import StreamingEngine
+        from snapml.solvers.rows.streaming_engine import StreamingEngine
 
         is_first = {when == "first pass"}
         passes = threading.Event()

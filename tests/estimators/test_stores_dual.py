@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from snapml import LinearSVC, LogisticRegression, Ridge
 from snapml.data import ChunkedDataset, ChunkWriter
-from snapml.solvers import choice
+from snapml.solvers.plan import choice
 
 
 def example(n_classes=2, *, n_rows=400, n_features=6, is_sparse=False, dtype=np.float64):

@@ -12,7 +12,8 @@ from sklearn.base import clone
 
 from snapml import LinearSVC, LogisticRegression, Ridge
 from snapml.data import ChunkedDataset, ChunkWriter
-from snapml.solvers import device_choice, streamed_dataset
+from snapml.solvers.plan import device_choice
+from snapml.solvers.rows import streamed_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

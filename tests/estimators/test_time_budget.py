@@ -110,8 +110,8 @@ def test_shards_end_at_the_same_pass_though_only_the_first_has_a_clock_that_has_
     from snapml.data import Dataset, DenseMatrix
     from snapml.problems import Logistic, Problem
     from snapml.solvers.control import Control
-    from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-    from snapml.solvers.quasi_newton import solve
+    from snapml.solvers.newton.quasi_newton import solve
+    from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
     from snapml.solvers.stopping import StoppingRule
 
     class Slow(Control):

@@ -13,7 +13,7 @@ sys.path.append(str(ROOT))  # they are not installed
 
 from benchmarks.gpu import projection  # noqa: E402
 from benchmarks.gpu.data import Shape, logistic  # noqa: E402
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine  # noqa: E402
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine  # noqa: E402
 
 
 def test_calls_are_counted_by_name_and_those_of_samples_apart():

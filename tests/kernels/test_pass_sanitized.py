@@ -25,7 +25,7 @@ from snapml.kernels.many_losses import ManyMarginLosses
 from snapml.kernels.many_rows import ManyRows
 from snapml.kernels.widen import widened
 from snapml.problems import Logistic, Problem
-from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.rows.gpu_primal_engine import GpuPrimalEngine
 
 files = set()
 

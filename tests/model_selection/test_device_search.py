@@ -14,7 +14,8 @@ from snapml import LinearSVC, LogisticRegression, LogisticRegressionCV
 from snapml.data import ChunkedDataset, ChunkWriter
 from snapml.estimators import shared_fits
 from snapml.model_selection import GridSearchCV
-from snapml.solvers import device_choice, gpu_many_rows
+from snapml.solvers.many import gpu_many_rows
+from snapml.solvers.plan import device_choice
 
 GRID = {"C": [0.01, 0.1, 1.0], "class_weight": [None, "balanced"]}
 

@@ -11,7 +11,8 @@ from sklearn.preprocessing import StandardScaler
 from snapml import LogisticRegression
 from snapml.estimators import fit_call
 from snapml.model_selection import GridSearchCV
-from snapml.solvers import control, many_models
+from snapml.solvers import control
+from snapml.solvers.many import many_models
 
 GRID = {"C": np.logspace(-4, 3, 40)}  # more fits than go side by side
 

@@ -11,8 +11,8 @@ from scipy.sparse import csr_matrix
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Loss, Problem
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_engine import CpuEngine
-from snapml.solvers.dual_coordinate_ascent import solve
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.dual_coordinate_ascent import solve
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 

@@ -2,8 +2,8 @@
 
 from kernels.emulator.strict_arrays import StrictDevice
 
-from snapml.solvers.cpu_quadratic import CpuColumnEngine
-from snapml.solvers.gpu_columns import GpuColumns
+from snapml.solvers.columns.cpu_quadratic import CpuColumnEngine
+from snapml.solvers.columns.gpu_columns import GpuColumns
 
 
 def on_emulated_gpu(problem, dataset, *, n_threads=1, **options):

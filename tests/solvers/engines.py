@@ -3,8 +3,8 @@
 from kernels.emulator import EmulatedDevice
 from real_device import real_device, with_real_device
 
-from snapml.solvers.cpu_engine import CpuEngine
-from snapml.solvers.gpu_engine import GpuEngine
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.gpu_engine import GpuEngine
 
 ENGINES = with_real_device(["cpu", "gpu-emulated"])
 

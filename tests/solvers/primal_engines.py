@@ -11,11 +11,11 @@ from kernels.emulator.strict_arrays import StrictDevice
 from real_device import real_device, with_real_device
 
 from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, DenseMatrix
-from snapml.solvers import streamed_dataset
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
-from snapml.solvers.streamed_dataset import StreamedDataset
-from snapml.solvers.streaming_engine import StreamingEngine
+from snapml.solvers.rows import streamed_dataset
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.rows.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.rows.streamed_dataset import StreamedDataset
+from snapml.solvers.rows.streaming_engine import StreamingEngine
 
 
 def on_cpu(problem, dataset, **options):

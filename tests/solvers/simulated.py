@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from snapml.solvers.dual_coordinate_ascent import solve
+from snapml.solvers.dual_ascent.dual_coordinate_ascent import solve
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 

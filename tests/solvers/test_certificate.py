@@ -7,7 +7,7 @@ from reference.data import in_float32
 from snapml.problems import Hinge, Intercept, Logistic, Squared, SquaredHinge
 from snapml.solvers.certificate import certified_gap, certify, minimise_shift
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
 
 from .cases import Case
 

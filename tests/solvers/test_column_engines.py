@@ -12,10 +12,10 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
-from snapml.solvers import cpu_quadratic, gpu_column_set, gpu_columns
+from snapml.solvers.columns import cpu_quadratic, gpu_column_set, gpu_columns
+from snapml.solvers.columns.gpu_columns import GpuColumns
+from snapml.solvers.columns.gram_set import GramSet
 from snapml.solvers.concurrency import Concurrency
-from snapml.solvers.gpu_columns import GpuColumns
-from snapml.solvers.gram_set import GramSet
 from snapml.solvers.quadratic_model import Model
 from snapml.solvers.range_checks import NonFiniteError
 
@@ -180,7 +180,7 @@ def test_set_of_the_constant_column_alone(engine, layout, way):
 @layouts
 @kinds
 def test_gram_matrix_of_the_device_is_exact_and_grows(layout, intercept, monkeypatch):
-    monkeypatch.setattr("snapml.solvers.gpu_packed.BLOCK_ENTRIES", 100)
+    monkeypatch.setattr("snapml.solvers.columns.gpu_packed.BLOCK_ENTRIES", 100)
     case = Case("gpu-emulated", layout, intercept)
     h = np.random.default_rng(0).uniform(0.1, 1.0, 60)
     for chosen in ([1, 4], [1, 4, 6, case.X.shape[1] - 1]):

@@ -7,8 +7,8 @@ from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Hinge, Intercept, Logistic, Squared, SquaredHinge
 from snapml.solvers.certificate import certify
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_rows import NonFiniteError
-from snapml.solvers.dual_coordinate_ascent import solve
+from snapml.solvers.dual_ascent.dual_coordinate_ascent import solve
+from snapml.solvers.rows.cpu_rows import NonFiniteError
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case

@@ -5,7 +5,7 @@ import pytest
 
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Problem, Squared
-from snapml.solvers.factor import DeviceFactor, Factor, make_factor
+from snapml.solvers.newton.factor import DeviceFactor, Factor, make_factor
 
 from .primal_engines import GPUS, on_cpu
 

@@ -10,8 +10,8 @@ from scipy import sparse
 from snapml import LogisticRegression
 from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Intercept, Logistic, Problem
-from snapml.solvers.cpu_engine import CpuEngine
-from snapml.solvers.focused_rows import find_focus
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.focused_rows import find_focus
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -73,7 +73,7 @@ def test_focus_is_found_where_the_sample_misses_it():
 )
 @pytest.mark.usefixtures("small_data_get_threads")
 def test_more_visits_to_few_rows_save_epochs(monkeypatch, n_threads, least, is_deterministic):
-    monkeypatch.setattr("snapml.solvers.host_duals._LEAST_OF_A_THREAD", least)
+    monkeypatch.setattr("snapml.solvers.dual_ascent.host_duals._LEAST_OF_A_THREAD", least)
     X, y = rows_of_which_few_are_long()
     options = dict(
         deterministic=is_deterministic,
@@ -84,7 +84,7 @@ def test_more_visits_to_few_rows_save_epochs(monkeypatch, n_threads, least, is_d
         max_iter=500,
     )
     focused = LogisticRegression(**options).fit(X, y)
-    monkeypatch.setattr("snapml.solvers.cpu_engine.find_focus", lambda gaps: None)
+    monkeypatch.setattr("snapml.solvers.dual_ascent.cpu_engine.find_focus", lambda gaps: None)
     plain = LogisticRegression(**options).fit(X, y)
     assert not is_deterministic or focused.n_iter_ <= 0.9 * plain.n_iter_
     gap = float(focused.gap_ + plain.gap_)

@@ -5,11 +5,11 @@ import pytest
 from kernels.emulator import EmulatedDevice
 
 from snapml.problems import Intercept, Logistic, Squared
-from snapml.solvers import gpu_engine
 from snapml.solvers.certificate import certify
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.dual_coordinate_ascent import solve
-from snapml.solvers.gpu_engine import GpuEngine
+from snapml.solvers.dual_ascent import gpu_engine
+from snapml.solvers.dual_ascent.dual_coordinate_ascent import solve
+from snapml.solvers.dual_ascent.gpu_engine import GpuEngine
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case

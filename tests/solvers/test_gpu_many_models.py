@@ -7,11 +7,11 @@ from real_device import real_device, with_real_device
 
 from snapml.kernels import many_rows
 from snapml.problems import Intercept, Logistic, Problem, SquaredHinge
-from snapml.solvers import many_preconditioners
-from snapml.solvers.gpu_many_rows import device_products, most_models
-from snapml.solvers.many_chunks import many_products
-from snapml.solvers.many_models import solve
-from snapml.solvers.many_rows import PANEL
+from snapml.solvers.many import many_preconditioners
+from snapml.solvers.many.gpu_many_rows import device_products, most_models
+from snapml.solvers.many.many_chunks import many_products
+from snapml.solvers.many.many_models import solve
+from snapml.solvers.many.many_rows import PANEL
 
 from .test_many_models import N_FEATURES, N_ROWS, make_correlated_rows, make_rows, make_targets
 

@@ -6,9 +6,9 @@ from kernels.emulator.strict_arrays import StrictDevice
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax, Squared, SquaredHinge
-from snapml.solvers import curvature, quasi_newton, sampled_curvature
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.curvature import DenseCurvature, HotCurvature
+from snapml.solvers.newton import curvature, quasi_newton, sampled_curvature
+from snapml.solvers.newton.curvature import DenseCurvature, HotCurvature
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case

@@ -17,11 +17,11 @@ from snapml.data import (
     DenseMatrix,
 )
 from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared, SquaredHinge
-from snapml.solvers import newton_steps, quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.newton import newton_steps, quasi_newton
+from snapml.solvers.rows.gpu_primal_engine import GpuPrimalEngine
+from snapml.solvers.rows.streamed_dataset import StreamedDataset
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.streamed_dataset import StreamedDataset
 
 from .cases import Case
 from .primal_engines import least_pieces, on_cpu, on_emulated_gpu, streamed_to_gpu

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from snapml.problems import Bounds, Penalty
-from snapml.solvers import cpu_gram_model
-from snapml.solvers.cpu_gram_model import minimise_on_gram
+from snapml.solvers.columns import cpu_gram_model
+from snapml.solvers.columns.cpu_gram_model import minimise_on_gram
 from snapml.solvers.quadratic_model import Model, model_gap
 
 N_ROWS = 60

@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, CompressedMatrix, DenseMatrix
 from snapml.kernels.ranked_rows import TEAM_ENTRIES
-from snapml.solvers.host_chunks import HostChunks, PieceSize
+from snapml.solvers.rows.host_chunks import HostChunks, PieceSize
 
 
 def sparse(index=np.int32, *, has_values=True, n_rows=40):

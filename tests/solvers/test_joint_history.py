@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import snapml
-from snapml.solvers.joint_history import joint_history
+from snapml.solvers.result import joint_history
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 5))

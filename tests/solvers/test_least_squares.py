@@ -6,10 +6,10 @@ from scipy.optimize import nnls
 from scipy.sparse import csr_matrix, issparse
 
 from snapml.data import CompressedMatrix, DenseMatrix
-from snapml.solvers import centered_rows, least_squares
-from snapml.solvers.centered_rows import CenteredRows
-from snapml.solvers.least_squares import solve_least_squares
-from snapml.solvers.nonnegative import nonnegative_lower_bound
+from snapml.solvers.least_squares import centered_rows, least_squares
+from snapml.solvers.least_squares.centered_rows import CenteredRows
+from snapml.solvers.least_squares.least_squares import solve_least_squares
+from snapml.solvers.least_squares.nonnegative import nonnegative_lower_bound
 
 
 def as_matrix(X, layout, dtype=np.float64):

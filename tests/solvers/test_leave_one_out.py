@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, DenseMatrix
-from snapml.solvers.least_squares import solve_least_squares
-from snapml.solvers.leave_one_out import LeaveOneOut
+from snapml.solvers.least_squares.least_squares import solve_least_squares
+from snapml.solvers.least_squares.leave_one_out import LeaveOneOut
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])

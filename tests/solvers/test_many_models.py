@@ -10,11 +10,11 @@ from snapml.data import (
     DenseMatrix,
 )
 from snapml.problems import Intercept, Logistic, Penalty, Problem, SquaredHinge
-from snapml.solvers import many_preconditioners
-from snapml.solvers.many_arrays import HostArrays
-from snapml.solvers.many_chunks import many_products
-from snapml.solvers.many_models import ManyTargets, solve
-from snapml.solvers.many_rows import HALF_PANEL, PANEL
+from snapml.solvers.many import many_preconditioners
+from snapml.solvers.many.many_arrays import HostArrays
+from snapml.solvers.many.many_chunks import many_products
+from snapml.solvers.many.many_models import ManyTargets, solve
+from snapml.solvers.many.many_rows import HALF_PANEL, PANEL
 
 N_ROWS, N_FEATURES = 90, 13
 FACTORS = np.array([0.01, 1.0, 30.0, 1.0, 0.1])

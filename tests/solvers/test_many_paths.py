@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from snapml.solvers import many_paths
-from snapml.solvers.many_paths import ManyPaths
+from snapml.solvers.many import many_paths
+from snapml.solvers.many.many_paths import ManyPaths
 
 PATHS = np.array([0, 1])
 

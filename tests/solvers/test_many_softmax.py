@@ -6,8 +6,8 @@ from scipy.special import logsumexp, softmax
 
 from snapml import LogisticRegression
 from snapml.problems import Intercept, Problem, Softmax
-from snapml.solvers.many_chunks import many_products
-from snapml.solvers.many_models import ManyTargets, solve
+from snapml.solvers.many.many_chunks import many_products
+from snapml.solvers.many.many_models import ManyTargets, solve
 
 from .test_many_models import FACTORS, FOLDS, N_FEATURES, N_ROWS, in_store, make_rows
 

@@ -11,11 +11,11 @@ from scipy.special import logsumexp
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Penalty, Problem, Softmax
-from snapml.solvers import multinomial_descent
-from snapml.solvers.choice import fit
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.plan.choice import fit
 from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.working_sets import multinomial_descent
 
 from .simulated import solve_shards
 

@@ -8,10 +8,10 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Intercept, Problem, Softmax
-from snapml.solvers import quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.newton_steps import NewtonSteps
+from snapml.solvers.newton import quasi_newton
+from snapml.solvers.newton.newton_steps import NewtonSteps
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
 
 from .simulated import solve_shards
@@ -85,7 +85,7 @@ class OnePoint:
 
 
 def test_exact_step_solves_the_newton_equations(monkeypatch):
-    monkeypatch.setattr("snapml.solvers.newton_steps._RESIDUAL", 1e-12)
+    monkeypatch.setattr("snapml.solvers.newton.newton_steps._RESIDUAL", 1e-12)
     X, y, c = make_case()
     engine = make_engine(X, y, c, Intercept.NONE)
     coef = np.zeros((N_CLASSES, N_FEATURES + 1))

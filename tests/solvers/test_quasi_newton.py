@@ -21,10 +21,10 @@ from snapml.problems import (
     Squared,
     SquaredHinge,
 )
-from snapml.solvers import quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.primal_certificate import lower_bound
+from snapml.solvers.newton import quasi_newton
+from snapml.solvers.newton.primal_certificate import lower_bound
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case

@@ -8,10 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared
-from snapml.solvers import quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.row_sample import Place, RowTargets, choose_rows, own_sample, sampled_rows
+from snapml.solvers.newton import quasi_newton
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.rows.row_sample import Place, RowTargets, choose_rows, own_sample, sampled_rows
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case

@@ -7,9 +7,9 @@ from scipy.sparse import csr_matrix
 from snapml import LogisticRegression
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
-from snapml.solvers import curvature, quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.newton import curvature, quasi_newton
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
 
 

@@ -8,14 +8,14 @@ from reference.losses import ORACLES
 
 from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, Dataset, DenseMatrix
 from snapml.problems import Hinge, Intercept, Logistic, Problem
-from snapml.solvers import dual_coordinate_ascent
 from snapml.solvers.certificate import certify
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent import dual_coordinate_ascent
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.shard_merge import ShardMerge
+from snapml.solvers.dual_ascent.streamed_dual_engine import StreamedDualEngine
 from snapml.solvers.result import FitResult
-from snapml.solvers.shard_merge import ShardMerge
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.streamed_dual_engine import StreamedDualEngine
 
 from .cases import Case
 from .engines import ENGINES, make_engine

@@ -6,10 +6,10 @@ import pytest
 
 from snapml.data import CompressedMatrix, Dataset, make_click_log
 from snapml.problems import Intercept, Logistic, Problem
-from snapml.solvers import choice
 from snapml.solvers.fit_settings import Settings
+from snapml.solvers.plan import choice
+from snapml.solvers.plan.thread_shards import row_shards, solve_together
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.thread_shards import row_shards, solve_together
 
 
 def test_several_shards_are_less_patient_with_coordinate_ascent():

@@ -21,15 +21,10 @@ from snapml.problems import (
     Squared,
     SquaredHinge,
 )
-from snapml.solvers import (
-    cpu_block_descent,
-    cpu_quadratic,
-    gpu_columns,
-    hot_block,
-    working_set_descent,
-)
+from snapml.solvers.columns import cpu_block_descent, cpu_quadratic, gpu_columns, hot_block
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.working_sets import working_set_descent
 
 from .column_engines import ENGINES
 from .simulated import solve_shards

@@ -8,8 +8,8 @@ from scipy.optimize import nnls
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, DenseMatrix
-from snapml.solvers import least_squares
-from snapml.solvers.least_squares import solve_least_squares
+from snapml.solvers.least_squares import least_squares
+from snapml.solvers.least_squares.least_squares import solve_least_squares
 
 from .simulated import solve_shards
 

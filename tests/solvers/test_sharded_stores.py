@@ -9,11 +9,12 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
-from snapml.solvers import choice, streamed_descent
+from snapml.solvers.columns.streamed_columns import StreamedColumns
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
+from snapml.solvers.plan import choice
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.streamed_columns import StreamedColumns
+from snapml.solvers.working_sets import streamed_descent
 
 from .simulated import solve_shards
 

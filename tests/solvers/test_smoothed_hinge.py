@@ -7,8 +7,8 @@ import pytest
 
 from snapml import LinearSVC
 from snapml.problems import Hinge, Intercept
-from snapml.solvers import quasi_newton, smoothed_hinge
 from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.newton import quasi_newton, smoothed_hinge
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case

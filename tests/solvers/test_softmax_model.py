@@ -9,8 +9,8 @@ from scipy.sparse import csr_matrix
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Penalty, Problem, Softmax
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.softmax_model import Coordinates, SoftmaxModel
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.working_sets.softmax_model import Coordinates, SoftmaxModel
 
 N_CLASSES, N_ROWS, N_FEATURES = 4, 60, 5
 TAU = {Intercept.NONE: 0.0, Intercept.FREE: 1.0, Intercept.PENALISED: 2.0}

@@ -18,16 +18,17 @@ from snapml.problems import (
     Squared,
     SquaredHinge,
 )
-from snapml.solvers import column_packing, streamed_descent
-from snapml.solvers.column_packing import ColumnPacker
+from snapml.solvers.columns import column_packing
+from snapml.solvers.columns.column_packing import ColumnPacker
+from snapml.solvers.columns.cpu_quadratic import CpuColumnEngine
+from snapml.solvers.columns.streamed_columns import StreamedColumns
+from snapml.solvers.columns.streamed_gram import StreamedGram
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_quadratic import CpuColumnEngine
-from snapml.solvers.cpu_rows import array_of
 from snapml.solvers.quadratic_model import Model
+from snapml.solvers.rows.cpu_rows import array_of
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.streamed_columns import StreamedColumns
-from snapml.solvers.streamed_gram import StreamedGram
-from snapml.solvers.working_set_descent import solve
+from snapml.solvers.working_sets import streamed_descent
+from snapml.solvers.working_sets.working_set_descent import solve
 
 SERIAL = SerialCommunicator()
 LOSSES = (Squared(), Logistic(), SquaredHinge(), Huber(), Poisson())

@@ -20,10 +20,10 @@ from snapml.data import (
 )
 from snapml.problems import Hinge, Intercept, Logistic, Problem, Squared, SquaredHinge
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.cpu_engine import CpuEngine
-from snapml.solvers.dual_coordinate_ascent import solve
+from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+from snapml.solvers.dual_ascent.dual_coordinate_ascent import solve
+from snapml.solvers.dual_ascent.streamed_dual_engine import StreamedDualEngine
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.streamed_dual_engine import StreamedDualEngine
 
 from .cases import Case
 

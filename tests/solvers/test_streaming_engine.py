@@ -15,10 +15,10 @@ from snapml.data import (
     DenseMatrix,
 )
 from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared, SquaredHinge
-from snapml.solvers import newton_steps, quasi_newton
 from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.newton import newton_steps, quasi_newton
+from snapml.solvers.rows.streaming_engine import StreamingEngine
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.streaming_engine import StreamingEngine
 
 from .cases import Case
 from .primal_engines import on_cpu, on_store

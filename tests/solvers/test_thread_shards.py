@@ -7,10 +7,10 @@ import pytest
 from kernels.emulator.strict_arrays import StrictDevice
 
 from snapml.problems import Intercept, Logistic, Problem
-from snapml.solvers import quasi_newton
+from snapml.solvers.newton import quasi_newton
+from snapml.solvers.plan.thread_shards import row_shards, solve_together
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.thread_shards import row_shards, solve_together
 
 from .cases import Case
 from .primal_engines import GPUS, on_cpu

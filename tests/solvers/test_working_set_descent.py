@@ -20,10 +20,10 @@ from snapml.problems import (
     Squared,
     SquaredHinge,
 )
-from snapml.solvers import cpu_quadratic, gpu_columns, hot_block
+from snapml.solvers.columns import cpu_quadratic, gpu_columns, hot_block
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.working_set_descent import solve
+from snapml.solvers.working_sets.working_set_descent import solve
 
 from .column_engines import ENGINES
 

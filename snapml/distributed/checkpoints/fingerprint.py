@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix, Matrix
-from snapml.solvers import cpu_rows
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.rows import cpu_rows
 
 __all__ = ["Fingerprints", "difference", "is_same_order"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from snapml._validation import check_device_ids
 from snapml.distributed.mpi.communicator import MpiCommunicator
 from snapml.distributed.mpi.library import mpi_module
-from snapml.solvers import device_choice
+from snapml.solvers.plan import device_choice
 
 __all__ = ["LOCAL_RANK", "placed"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from snapml.data import CompressedMatrix
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.cpu_rows import column_sums
+from snapml.solvers.rows.cpu_rows import column_sums
 from snapml.solvers.threads import limit_blas_threads
 
 __all__ = ["ColumnMoments"]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from snapml.distributed.spark.request import FitRequest
-from snapml.solvers import device_choice
+from snapml.solvers.plan import device_choice
 
 __all__ = ["RESOURCE", "in_spark_terms", "placed", "release"]
 

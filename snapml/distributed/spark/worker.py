@@ -35,10 +35,10 @@ from snapml.distributed.spark.team import Team
 from snapml.distributed.tcp import Listener, Mesh
 from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.distributed.tcp.values import to_bytes
-from snapml.solvers import choice
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.observer import SILENT, Observer
+from snapml.solvers.plan import choice
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import multiply_blas_threads

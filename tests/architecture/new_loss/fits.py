@@ -28,9 +28,9 @@ from snapml.data import (  # noqa: E402
     DenseMatrix,
 )
 from snapml.problems import Intercept, LogCosh, Penalty, Problem  # noqa: E402
-from snapml.solvers import choice  # noqa: E402
 from snapml.solvers.communicator import SerialCommunicator  # noqa: E402
 from snapml.solvers.fit_settings import Settings  # noqa: E402
+from snapml.solvers.plan import choice  # noqa: E402
 from snapml.solvers.stopping import StoppingRule  # noqa: E402
 
 RIDGE, LASSO = Penalty(0.0, 2.0), Penalty(20.0, 0.5)

@@ -17,7 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 import snapml
 from snapml.distributed import mpi
 from snapml.distributed.mpi import estimators
-from snapml.solvers import device_choice, gpu_primal_engine
+from snapml.solvers.plan import device_choice
+from snapml.solvers.rows import gpu_primal_engine
 
 CASES = {
     "logistic": ("LogisticRegression", {}, 2),

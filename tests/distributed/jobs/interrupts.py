@@ -13,7 +13,7 @@ from mpi4py import MPI  # noqa: TID253 - a job of MPI
 
 from snapml.distributed.mpi import LogisticRegression, MpiCommunicator
 from snapml.distributed.ordered_sums import OrderedSum
-from snapml.solvers import descent
+from snapml.solvers.newton import descent
 
 COMM = MPI.COMM_WORLD
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from local_daemon import manager
 
-from snapml.solvers import device_choice
+from snapml.solvers.plan import device_choice
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -1,0 +1,1 @@
+"""Stochastic dual coordinate ascent, and the engines that sweep over rows for it."""

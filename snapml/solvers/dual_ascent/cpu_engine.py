@@ -1,0 +1,270 @@
+"""The CPU engine: a shard in this process's memory, swept by the compiled extension."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from snapml import _native
+from snapml.data import Dataset, DenseMatrix, Matrix
+from snapml.problems import Intercept, Problem
+from snapml.solvers.communicator import Communicator, SerialCommunicator
+from snapml.solvers.dual_ascent.focused_rows import FOCUSED_PASSES, find_focus
+from snapml.solvers.dual_ascent.host_duals import (
+    MOST_BLOCK_ROWS,
+    HostDuals,
+    block_rows,
+    relaxation_of,
+    start_states,
+)
+from snapml.solvers.dual_ascent.intercept_column import intercept_column
+from snapml.solvers.range_checks import check_range
+from snapml.solvers.rows.cpu_rows import checked_rows
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["CpuEngine"]
+
+# The gaps of the first epochs tell little about the later ones; what has not helped by the last
+# will not.
+_FIRST_FOCUSED, _LAST_FOCUSED = 2, 200
+_TINY = float(np.finfo(np.float64).tiny)  # stands for a sum of weights that is zero
+
+
+class CpuEngine(HostDuals):
+    """A shard of rows with its dual variables and the shared vector (protocol `Engine`).
+
+    Parameters
+    ----------
+    problem : Problem
+        Loss and intercept.
+    dataset : Dataset
+        Rows, labels and row weights; used in place.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+    deterministic : bool, default=True
+        Whether several threads keep replicas that are merged in a fixed order. If False, threads
+        on sparse rows update one shared vector without waiting for each other.
+    seed : int, default=0
+        Seed of the order in which rows are visited.
+    duals : ndarray of shape (n_rows,) or None, default=None
+        States to start from; None starts at beta = 0.
+    offset : float, default=0.0
+        Multiplier of an unpenalised intercept to start from; other problems have none.
+    column_scale : float, default=1.0
+        Factor on the length of a free intercept's column; changes the speed, not the answer.
+    is_centred : bool, default=True
+        Whether dense columns are centred where there is a free intercept; likewise.
+
+    Raises
+    ------
+    NonFiniteError
+        If the matrix holds NaN or infinity.
+    ValueError
+        If indices or offsets lead outside the matrix.
+    """
+
+    free_visits = 1_000_000
+
+    def __init__(
+        self,
+        problem: Problem,
+        dataset: Dataset,
+        *,
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        seed: int = 0,
+        duals: np.ndarray | None = None,
+        offset: float = 0.0,
+        column_scale: float = 1.0,
+        is_centred: bool = True,
+    ) -> None:
+        self.problem = problem
+        self.relaxation = relaxation_of(problem)
+        self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
+        self._seed = seed
+        self._pool = _native.ThreadPool(self.n_threads)
+        self._dataset = dataset
+        self._column_scale = column_scale
+        # Only the constraint of a free intercept has a multiplier.
+        self._first_offset = offset if problem.intercept is Intercept.FREE else 0.0
+        self._is_centred = is_centred and _can_centre(problem, dataset.matrix)
+        self.n_stored = dataset.matrix.n_stored
+        self.block_rows = _block_rows(dataset.matrix)
+        is_sparse = not isinstance(dataset.matrix, DenseMatrix)
+        self.is_deterministic = deterministic or self.n_threads == 1 or not is_sparse
+        self.has_warm_start = duals is not None
+        self.duals = start_states(problem, dataset.labels) if duals is None else duals
+        self.shared = np.zeros(dataset.matrix.shape[1] + 1, dtype=dataset.matrix.dtype)
+        self._sigma = self._focus_sigma = float(self.n_threads)
+        # Rows of columns that lie side by side are slow to read one by one. At the hinge's corners
+        # few rows and the multiplier of a free intercept may push each other in turn for ever.
+        is_settled = problem.loss.is_smooth or problem.intercept is not Intercept.FREE
+        self.has_focus = is_sparse and is_settled
+        self._single = _native.ThreadPool(1)
+        self._row_gaps: np.ndarray | None = None
+        self._replicas: np.ndarray | None = None
+        self._margins: np.ndarray | None = None
+        self.agree(SerialCommunicator())
+
+    def agree(self, communicator: Communicator) -> None:
+        """Choose the columns' centre and the intercept's column, with the other shards.
+
+        Parameters
+        ----------
+        communicator : Communicator
+            Adds up over the shards.
+        """
+        matrix = self._dataset.matrix
+        self._mean = self._agreed_mean(communicator) if self._is_centred else None
+        self._rows, norms, norm_sq_sum = checked_rows(
+            matrix, self._pool, self._mean, self._dataset.row_weights
+        )
+        weights = self._dataset.row_weights
+        total = self._dataset.total_weight
+        stiffness = norm_sq_sum * self._dataset.weight if weights is None else norm_sq_sum
+        sums = communicator.allreduce_sum(np.array([stiffness, total, float(matrix.shape[0])]))
+        check_range(float(sums[0]), matrix.dtype)
+        mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
+        self.mean_stiffness = float(sums[0]) / max(1.0, float(sums[2]))  # a shard may be empty
+        column = intercept_column(self.problem, mean_norm_sq, float(sums[1]))
+        # What the intercept's column of a penalised problem is belongs to the problem.
+        is_free = self.problem.intercept is Intercept.FREE
+        self.tau = self._column_scale * column if is_free else column
+        self._shard = _native.Shard.make(
+            self._dataset.labels,
+            weights,
+            self._dataset.weight,
+            norms,
+            self.duals,
+            self.shared,
+            self.tau,
+            self._first_offset,
+        )
+
+    def dual_epoch(self, epoch: int, outer_sigma: float = 1.0) -> float:
+        """Visit every row once, in an order fixed by the seed and `epoch`, and some again.
+
+        Parameters
+        ----------
+        epoch : int
+            Number of the epoch.
+        outer_sigma : float, default=1.0
+            Safety factor among shards; the shared vector moves by that times the change of
+            X^T beta.
+
+        Returns
+        -------
+        float
+            Sum of the rows' gaps as each was visited: an estimate of the duality gap.
+        """
+        if self._replicas is None and self.is_deterministic and self.n_threads > 1:
+            self._replicas = np.empty((self.n_threads, len(self.shared)), dtype=self.shared.dtype)
+        if self._row_gaps is None and self.has_focus and epoch >= _FIRST_FOCUSED:
+            self._row_gaps = np.zeros_like(self.duals)
+        gap, self._sigma = self._sweep(epoch, outer_sigma, self._sigma)
+        if self._row_gaps is not None and epoch < _LAST_FOCUSED and math.isfinite(gap):
+            self._focus(epoch, outer_sigma, find_focus(self._row_gaps))
+        return gap
+
+    def _focus(self, epoch: int, outer_sigma: float, picked: np.ndarray | None) -> None:
+        """Visit the rows that hold most of the gap again, where there are such rows."""
+        if picked is None:
+            return
+        n_stored = self.n_stored * len(picked) // len(self.duals)
+        is_shared = n_stored >= self._least_of_a_round()  # else one thread is as quick
+        for k in range(1, FOCUSED_PASSES + 1):
+            number = epoch + (k << 32)
+            if is_shared:
+                sigma = self._focus_sigma
+                _, self._focus_sigma = self._sweep(number, outer_sigma, sigma, picked)
+            else:
+                self._sweep(number, outer_sigma, 1.0, picked, self._single)
+
+    def _sweep(
+        self,
+        number: int,
+        outer_sigma: float,
+        sigma: float,
+        picked: np.ndarray | None = None,
+        pool: _native.ThreadPool | None = None,
+    ) -> tuple[float, float]:
+        """Visit all rows, or picked ones; return the sum of their gaps and the next factor."""
+        share = 1.0 if picked is None else len(picked) / len(self.duals)
+        gap, sigma, _ = _native.dual_epoch(
+            self._pool if pool is None else pool,
+            *self._shard_arguments()[1:],
+            self._replicas if pool is None else None,
+            sigma,
+            outer_sigma,
+            self.relaxation,
+            self._merges_of(int(share * self.n_stored)),
+            self.block_rows,
+            self._seed,
+            number,
+            picked,
+            self._row_gaps,
+        )
+        return float(gap), float(sigma)
+
+    def exact_sweep(self, positive_scale: float, negative_scale: float) -> tuple[float, np.ndarray]:
+        """Read the matrix once in float64.
+
+        Parameters
+        ----------
+        positive_scale, negative_scale : float
+            Factors in [0, 1] for the positive and negative dual variables.
+
+        Returns
+        -------
+        dual_terms : float
+            ``-sum_i c_i l*(-beta'_i / c_i)`` of the scaled variables.
+        adjoint : ndarray of shape (n_features + 1,), float64
+            X^T beta', followed by sum(beta').
+        """
+        self._replicas = None  # the adjoints take their place in memory
+        if self._margins is None:
+            self._margins = np.empty(len(self.duals))
+        adjoints = np.empty((self.n_threads, len(self.shared)))
+        dual_terms = _native.exact_sweep(
+            *self._shard_arguments(),
+            positive_scale,
+            negative_scale,
+            self._margins,
+            adjoints,
+        )
+        return float(dual_terms), adjoints[0]
+
+    def _agreed_mean(self, communicator: Communicator) -> np.ndarray:
+        """Return the weighted means of the columns of all shards."""
+        matrix, weights = self._dataset.matrix, self._dataset.row_weights
+        values = matrix.values  # type: ignore[attr-defined]  # only dense rows are centred
+        with np.errstate(all="ignore"):  # what is not finite is refused by the check that follows
+            if weights is None:
+                sums, total = values.sum(axis=0, dtype=np.float64), float(matrix.shape[0])
+            else:
+                # Rows of weight zero take no part, whatever they hold.
+                sums = np.einsum("ij,i->j", values, weights, dtype=np.float64)
+                total = float(weights.sum(dtype=np.float64))
+            both = communicator.allreduce_sum(np.append(sums, total))
+            mean: np.ndarray = (both[:-1] / max(both[-1], _TINY)).astype(matrix.dtype)
+        return mean
+
+
+def _block_rows(matrix: Matrix) -> int:
+    """Return how many neighbouring rows of a matrix in memory to visit together.
+
+    A column-major block shares its cache lines between 16 rows.
+    """
+    if isinstance(matrix, DenseMatrix) and matrix.values.strides[1] != matrix.dtype.itemsize:
+        return MOST_BLOCK_ROWS
+    return block_rows(matrix, is_sparse=not isinstance(matrix, DenseMatrix))
+
+
+def _can_centre(problem: Problem, matrix: Matrix) -> bool:
+    """Return whether to subtract the column means during the descent.
+
+    With an unpenalised intercept, centred columns pose the same problem and need far fewer
+    epochs. Sparse rows stay as they are: they would be dense.
+    """
+    return problem.intercept is Intercept.FREE and isinstance(matrix, DenseMatrix)

@@ -1,0 +1,1 @@
+"""Least squares, exactly: normal equations, decompositions, leaving one row out."""

@@ -1,0 +1,336 @@
+"""The weighted, centred rows of a least-squares problem, read in blocks and never copied whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+from scipy.sparse import csr_matrix
+
+from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.solvers.communicator import Communicator, SerialCommunicator
+
+__all__ = ["CenteredRows"]
+
+# A float64 block that stays in a cache while it is used.
+_BLOCK_ENTRIES = 1 << 15
+_LEAST_BLOCK_ROWS = 64
+# Sparse data of at most this many entries, zeros included, are centred before they are multiplied;
+# larger ones are multiplied as they are, and the products centred.
+_DENSE_ENTRIES = 1 << 25
+# A mean of more than so many times the spread is rounded by more than counts; rows that tell.
+_FAR = 1e6
+_LOOKED_AT = 64
+
+
+class CenteredRows:
+    """A matrix with rows ``sqrt(s_i) (x_i - mean)`` in float64.
+
+    An unpenalised intercept is the same as centred rows and targets, means taken with the weights.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows x_i, which `snapml.solvers.rows.cpu_rows.check_rows` has passed: SciPy's products
+        trust the indices.
+    row_weights : ndarray of shape (n_rows,) or None
+        The weights s_i; None means that all are one.
+    fit_intercept : bool
+        Whether to centre; otherwise the mean is zero.
+    communicator : Communicator or None, default=None
+        The other shards: means are those of all rows, and what is summed over rows is over all.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Numbers of this shard's rows, and of columns.
+    n_rows_of_all : int
+        Number of rows of all shards.
+    total_weight : float
+        Sum of the weights of all shards.
+    weights : ndarray of shape (n_rows,), float64
+        s_i.
+    mean, mean_rest : ndarray of shape (n_features,), float64
+        Subtracted from every row one after the other; the rest is what rounding of a mean far from
+        zero has left, and zero where means are near.
+    """
+
+    def __init__(
+        self,
+        matrix: Matrix,
+        row_weights: np.ndarray | None,
+        fit_intercept: bool,
+        communicator: Communicator | None = None,
+    ) -> None:
+        self.communicator = SerialCommunicator() if communicator is None else communicator
+        self.shape = matrix.shape
+        self._rows = _readable(matrix)
+        self.weights = np.ones(self.shape[0])
+        if row_weights is not None:
+            self.weights = np.asarray(row_weights, dtype=np.float64)
+        self._roots = np.sqrt(self.weights)
+        sums = self.total(np.array([self.weights.sum(), float(self.shape[0])]))
+        self.total_weight, self.n_rows_of_all = float(sums[0]), int(sums[1])
+        self._has_intercept = fit_intercept
+        self.mean = np.zeros(self.shape[1])
+        if fit_intercept:
+            self.mean = self.total(self._sum_of_rows()) / self.total_weight
+        self.mean_rest = np.zeros(self.shape[1])
+        if any(self.communicator.exchange(self._has_far_columns())):
+            rest = np.zeros(self.shape[1])
+            for rows, block in self._blocks():
+                rest += self._roots[rows] @ block
+            self.mean_rest = self.total(rest) / self.total_weight
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether all blocks may be made dense."""
+        return isinstance(self._rows, np.ndarray) or self.n_entries <= _DENSE_ENTRIES
+
+    @property
+    def _block_rows(self) -> int:
+        """Number of rows to make wide together.
+
+        A block of half as many rows as columns takes half the room of the matrix of products,
+        which is read and written once for every block.
+        """
+        n_features = self.shape[1]
+        enough = max(_LEAST_BLOCK_ROWS, min(n_features, self.shape[0]) // 2)
+        return max(enough, _BLOCK_ENTRIES // max(1, n_features))
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of all shards, zeros included."""
+        return self.n_rows_of_all * self.shape[1]
+
+    def total(self, array: np.ndarray) -> np.ndarray:
+        """Return the sum over the shards.
+
+        Parameters
+        ----------
+        array : ndarray, float64
+            This shard's addend.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
+        """
+        total: np.ndarray = self.communicator.allreduce_sum(array)
+        return total
+
+    def center(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return ``sqrt(s_i) (y_i - mean - rest)``, the targets' means and their rests.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_rows, n_targets)
+            Any dtype.
+
+        Returns
+        -------
+        centered : ndarray of shape (n_rows, n_targets), float64
+            Weighted and centred.
+        mean, rest : ndarray of shape (n_targets,), float64
+            Zero without an intercept; the rest is zero where means are near.
+        """
+        values = np.asarray(targets, dtype=np.float64)
+        mean, rest = np.zeros(values.shape[1]), np.zeros(values.shape[1])
+        if not self._has_intercept:
+            return self._roots[:, np.newaxis] * values, mean, rest
+        mean = self.total(self.weights @ values) / self.total_weight
+        centred = values - mean
+        squares = self.total(self.weights @ centred**2) / self.total_weight
+        if np.any(np.abs(mean) > _FAR * np.sqrt(squares)):
+            rest = self.total(self.weights @ centred) / self.total_weight
+            centred -= rest
+        return self._roots[:, np.newaxis] * centred, mean, rest
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums ``sum_i sqrt(s_i) v_ik`` of vectors over the rows of all shards.
+
+        Of residuals they are what rounding of the means has left, zero but for that.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, k)
+            Vectors, weighted by ``sqrt(s_i)`` as the rows are.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            The sums.
+        """
+        return self.total(self._roots @ values)
+
+    def dot(self, coef: np.ndarray) -> np.ndarray:
+        """Return the rows times some columns.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_features, k)
+            Columns.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, k)
+            The products.
+        """
+        if not self.is_dense:
+            return self._roots[:, np.newaxis] * (self._rows @ coef - self.mean @ coef)
+        out = np.empty((self.shape[0], coef.shape[1]))
+        for rows, block in self._blocks():
+            out[rows] = block @ coef
+        return out
+
+    def transposed_dot(self, values: np.ndarray) -> np.ndarray:
+        """Return the columns times some vectors over the rows.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, k)
+            Vectors.
+
+        Returns
+        -------
+        ndarray of shape (n_features, k)
+            The products.
+        """
+        if not self.is_dense:
+            weighted = self._roots[:, np.newaxis] * values
+            return self.total(self._rows.T @ weighted - np.outer(self.mean, weighted.sum(axis=0)))
+        out = np.zeros((self.shape[1], values.shape[1]))
+        for rows, block in self._blocks():
+            out += block.T @ values[rows]
+        return self.total(out)
+
+    def gram(self) -> np.ndarray:
+        """Return the matrix of scalar products of the columns.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features), float64
+            Symmetric.
+        """
+        if not self.is_dense:
+            scaled = self._rows.astype(np.float64).multiply(self._roots[:, np.newaxis]).tocsr()
+            product = self.total((scaled.T @ scaled).toarray())
+            return product - self.total_weight * np.outer(self.mean, self.mean)
+        out = np.zeros((self.shape[1], self.shape[1]), order="F")
+        for _, block in self._blocks():
+            out = dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=True, lower=True)
+        return self.total(out + np.tril(out, -1).T)
+
+    def kernel(self) -> np.ndarray:
+        """Return the matrix of scalar products of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_rows), float64
+            Symmetric.
+        """
+        if self.is_dense:
+            rows = self.toarray()
+            return rows @ rows.T
+        wide = self._rows.astype(np.float64)
+        product = (wide @ wide.T).toarray()
+        shift = np.asarray(self._rows @ self.mean)
+        product += self.mean @ self.mean - shift - shift[:, np.newaxis]
+        return self._roots[:, np.newaxis] * product * self._roots
+
+    def reduced(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows and targets of equal sums of squares for all coefficients.
+
+        Those of several shards are what an orthogonal transformation leaves of them: the triangular
+        factor of all shards' triangular factors. Nothing is squared, and no digit lost.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_rows, n_targets)
+            As `center` returns them.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_reduced, n_features), float64
+            The rows themselves where there is one shard; else at most as many as columns of both.
+        targets : ndarray of shape (n_reduced, n_targets), float64
+            Theirs.
+        """
+        if self.communicator.size == 1:
+            return self.toarray(), targets
+        n_features = self.shape[1]
+        factor = np.empty((0, n_features + targets.shape[1]))
+        for rows, block in self._blocks():
+            factor = _triangular([factor, np.hstack([block, targets[rows]])])
+        joint = np.empty((0, factor.shape[1]))
+        for rank in range(self.communicator.size):  # one at a time: all of them may be too many
+            sent = factor if rank == self.communicator.rank else None
+            joint = _triangular([joint, self.communicator.exchange(sent)[rank]])
+        return joint[:, :n_features], joint[:, n_features:]
+
+    def toarray(self) -> np.ndarray:
+        """Return the rows as one array.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features), float64
+            A copy.
+        """
+        out = np.empty(self.shape)
+        for rows, block in self._blocks():
+            out[rows] = block
+        return out
+
+    def _blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield weighted, centred, dense rows, some at a time."""
+        step = self._block_rows
+        for start in range(0, self.shape[0], step):
+            rows = slice(start, min(start + step, self.shape[0]))
+            part = self._rows[rows]
+            wide = part.astype(np.float64)
+            block = wide if isinstance(wide, np.ndarray) else wide.toarray()
+            block -= self.mean
+            if self.mean_rest.any():
+                block -= self.mean_rest
+            block *= self._roots[rows, np.newaxis]
+            yield rows, block
+
+    def _has_far_columns(self) -> bool:
+        """Return whether some rows show a dense column whose mean is rounded by what counts."""
+        if not (self._has_intercept and isinstance(self._rows, np.ndarray) and len(self._rows)):
+            return False
+        shown = self._rows[:: max(1, len(self._rows) // _LOOKED_AT)].astype(np.float64)
+        is_far = np.abs(self.mean) > _FAR * shown.std(axis=0)
+        return bool(np.any(is_far & (shown != shown[0]).any(axis=0)))
+
+    def _sum_of_rows(self) -> np.ndarray:
+        """Return the weighted sum of the rows."""
+        step = self._block_rows
+        if not isinstance(self._rows, np.ndarray):  # as many entries in a block, not as many places
+            step = max(step, _BLOCK_ENTRIES * self.shape[0] // max(1, self._rows.nnz))
+        total = np.zeros(self.shape[1])
+        for start in range(0, self.shape[0], step):
+            part = self._rows[start : start + step].astype(np.float64)
+            total += part.T @ self.weights[start : start + step]
+        return total
+
+
+def _triangular(parts: list[np.ndarray]) -> np.ndarray:
+    """Return the triangular factor of rows, or the rows themselves where they are fewer."""
+    rows = np.vstack(parts)
+    if len(rows) <= rows.shape[1]:
+        return rows
+    return np.asarray(np.linalg.qr(rows, mode="r"))
+
+
+def _readable(matrix: Matrix) -> Any:
+    """Return the rows as an ndarray or as CSR, in the user's memory."""
+    if isinstance(matrix, DenseMatrix):
+        return matrix.values
+    assert isinstance(matrix, CompressedMatrix)  # the only other container
+    values = matrix.values
+    if values is None:
+        values = np.ones(matrix.n_stored, dtype=matrix.dtype)
+    return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)

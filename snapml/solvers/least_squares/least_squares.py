@@ -1,0 +1,436 @@
+"""Least squares, exactly: by normal equations where these are well conditioned, by SVD otherwise.
+
+For every target the minimum of ``sum_i s_i (x_i.w + b - y_i)^2 / 2 + alpha ||w||^2 / 2``, of least
+norm where there are several. An unpenalised b is the same as centred data (centered_rows.py).
+docs/algorithms.md, section 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh, get_lapack_funcs, svd
+from scipy.optimize import nnls
+from scipy.sparse.linalg import LinearOperator, lsqr
+
+from snapml.data import Matrix
+from snapml.solvers.certificate import certified_gap
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.least_squares.centered_rows import CenteredRows
+from snapml.solvers.least_squares.exact_sums import sum_with_products
+from snapml.solvers.least_squares.nonnegative import nonnegative_lower_bound
+from snapml.solvers.rows.cpu_rows import check_rows
+from snapml.solvers.threads import (
+    blas_threads_for,
+    limit_blas_threads,
+    resolve_n_threads,
+)
+
+__all__ = ["LeastSquaresResult", "is_direct", "solve_least_squares"]
+
+# The largest matrix of scalar products that is formed and factorised: beyond, iterations win.
+_MAX_ORDER = 1024
+_MOST_COLUMNS_OF_SHARDS = 4096  # whose triangular factors are sent, and decomposed on each
+# Normal equations lose twice the digits; with refinement on the residual they lose none while
+# their condition number stays below this.
+_MIN_RECIPROCAL_CONDITION = 1e-11
+_MAX_REFINEMENTS = 5
+_REFINED = 1e-11  # a relative correction below which another changes nothing
+
+_Solve = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class LeastSquaresResult:
+    """One model per target.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_targets, n_features), the matrix's dtype
+        w.
+    intercept : ndarray of shape (n_targets,), the matrix's dtype
+        b.
+    rank : int or None
+        Of the (centred) matrix; None where it was not determined.
+    singular : ndarray of shape (min(n_rows, n_features),) or None
+        Singular values of the (centred, weighted) matrix.
+    gap, objective : ndarray of shape (n_targets,)
+        What the objective can be above its minimum, and its value, as above.
+    description : str
+        What was run.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    rank: int | None
+    singular: np.ndarray | None
+    gap: np.ndarray
+    objective: np.ndarray
+    description: str
+
+
+@dataclass(frozen=True)
+class _Solution:
+    """Coefficients, one column per target, and how to apply the inverse Hessian of a target."""
+
+    coef: np.ndarray
+    description: str
+    decrement: Callable[[np.ndarray, int], float] | None = None
+    rank: int | None = None
+    singular: np.ndarray | None = None
+    squares: np.ndarray | None = None  # of the columns' norms, where coefficients are positive
+
+
+def is_direct(shape: tuple[int, int]) -> bool:
+    """Say whether the normal equations of such a matrix are small enough to be solved.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Numbers of rows and columns.
+
+    Returns
+    -------
+    bool
+        Whether rows or columns are few enough.
+    """
+    return min(shape) <= _MAX_ORDER
+
+
+def solve_least_squares(
+    matrix: Matrix,
+    targets: np.ndarray,
+    row_weights: np.ndarray | None,
+    fit_intercept: bool,
+    *,
+    alphas: np.ndarray | float = 0.0,
+    is_positive: bool = False,
+    tol: float = 1e-6,
+    n_threads: int | None = None,
+    communicator: Communicator | None = None,
+) -> LeastSquaresResult:
+    """Minimise the sum of squares of every target.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows x_i.
+    targets : ndarray of shape (n_rows, n_targets)
+        y, finite.
+    row_weights : ndarray of shape (n_rows,) or None
+        s_i; None means that all are one.
+    fit_intercept : bool
+        Whether there is an unpenalised b.
+    alphas : float or ndarray of shape (n_targets,), default=0.0
+        Strength of the penalty, at least zero.
+    is_positive : bool, default=False
+        Whether negative coefficients are forbidden.
+    tol : float, default=1e-6
+        Singular values below `tol` times the largest count as zero where alpha is zero; also the
+        tolerance of LSQR, where the matrix is too large for everything else.
+    n_threads : int or None, default=None
+        Threads of BLAS; None means all that the process may use, one on small data.
+    communicator : Communicator or None, default=None
+        The other shards of the rows; all of them get the same model.
+
+    Returns
+    -------
+    LeastSquaresResult
+        Evaluated in float64 at the coefficients as rounded to the matrix's dtype.
+
+    Raises
+    ------
+    NonFiniteError
+        If an entry of the matrix is NaN or infinite.
+    ValueError
+        If the matrix is broken, or squares of its entries would overflow.
+    NotImplementedError
+        If there are several shards, and too many columns to decompose on each.
+    """
+    check_rows(matrix, n_threads)
+    n_threads = _check_shards(matrix, n_threads, communicator)
+    strengths = np.broadcast_to(np.asarray(alphas, dtype=np.float64), targets.shape[1])
+    with limit_blas_threads(resolve_n_threads(n_threads, matrix.n_stored)):
+        rows = CenteredRows(matrix, row_weights, fit_intercept, communicator)
+        centered, *target_means = rows.center(targets)
+        solve = _solve_positive if is_positive else _solve_any_sign
+        with np.errstate(over="ignore", invalid="ignore"):  # refused by the caller as not finite
+            solution = solve(rows, centered, strengths, tol)
+            coef = solution.coef.T.astype(matrix.dtype)
+            intercept, beside = _rounded_intercepts(rows, target_means, coef)
+            gap, objective, sums = _certify(
+                rows, centered, strengths, coef.astype(np.float64), solution, is_positive
+            )
+    weight = rows.total_weight
+    best = sums / weight if fit_intercept else np.zeros_like(beside)
+    return LeastSquaresResult(
+        coef,
+        intercept,
+        solution.rank,
+        solution.singular,
+        # An intercept beside its best value costs half the weights times the distance squared.
+        gap + weight * (beside - best) ** 2 / 2,
+        objective + beside * (weight * beside / 2 - sums),
+        solution.description,
+    )
+
+
+def _rounded_intercepts(
+    rows: CenteredRows, target_means: list[np.ndarray], coef: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return intercepts in the type of the coefficients, and by how much they were rounded.
+
+    Means far from zero are subtracted from each other here.
+    """
+    intercept, beside = np.zeros(len(coef), coef.dtype), np.zeros(len(coef))
+    for k, wide in enumerate(coef.astype(np.float64)):
+        means = [float(mean[k]) for mean in target_means]
+        rest = float(rows.mean_rest @ wide)
+        intercept[k] = sum_with_products([*means, -rest], -rows.mean, wide)
+        own = [float(intercept[k]), rest, *(-mean for mean in means)]
+        beside[k] = sum_with_products(own, rows.mean, wide)
+    return intercept, beside
+
+
+def _check_shards(
+    matrix: Matrix, n_threads: int | None, communicator: Communicator | None
+) -> int | None:
+    """Refuse what shards cannot solve; return the threads: one where all must round alike."""
+    if communicator is None or communicator.size == 1:
+        return n_threads
+    if matrix.shape[1] > _MOST_COLUMNS_OF_SHARDS:
+        raise NotImplementedError(
+            f"least squares of {matrix.shape[1]} columns on several ranks: expected at most "
+            f"{_MOST_COLUMNS_OF_SHARDS}; Ridge with a small alpha takes any number of them"
+        )
+    return 1
+
+
+def _solve_any_sign(
+    rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: float
+) -> _Solution:
+    """Choose the cheapest way that is exact."""
+    n_rows, n_features = rows.n_rows_of_all, rows.shape[1]
+    is_alone, solution = rows.communicator.size == 1, None
+    if n_features <= min(n_rows, _MAX_ORDER):
+        solution = _by_columns(rows, targets, alphas)
+    elif is_alone and n_rows <= _MAX_ORDER and alphas.min() > 0:
+        solution = _by_rows(rows, targets, alphas)
+    if solution is not None:
+        return solution
+    if rows.is_dense or not is_alone:
+        return _by_svd(rows, targets, alphas, tol)
+    return _by_lsqr(rows, targets, alphas, tol)
+
+
+def _by_columns(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _Solution | None:
+    """Solve the normal equations, refined on the residual; None where they are ill conditioned."""
+    gram = rows.gram()
+    solves = _inverses(gram, alphas)
+    if solves is None:
+        return None
+    coef = np.zeros((rows.shape[1], targets.shape[1]))
+    for _ in range(_MAX_REFINEMENTS + 1):
+        gradient = rows.transposed_dot(targets - rows.dot(coef)) - alphas * coef
+        step = _each(solves, gradient)
+        coef += step
+        if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(coef, axis=0)):
+            break
+    singular = None
+    if not alphas.any():
+        singular = np.sqrt(np.maximum(eigvalsh(gram)[::-1], 0.0))
+
+    def decrement(gradient: np.ndarray, target: int) -> float:
+        return float(gradient @ solves[target](gradient)) / 2
+
+    name = "normal equations of the columns (Cholesky), refined"
+    return _Solution(coef, name, decrement, rows.shape[1], singular)
+
+
+def _by_rows(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _Solution | None:
+    """Solve for one number per row, where rows are fewer than columns."""
+    solves = _inverses(rows.kernel(), alphas)
+    if solves is None:
+        return None
+    duals = np.zeros_like(targets)
+    coef = np.zeros((rows.shape[1], targets.shape[1]))
+    for _ in range(_MAX_REFINEMENTS + 1):
+        step = _each(solves, targets - rows.dot(coef) - alphas * duals)
+        duals += step
+        coef = rows.transposed_dot(duals)
+        if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(duals, axis=0)):
+            break
+    return _Solution(coef, "normal equations of the rows (Cholesky), refined")
+
+
+def _by_svd(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: float) -> _Solution:
+    """Solve by singular value decomposition: exact at any condition, and of least norm."""
+    array, targets = rows.reduced(targets)
+    left, singular, right = svd(array, full_matrices=False, check_finite=False)
+    largest = singular[0] if len(singular) else 0.0
+    largest_side = max(rows.n_rows_of_all, rows.shape[1])
+    noise = largest * largest_side * float(np.finfo(np.float64).eps)
+    is_kept = singular > max(tol * largest, noise)
+    projected = left.T @ targets
+    # Without a penalty small singular values are cut off; with one, it damps them already.
+    kept = np.where(alphas > 0, (singular > noise)[:, np.newaxis], is_kept[:, np.newaxis])
+    curvature = (singular**2)[:, np.newaxis] + alphas
+    # Squares that vanish leave infinite factors, which the caller refuses.
+    with np.errstate(divide="ignore"):
+        factors = np.where(kept, singular[:, np.newaxis] / np.where(kept, curvature, 1.0), 0.0)
+    coef = right.T @ (factors * projected)
+
+    def decrement(gradient: np.ndarray, target: int) -> float:
+        along = (right @ gradient)[singular > noise]
+        return float(np.sum(along**2 / curvature[singular > noise, target])) / 2
+
+    return _Solution(coef, "singular value decomposition", decrement, int(is_kept.sum()), singular)
+
+
+def _by_lsqr(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: float) -> _Solution:
+    """Solve by LSQR, which only multiplies: for sparse data too large for anything else."""
+    operator = LinearOperator(
+        shape=rows.shape,
+        matvec=lambda v: rows.dot(v.reshape(-1, 1)).ravel(),
+        rmatvec=lambda v: rows.transposed_dot(v.reshape(-1, 1)).ravel(),
+        dtype=np.float64,
+    )
+    columns = [
+        lsqr(operator, target, damp=np.sqrt(alpha), atol=tol, btol=tol, iter_lim=None)[0]
+        for target, alpha in zip(targets.T, alphas, strict=True)
+    ]
+    return _Solution(np.column_stack(columns), "LSQR")
+
+
+def _solve_positive(
+    rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: float
+) -> _Solution:
+    """Solve with coefficients of at least zero, by the active-set method of SciPy's nnls."""
+    n_features = rows.shape[1]
+    products = rows.transposed_dot(targets)
+    gram = rows.gram() if n_features <= _MAX_ORDER else None
+    reduced: tuple[np.ndarray, np.ndarray] | None = None
+    columns = []
+    for target, alpha in enumerate(alphas):
+        root = None if gram is None else _root(gram, alpha)
+        if root is not None:
+            # ||root w - rhs||^2 is the sum of squares up to a constant: n_rows no longer matter.
+            rhs = np.linalg.solve(root.T, products[:, target])
+            design = root
+        else:
+            reduced = rows.reduced(targets) if reduced is None else reduced
+            penalty = np.sqrt(alpha) * np.eye(n_features)[: n_features if alpha > 0 else 0]
+            design = np.vstack([reduced[0], penalty])
+            rhs = np.concatenate([reduced[1][:, target], np.zeros(len(penalty))])
+        columns.append(nnls(design, rhs, maxiter=max(100, 30 * n_features))[0])
+    if reduced is not None:
+        squares = np.sum(reduced[0] ** 2, axis=0)
+    else:
+        assert gram is not None
+        squares = np.diag(gram)
+    name = "non-negative least squares (active set)"
+    return _Solution(np.column_stack(columns), name, squares=squares)
+
+
+def _certify(
+    rows: CenteredRows,
+    targets: np.ndarray,
+    alphas: np.ndarray,
+    coef: np.ndarray,
+    solution: _Solution,
+    is_positive: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return gap, objective and sum of the residuals of every target, for the means' intercept.
+
+    The objective is quadratic: at a gradient g it is g.inverse(H).g / 2 above its minimum, which
+    is at most g.g / (2 alpha), a bound that trusts no factorisation.
+    """
+    residual = targets - rows.dot(coef.T)
+    sums = rows.sums(residual)
+    gradient = alphas * coef.T - rows.transposed_dot(residual)
+    squares = rows.total(np.sum(residual**2, axis=0)) / 2
+    objective = squares + alphas * np.sum(coef**2, axis=1) / 2
+    gaps = []
+    for target, alpha in enumerate(alphas):
+        slope = gradient[:, target]
+        bound = np.inf
+        if is_positive and alpha > 0:
+            bound = _positive_gap(slope, coef[target], alpha)
+        elif is_positive:
+            assert solution.squares is not None
+            t, r = targets[:, target], residual[:, target]
+            bound = objective[target] - nonnegative_lower_bound(rows, solution.squares, t, r)
+        else:
+            if alpha > 0:
+                bound = float(slope @ slope) / (2 * alpha)
+            if solution.decrement is not None:
+                bound = min(bound, solution.decrement(slope, target))
+        gaps.append(certified_gap(objective[target], objective[target] - bound))
+    return np.array(gaps), objective, sums
+
+
+def _positive_gap(slope: np.ndarray, coef: np.ndarray, alpha: float) -> float:
+    """Return what a model can be above the minimum over w >= 0, by the penalty's curvature."""
+    move = np.maximum(0.0, coef - slope / alpha) - coef
+    return float(-np.sum(slope * move + alpha * move**2 / 2))
+
+
+def _inverses(matrix: np.ndarray, alphas: np.ndarray) -> list[_Solve] | None:
+    """Return, per target, how to solve with matrix + alpha; None where that is ill conditioned."""
+    by_alpha: dict[float, _Solve | None] = {}
+    for alpha in np.unique(alphas):
+        by_alpha[float(alpha)] = solve = _inverse(matrix, float(alpha))
+        if solve is None:
+            return None
+    return [by_alpha[float(alpha)] for alpha in alphas]  # type: ignore[misc]
+
+
+def _inverse(matrix: np.ndarray, alpha: float) -> _Solve | None:
+    """Return how to solve with matrix + alpha, scaled to a unit diagonal."""
+    shifted = matrix + alpha * np.eye(len(matrix))
+    diagonal = np.diag(shifted)
+    if not (np.isfinite(diagonal).all() and diagonal.min(initial=1.0) > 0):
+        return None
+    scale = 1.0 / np.sqrt(diagonal)
+    shifted *= scale
+    shifted *= scale[:, np.newaxis]
+    norm = float(np.linalg.norm(shifted, 1))
+    try:
+        with blas_threads_for(len(shifted) ** 3 / 3):
+            factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    (reciprocal_condition,) = get_lapack_funcs(("pocon",), (factor[0],))
+    if not reciprocal_condition(factor[0], norm, uplo="L")[0] > _MIN_RECIPROCAL_CONDITION:
+        return None
+
+    def solve(values: np.ndarray) -> np.ndarray:
+        scaled = (scale * values.T).T
+        return (scale * cho_solve(factor, scaled, check_finite=False).T).T
+
+    return solve
+
+
+def _root(gram: np.ndarray, alpha: float) -> np.ndarray | None:
+    """Return upper R with R.T R = gram + alpha, None where that loses too many digits."""
+    shifted = gram + alpha * np.eye(len(gram))
+    norm = float(np.linalg.norm(shifted, 1))
+    try:
+        with blas_threads_for(len(shifted) ** 3 / 3):
+            root = np.linalg.cholesky(shifted).T
+    except np.linalg.LinAlgError:
+        return None
+    (reciprocal_condition,) = get_lapack_funcs(("pocon",), (root,))
+    # Without refinement, normal equations must keep half of the digits.
+    good = reciprocal_condition(np.asfortranarray(root), norm, uplo="U")[0] > 1e-7
+    return root if good else None
+
+
+def _each(solves: list[_Solve], values: np.ndarray) -> np.ndarray:
+    """Solve every target's column, together where all share one matrix."""
+    if all(solve is solves[0] for solve in solves):
+        return solves[0](values)
+    columns = [solve(column) for solve, column in zip(solves, values.T, strict=True)]
+    return np.column_stack(columns)

@@ -1,0 +1,1 @@
+"""Many models of one matrix, which share its reads."""

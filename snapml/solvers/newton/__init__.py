@@ -1,0 +1,1 @@
+"""Quasi-Newton and Newton methods for smooth problems, and the certificate of their points."""

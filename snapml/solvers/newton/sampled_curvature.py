@@ -1,0 +1,288 @@
+"""A curvature and the rows that it is made from: how many, and when it is made anew."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.inner_products import inner
+from snapml.solvers.newton.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
+from snapml.solvers.newton.descent import Descent
+
+__all__ = ["SampledCurvature", "sample_rows"]
+
+_MOST_SAMPLE_STEPS = 30
+# A curvature is renewed where a step leaves more than this share of the squared decrement.
+_STALE = 0.1
+# A curvature from a sample can be renewed before these steps only: the pairs correct the rest.
+_RENEWALS = (5, 15, 31)
+_SAMPLE_RENEWALS = (0, 6)
+# Up to this many columns a Hessian of 10,000 rows costs less than the reads that it saves
+# (benchmarks/results/passes.csv).
+_MODERATE_COLUMNS = 640
+# Up to this many columns a Hessian of all rows costs no more than a few reads of them.
+_CHEAP_COLUMNS = 128
+# Steps whose decline tells how many are left.
+_WATCHED_STEPS = 5
+# What an entry costs in a read, in a Hessian's scaled copy of the rows, and, for each column, in
+# its product, or in that of sparse rows, on one core. Ratios matter, and those to a factor of two.
+_DENSE_ENTRY_NS, _SPARSE_ENTRY_NS, _SCALED_ENTRY_NS, _PRODUCT_NS = 0.35, 1.2, 5.0, 0.02
+_SPARSE_PRODUCT_NS = 5.0
+
+
+def sample_rows(engine: PrimalEngine, total: int) -> int:
+    """Return how many of all shards' rows the curvature is made from at first.
+
+    Enough for a good one (20 a column), and as many as cost no more than a read of the data.
+    """
+    n_features = engine.n_features
+    if engine.is_sparse and n_features > _MODERATE_COLUMNS:
+        wanted = 20_000
+    else:
+        affordable = 10_000 if n_features <= _MODERATE_COLUMNS else 6_000
+        wanted = min(20 * n_features, max(affordable, 2 * n_features))
+        if engine.is_sparse:
+            wanted *= 2  # rare columns are in few of them
+        elif n_features <= _CHEAP_COLUMNS:
+            wanted = max(wanted, total // 32)
+    wanted = max(wanted, 2_000, 20 * engine.n_outputs)
+    if (1.0 if n_features > 4 * _CHEAP_COLUMNS else 2.0) * wanted > total:
+        return total
+    return wanted
+
+
+def _reads_of_hessian(descent: Descent, n_rows: int) -> float:
+    """Return how many reads of the data take as long as the Hessian of some rows."""
+    n_columns, share = descent.engine.n_features, n_rows / max(1, descent.n_rows)
+    entries = max(1, descent.n_stored) / max(1, descent.n_rows)  # of a row
+    scaled = n_columns * (_SCALED_ENTRY_NS + _PRODUCT_NS * n_columns)
+    if not descent.engine.is_sparse:
+        return share * scaled / (entries * _DENSE_ENTRY_NS)
+    return (
+        share * min(scaled, entries * entries * _SPARSE_PRODUCT_NS) / (entries * _SPARSE_ENTRY_NS)
+    )
+
+
+class SampledCurvature:
+    """The curvature, and the rows that it is made from: a sample, or all of them."""
+
+    def __init__(
+        self, engine: PrimalEngine, communicator: Communicator, tol: float, *, uses_sample: bool
+    ) -> None:
+        self._all_rows = engine
+        self._tol = tol
+        self._communicator = communicator
+        self._total = self._count(engine)
+        self._rows_read = 0
+        self._has_slowed = False
+        self._decrements: deque[float] = deque(maxlen=_WATCHED_STEPS)
+        self._is_quadratic = engine.problem.loss.is_quadratic
+        self.expected = math.inf  # objective at the minimum over the sample, as the sample has it
+        self._take(sample_rows(engine, self._total) if uses_sample else self._total)
+
+    def _count(self, engine: PrimalEngine) -> int:
+        """Return the rows of all shards."""
+        return int(self._communicator.allreduce_sum(np.array([float(engine.n_rows)]))[0])
+
+    def _take(self, wanted: int) -> None:
+        """Make the next curvature from about so many rows."""
+        self._wanted = wanted
+        self._point: Any = None  # where the curvature was made
+        self.has_other_rows = wanted < self._total
+        self.engine = self._all_rows
+        if self.has_other_rows:
+            self.engine = self._all_rows.sample(wanted, self._communicator)
+        self._n_rows = self._count(self.engine)
+        self.curvature: DenseCurvature | HotCurvature | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return what `resume` takes, on the host."""
+        return {
+            "wanted": self._wanted,
+            "point": None if self.curvature is None else self.engine.to_host(self._point),
+            "rows_read": self._rows_read,
+            "has_slowed": self._has_slowed,
+            "decrements": list(self._decrements),
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Make the curvature that another fit had; leaves the engine where that was made."""
+        if state["wanted"] != self._wanted:
+            self._take(state["wanted"])
+        if state["point"] is not None:
+            point = self.engine.to_vectors(state["point"])
+            self.engine.fused_pass(point)
+            self.engine.accept()
+            self.update()
+            self._point = point
+        self._rows_read = state["rows_read"]
+        self._has_slowed = state["has_slowed"]
+        self._decrements.extend(state["decrements"])
+
+    @property
+    def current(self) -> Curvature:
+        """The curvature, made at the latest update."""
+        if self.curvature is None:
+            raise RuntimeError("expected a curvature, got none")
+        return self.curvature
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a fresh curvature is the Hessian itself, so that it knows more than the pairs."""
+        curvature = self.curvature
+        is_hessian = isinstance(curvature, DenseCurvature) and curvature.is_hessian
+        return is_hessian and not self.has_other_rows
+
+    def is_made_at(self, coef: Any) -> bool:
+        """Return whether the curvature is that of a point, which is the same array."""
+        return self.curvature is not None and self._point is coef
+
+    @property
+    def description(self) -> str:
+        """What the steps are, and what their curvature is made from."""
+        return f"quasi-Newton, curvature from {self._n_rows} rows"
+
+    def n_reads(self, descent: Descent) -> int:
+        """Return how many times as much as the data was read after the first read, rounded up."""
+        return descent.n_passes - 1 + math.ceil(self._rows_read / max(1, self._total))
+
+    def is_stale(self, descent: Descent) -> bool:
+        """Return whether the curvature should be made anew before the next step."""
+        if self.curvature is None:
+            return True
+        if self._is_quadratic:
+            return False
+        if not self.is_exact:
+            return self._has_slowed and descent.n_passes in _RENEWALS
+        return self._has_slowed or self.engine.n_features <= _CHEAP_COLUMNS
+
+    def step(self, descent: Descent, before: float) -> float:
+        """Move once, with a fresh curvature where the present one has grown old.
+
+        Parameters
+        ----------
+        descent : Descent
+            Where the fit is.
+        before : float
+            What the last step returned.
+
+        Returns
+        -------
+        float
+            The squared Newton decrement, twice what the step is expected to gain; 0 where no
+            curvature leads down.
+        """
+        has_failed = False
+        while True:
+            if has_failed or self._grow(descent):
+                self.update(descent.coef)
+                descent.forget()
+            elif self.is_stale(descent):
+                self.update(descent.coef)
+                if self.is_exact:
+                    descent.forget()
+            direction = descent.direction(self.current)
+            decrement = -inner(self._all_rows, direction, descent.gradient)
+            if descent.advance(direction):
+                self._note(decrement, before)
+                return decrement
+            if has_failed:
+                if not self.has_other_rows:
+                    return 0.0
+                self.distrust()
+            has_failed = True
+
+    def distrust(self) -> None:
+        """Take more rows, since those of the sample do not see what matters; at worst all."""
+        wanted = self._total if self.engine.n_features <= _CHEAP_COLUMNS else 4 * self._n_rows
+        self._take(min(wanted, self._total))
+        self._decrements.clear()
+
+    def take_more(self, descent: Descent, *, is_all: bool) -> None:
+        """Make the curvature from more rows, or from all, at the descent's point."""
+        self.distrust()
+        if is_all and self.has_other_rows:
+            self._take(self._total)
+        self.update(descent.coef)
+        descent.forget()
+
+    def shortened(self, coef: Any) -> Any:
+        """Return the shortest coefficients with the same margins, where all rows are known."""
+        if self.has_other_rows or not isinstance(self.curvature, DenseCurvature):
+            return coef
+        point = self.engine.to_host(coef)
+        shortest = self.curvature.without_null_space(self.engine, self._communicator, point)
+        return self.engine.to_vectors(shortest)
+
+    def _note(self, decrement: float, before: float) -> None:
+        """See how much of the squared decrement the last step but one left."""
+        self._has_slowed = decrement > _STALE * before and math.isfinite(before)
+        self._decrements.append(decrement)
+
+    def _grow(self, descent: Descent) -> bool:
+        """Take more rows where their Hessian costs less than the reads that seem to be left."""
+        seen, target = self._decrements, self._tol * abs(descent.value)
+        is_able = self.has_other_rows and isinstance(self.curvature, DenseCurvature)
+        if not is_able or len(seen) < _WATCHED_STEPS or not seen[-1] > target > 0.0:
+            return False
+        decline = max(math.log(seen[0] / seen[-1]) / (len(seen) - 1), 1e-3)
+        reads_left = math.log(seen[-1] / target) / decline
+        wanted = min(4 * self._n_rows, self._total)
+        if 2.0 * _reads_of_hessian(descent, wanted) >= reads_left:
+            return False
+        self._take(wanted)
+        seen.clear()
+        return True
+
+    def update(self, coef: Any = None) -> None:
+        """Make the curvature at a point.
+
+        Parameters
+        ----------
+        coef : array of shape (n_outputs, n_features + 1), float64, or None
+            None is the point the engine is at.
+        """
+        if coef is not None and self.has_other_rows:
+            self._rows_read += self._n_rows
+            self.engine.fused_pass(coef)
+            self.engine.accept()
+        if self.curvature is None:
+            self.curvature = make_curvature(self.engine, self._communicator)
+        else:
+            self.curvature.update(self.engine, self._communicator)
+        self._point = coef
+        self._has_slowed = False
+
+    def minimise(self, coef: Any) -> Any:
+        """Minimise over the sample, as far as a sample is worth it."""
+        descent = Descent(self.engine, self._communicator, coef)
+        descent.begin()
+        n_columns = self.engine.n_features * self.engine.n_outputs
+        worth = 0.01 * min(1.0, n_columns / max(1, self._n_rows))
+        decrement = math.inf
+        is_cheap = not self.engine.is_sparse and self.engine.n_features <= _CHEAP_COLUMNS
+        for step in range(_MOST_SAMPLE_STEPS):
+            is_due = not self._is_quadratic and (is_cheap or step in _SAMPLE_RENEWALS)
+            if self.curvature is None or is_due:
+                self.update()
+                self._point = descent.coef
+                if is_cheap:
+                    descent.forget()
+            direction = descent.direction(self.current)
+            before, decrement = decrement, -inner(self.engine, direction, descent.gradient)
+            if not descent.advance(direction) or decrement <= worth * abs(descent.value):
+                break
+            if not decrement < before:
+                break
+        self._rows_read += descent.n_passes * self._n_rows
+        self.expected = descent.value
+        if is_cheap and not self._is_quadratic:
+            self.update()
+            self._point = descent.coef
+        return descent.coef

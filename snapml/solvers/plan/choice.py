@@ -1,0 +1,525 @@
+"""Which solver for which data: ``solver="auto"`` and the names that ask for one.
+
+The rules follow what was measured (benchmarks/results/second_order_summary.csv); each gives its
+reason, which ends up in the estimator's ``solver_``. docs/algorithms.md, section 10.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
+from snapml.problems import Penalty, Problem
+from snapml.solvers.columns.cpu_quadratic import CpuColumnEngine
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import Interim, among_outputs
+from snapml.solvers.dual_ascent import dual_coordinate_ascent
+from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
+from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.newton import quasi_newton, smoothed_hinge
+from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS
+from snapml.solvers.newton.row_space import RowSpace
+from snapml.solvers.plan import device_choice, out_of_core
+from snapml.solvers.result import FitResult, StartModel, beside_each_other
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.rows.cpu_rows import as_array
+from snapml.solvers.rows.host_primal_engine import primal_engine
+from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.threads import limit_blas_threads
+from snapml.solvers.working_sets import multinomial_descent, working_set_descent
+
+__all__ = ["fit", "fit_sequence"]
+
+# Up to here a Hessian of sampled rows costs no more than a few reads of the data.
+_FEW_COLUMNS = 512
+# Up to here the rows' products, and their eigenvalues, are cheap.
+_FEW_ROWS = 1000
+# Share of the squares of y that is rounding where the rows can be interpolated.
+_INTERPOLATED = 1e-20
+# Mean of c_i ||x_i||^2 max l'' up to which coordinate ascent needs few epochs.
+_EASY_STIFFNESS = 5.0
+# Entries below which every method is quick, and the exact one best.
+_SMALL = 200_000
+# Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
+_DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
+# The same for sparse rows of many columns on several shards: merged steps gain less an epoch, and
+# products with the Hessian as much as on one.
+_MERGED_PATIENCE = 10.0
+# For the hinge in many dense columns, per column: a Hessian costs so much more than an epoch.
+_PATIENCE_A_COLUMN = 0.125
+# Share of the objective from which on a gap says that the continuation of the hinge should begin
+# at zero: rows of large numbers are led so far astray that the way back takes more reads.
+_WORTHLESS = 0.5
+# Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
+# the first epochs lead them astray.
+_TALL, _STIFF = 0.67, 150.0
+# Rows that show the stiffness, and from how many chunks of a store they come.
+_STIFFNESS_ROWS, _STIFFNESS_CHUNKS = 256, 8
+# Columns up to which coefficients have bounds: descent on their Gram matrix keeps them.
+_MOST_BOUNDED = 5000
+# Reads of the data within which the quasi-Newton method must converge where the curvature jumps.
+_TRIAL_READS = 60
+
+
+def fit(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start | None = None,
+) -> FitResult:
+    """Solve one problem with the solver that suits it.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    dataset : Dataset
+        Rows, labels and weights.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance and most reads of the data.
+    settings : Settings
+        Which solver, and how.
+    start : Start or None, default=None
+        Where to begin.
+
+    Returns
+    -------
+    FitResult
+        The model with its certificate; `description` ends with why this solver.
+    """
+    start = Start() if start is None else start
+    rule.observer.recognise(dataset, communicator)
+    if problem.loss.is_quadratic and problem.penalty.l2 <= 0.0:
+        rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
+    if not problem.penalty.is_smooth:
+        _check_alike(dataset, communicator)
+        _check_bounds(problem.penalty, dataset, communicator, settings)
+    if out_of_core.is_streamed(dataset):
+        out_of_core.check_solvable(problem, settings)
+        if settings.device_ids or not problem.penalty.is_smooth:
+            return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
+    if settings.device_ids:
+        if dataset.labels.ndim == 2 and not device_choice.is_joint(problem, settings):
+            return _fit_apart(problem, dataset, communicator, rule, settings, start)
+        return device_choice.fit(problem, dataset, communicator, rule, settings, start)
+    if _is_better_apart(problem, dataset, settings):
+        return _fit_apart(problem, dataset, communicator, rule, settings, start)
+    choose = partial(_choose, problem, dataset, communicator, settings, start)
+    solver, reason, patience = rule.observer.decide(choose)
+    if solver == "wsd":
+        result = _working_sets(problem, dataset, communicator, rule, settings, start)
+    elif solver == "pqn" and _is_wide(problem, dataset, communicator):
+        result = _in_row_space(problem, dataset, communicator, rule, settings)
+    elif solver == "pqn":
+        trial = rule if settings.solver != "auto" else _trial(problem, dataset, rule)
+        result = _quasi_newton(problem, dataset, communicator, trial, settings, start)
+        if trial is not rule and _goes_on(result, rule):
+            return _hand_back(result, problem, dataset, communicator, rule, settings, start)
+    else:
+        result = _coordinate_ascent(problem, dataset, communicator, rule, settings, start, patience)
+        if math.isfinite(patience) and _goes_on(result, rule):
+            second = _hand_over(result, problem, dataset, communicator, rule, settings)
+            if not _goes_on(second, rule):
+                return second
+            end = Start(duals=result.duals, offset=result.offset)
+            return _hand_back(second, problem, dataset, communicator, rule, settings, end)
+    return replace(result, description=f"{result.description}: {reason}")
+
+
+def fit_sequence(
+    problem: Problem,
+    penalties: list[Penalty],
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: FitResult | StartModel | None = None,
+) -> list[FitResult]:
+    """Minimise with one penalty after the other, each from the last one's model.
+
+    Parameters
+    ----------
+    problem : Problem
+        Loss and intercept.
+    penalties : list of Penalty
+        From strong to weak, for speed; L1, or positive coefficients.
+    dataset : Dataset
+        Rows, labels and weights; packed columns are kept from fit to fit.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance and most reads of the data, of each fit.
+    settings : Settings
+        Which devices or threads.
+    start : FitResult, StartModel or None, default=None
+        Model to start from.
+
+    Returns
+    -------
+    list of FitResult
+        One per penalty, up to the one whose fit the rule's control has ended.
+    """
+    problems = [replace(problem, penalty=penalty) for penalty in penalties]
+    _check_alike(dataset, communicator)
+    for penalty in penalties:
+        _check_bounds(penalty, dataset, communicator, settings)
+    rule.observer.recognise(dataset, communicator)
+    if out_of_core.is_streamed(dataset):
+        return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
+    if settings.device_ids:
+        return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
+    engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
+    return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
+
+
+def _goes_on(result: FitResult, rule: StoppingRule) -> bool:
+    """Return whether another solver may go on from a result."""
+    has_ended = result.has_converged or rule.control.reason != ""
+    return not has_ended and result.n_iter < rule.max_iter
+
+
+def _check_alike(dataset: Dataset, communicator: Communicator) -> None:
+    """Refuse shards of which some are in memory: working sets are another method on stores."""
+    found = communicator.exchange(out_of_core.is_streamed(dataset))
+    if len(set(found)) > 1:
+        raise ValueError(
+            "X: expected stores on all ranks or on none for an L1 penalty or positive "
+            f"coefficients, got a store on rank {found.index(True)} and rows in memory on rank "
+            f"{found.index(False)}"
+        )
+
+
+def _check_bounds(
+    penalty: Penalty, dataset: Dataset, communicator: Communicator, settings: Settings
+) -> None:
+    """Refuse bounds where no solver of this version keeps them."""
+    if penalty.bounds is None:
+        return
+    is_elsewhere = settings.device_ids or out_of_core.is_streamed(dataset) or communicator.size > 1
+    if is_elsewhere or dataset.matrix.shape[1] > _MOST_BOUNDED:
+        raise NotImplementedError(
+            f"bounds: this version has them for rows in memory, on the CPU, on one rank and of at "
+            f"most {_MOST_BOUNDED} columns, got {dataset.matrix.shape[1]} columns, "
+            f"device_ids={list(settings.device_ids)!r}, {communicator.size} ranks and rows "
+            f"{'in a store' if out_of_core.is_streamed(dataset) else 'in memory'}"
+        )
+
+
+def _trial(problem: Problem, dataset: Dataset, rule: StoppingRule) -> StoppingRule:
+    """Return how far to go with the quasi-Newton method before coordinate ascent has its turn.
+
+    Where the curvature jumps and the classes are almost separable, every step sees other rows.
+    """
+    is_one = dataset.labels.ndim == 1 and problem.penalty.l2 > 0.0
+    if not (problem.loss.kinks == "curvature" and is_one):
+        return rule
+    return replace(rule, max_iter=min(rule.max_iter, _TRIAL_READS))
+
+
+def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> bool:
+    """Return whether separate outputs are best solved one by one: where coordinate ascent is."""
+    if problem.loss.is_joint or dataset.labels.ndim == 1:
+        return False
+    if not problem.penalty.is_smooth:
+        return True
+    if settings.solver != "auto":
+        return settings.solver == "sdca"
+    if out_of_core.is_streamed(dataset) and problem.loss.is_smooth:
+        return False  # reads cost most there, and all outputs share them
+    is_small = dataset.matrix.shape[1] <= _FEW_COLUMNS or problem.penalty.l2 <= 0.0
+    # One step length for all outputs at once does not suit the hinge's corners.
+    return not (is_small and problem.loss.is_smooth)
+
+
+def _fit_apart(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    """Solve one output after the other, and put the models together."""
+    results: list[FitResult] = []
+    for k, one in enumerate(dataset.outputs()):
+        begin = Start() if start.coef is None else Start(coef=start.coef[k : k + 1])
+        view = rule.control.through(among_outputs(results, len(dataset.labels)))
+        own = replace(rule, control=view)
+        results.append(fit(problem, one, communicator, own, settings, begin))
+    return beside_each_other(results)
+
+
+def _squares(dataset: Dataset, communicator: Communicator) -> float:
+    """Return the objective of least squares without coefficients."""
+    weights = dataset.weight if dataset.row_weights is None else dataset.row_weights
+    own = np.array([np.sum(weights * dataset.labels.astype(np.float64) ** 2)])
+    return 0.5 * float(communicator.allreduce_sum(own)[0])
+
+
+def _choose(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    settings: Settings,
+    start: Start,
+) -> tuple[str, str, float]:
+    """Return the solver, the reason, and how patient coordinate ascent should be."""
+    never = math.inf
+    if not problem.penalty.is_smooth:
+        working_set_descent.check_solver(settings.solver)
+        return "wsd", "an L1 penalty or a constraint leaves few columns to work on", never
+    if settings.solver == "sdca":
+        dual_coordinate_ascent.check_solvable(problem)
+    if settings.solver != "auto":
+        return settings.solver, "as asked for", never
+    if not problem.loss.is_smooth:
+        return _choose_for_hinge(problem, dataset, communicator)
+    if problem.loss.is_joint or dataset.labels.ndim == 2:
+        return "pqn", "all outputs share each read of the data", never
+    if not math.isfinite(problem.loss.curvature_bound):
+        return "pqn", "the curvature of its loss has no bound", never
+    if not problem.loss.has_dual_step:
+        return "pqn", "its loss has no dual step", never
+    if problem.penalty.l2 <= 0.0:
+        return "pqn", "there is no penalty", never
+    n_features = dataset.matrix.shape[1]
+    if n_features <= _FEW_COLUMNS:
+        return "pqn", f"{n_features} columns are few", never
+    if start.coef is not None and start.duals is None:
+        return "pqn", "it continues from coefficients", never
+    stiffness = _sampled_stiffness(problem, dataset, communicator)
+    if _is_sparse(dataset):
+        return _choose_for_sparse(problem, dataset, communicator, stiffness)
+    if stiffness > _EASY_STIFFNESS:
+        return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", never
+    return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
+
+
+def _choose_for_sparse(
+    problem: Problem, dataset: Dataset, communicator: Communicator, stiffness: float
+) -> tuple[str, str, float]:
+    """Coordinate ascent, unless many epochs meet few columns.
+
+    Newton's method has a product with the Hessian for half the price of an epoch, and needs the
+    fewer of them, the fewer columns there are. Where the curvature jumps, products at one point
+    say little about the next.
+    """
+    if problem.loss.kinks == "curvature":
+        return "sdca", "sparse rows", math.inf
+    # A product with the Hessian reads a store as an epoch does: it is no longer half the price.
+    price = 2.0 if out_of_core.is_streamed(dataset) else 1.0
+    n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
+    if dataset.matrix.shape[1] > _TALL * n_rows:
+        patience = _SPARSE_PATIENCE if communicator.size == 1 else _MERGED_PATIENCE
+        return "sdca", "sparse rows", price * patience
+    if stiffness > _STIFF:
+        return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
+    return "sdca", "sparse rows", price * _TALL_PATIENCE
+
+
+def _is_sparse(dataset: Dataset) -> bool:
+    matrix = dataset.matrix
+    if isinstance(matrix, ChunkedMatrix):
+        return matrix.is_sparse
+    return not isinstance(matrix, DenseMatrix)
+
+
+def _choose_for_hinge(
+    problem: Problem, dataset: Dataset, communicator: Communicator
+) -> tuple[str, str, float]:
+    """Coordinate ascent finds the rows at the kink by itself, unless they are long."""
+    if dataset.matrix.shape[1] > _FEW_COLUMNS:
+        return "sdca", "many columns", _patience_of_many(dataset, communicator)
+    n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
+    if n_stored <= _SMALL:
+        return "pqn", "small data", math.inf
+    if _is_sparse(dataset):
+        return "sdca", "sparse rows", _SPARSE_PATIENCE
+    stiffness = _sampled_stiffness(problem, dataset, communicator)
+    if stiffness > _EASY_STIFFNESS:
+        return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
+    reason = f"rows are short for this regularisation ({stiffness:.2g})"
+    return "sdca", reason, _SPARSE_PATIENCE
+
+
+def _patience_of_many(dataset: Dataset, communicator: Communicator) -> float:
+    """Return how many epochs of a hinge of many columns are worth the Hessians of a continuation.
+
+    Those of sparse rows would be of a block of the columns, and fewer rows than columns leave
+    most of one empty.
+    """
+    n_features = dataset.matrix.shape[1]
+    n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
+    if _is_sparse(dataset) or n_features > MOST_DENSE_COLUMNS or n_rows < n_features:
+        return math.inf
+    price = 2.0 if out_of_core.is_streamed(dataset) else 1.0  # a step reads rows twice
+    return price * _PATIENCE_A_COLUMN * n_features
+
+
+def _sampled_stiffness(problem: Problem, dataset: Dataset, communicator: Communicator) -> float:
+    """Return the mean of c_i ||x_i||^2 max l'' over a few rows of every shard."""
+    n_rows = dataset.matrix.shape[0]
+    if isinstance(dataset.matrix, ChunkedMatrix):
+        rows = out_of_core.spread_rows(dataset.matrix, _STIFFNESS_ROWS, _STIFFNESS_CHUNKS)
+    else:
+        rows = np.arange(0, n_rows, max(1, n_rows // _STIFFNESS_ROWS))
+    sample = dataset.take(rows, 1.0)
+    values = csr_matrix(as_array(sample), dtype=np.float64)
+    squares = np.asarray(values.power(2).sum(axis=1)).ravel()
+    weights = sample.weight if sample.row_weights is None else sample.row_weights
+    bound = problem.loss.curvature_bound
+    curvature = bound if math.isfinite(bound) else 1.0
+    # Shards of many rows count as such, though all look at as many.
+    share = n_rows / max(1, len(rows))
+    own = np.array([share * float(np.sum(weights * squares)), float(n_rows)])
+    total, count = communicator.allreduce_sum(own).tolist()
+    return curvature * total / max(1.0, count)
+
+
+def _quasi_newton(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    if not problem.loss.is_smooth:
+        return smoothed_hinge.solve(
+            problem,
+            dataset,
+            communicator,
+            rule,
+            n_threads=settings.n_threads,
+            start=start.coef,
+            centre=start.duals,
+        )
+    engine = primal_engine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
+    return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _working_sets(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    if problem.loss.is_joint:
+        n_threads = settings.n_threads
+        return multinomial_descent.solve(
+            problem, dataset, communicator, rule, n_threads=n_threads, start=start.coef
+        )
+    engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
+    begin = start.model(problem.intercept_scaling)
+    return working_set_descent.solve(engine, communicator, rule, begin)
+
+
+def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
+    """Return whether few rows span the coefficients that are worth a look."""
+    n_rows, n_features = dataset.matrix.shape
+    is_alone = communicator.size == 1  # the rows' products need all rows in one place
+    is_in_memory = not out_of_core.is_streamed(dataset)
+    is_smooth = problem.loss.is_smooth
+    return is_alone and is_in_memory and is_smooth and n_rows < n_features and n_rows <= _FEW_ROWS
+
+
+def _in_row_space(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+) -> FitResult:
+    """Solve in the span of the rows; certify the answer on the data themselves."""
+    engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
+    with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
+        engine.check_finite()
+        space = RowSpace(problem, dataset)
+
+    def in_columns(model: Interim) -> Interim:
+        point = np.column_stack([model.coef, model.intercept / (engine.bias_column or 1.0)])
+        point = space.coefficients(point)
+        return Interim.of_point(point, engine.bias_column, model.gap, model.objective)
+
+    own = replace(rule, control=rule.control.through(in_columns))
+    inner = _quasi_newton(problem, space.dataset, communicator, own, settings, Start())
+    coef = space.coefficients(inner.point(engine.bias_column))
+    return quasi_newton.evaluate(engine, communicator, rule, coef, inner)
+
+
+def _coordinate_ascent(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+    patience: float,
+) -> FitResult:
+    engine = dual_engine(problem, dataset, settings, start)
+    return dual_coordinate_ascent.solve(engine, communicator, rule, patience=patience)
+
+
+def _hand_over(
+    first: FitResult,
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+) -> FitResult:
+    """Go on with the quasi-Newton method from where coordinate ascent ended."""
+    start = Start(coef=first.point(problem.intercept_scaling), duals=first.duals)
+    if not problem.loss.is_smooth and first.gap > _WORTHLESS * abs(first.objective):
+        start = Start()
+    rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
+    trial = _trial(problem, dataset, rest)
+    second = _quasi_newton(problem, dataset, communicator, trial, settings, start)
+    reason = f"after {first.n_iter} epochs of dual coordinate ascent, whose gap shrank too slowly"
+    return _joined(first, second, reason)
+
+
+def _hand_back(
+    first: FitResult,
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    """Go on with coordinate ascent, from its own last state, where a trial has not converged."""
+    rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
+    never = math.inf
+    second = _coordinate_ascent(problem, dataset, communicator, rest, settings, start, never)
+    reason = f"after {first.n_iter} reads that ended in a quasi-Newton method too slow"
+    both = _joined(first, second, reason)
+    if second.has_converged or second.objective <= first.objective:
+        return both
+    return replace(first, n_iter=both.n_iter, history=both.history)
+
+
+def _joined(first: FitResult, second: FitResult, reason: str) -> FitResult:
+    """Return the second result with the reads of both."""
+    offset_s = first.history[-1]["time_s"]
+    later = [
+        {**entry, "epoch": first.n_iter + entry["epoch"], "time_s": offset_s + entry["time_s"]}
+        for entry in second.history
+    ]
+    return replace(
+        second,
+        n_iter=first.n_iter + second.n_iter,
+        history=first.history + later,
+        description=f"{second.description}: {reason}",
+    )

@@ -1,0 +1,116 @@
+"""How much of the machine's memory a fit takes beside its rows, told before anything is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from snapml.problems import Problem
+from snapml.solvers.newton.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
+from snapml.solvers.newton.quasi_newton import suits_products
+from snapml.solvers.newton.sampled_curvature import sample_rows
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.rows.scaled_rows import MOST_WIDE_COLUMNS
+
+__all__ = ["RowSizes", "working_bytes"]
+
+# Coefficients, gradients, steps, ten pairs of them, and what is formed from these.
+_VECTORS = 18
+# What a library, a thread's stack and a few small arrays take.
+_FIXED_BYTES = 4 * 2**20
+# What the allocator keeps of memory given back.
+_SLACK = 1.08
+
+
+@dataclass(frozen=True)
+class RowSizes:
+    """Sizes of rows, and the problem on them (what the solver's own choices look at).
+
+    Attributes
+    ----------
+    problem : Problem
+        What to solve.
+    n_rows, n_features, n_stored, n_outputs : int
+        Counts; `n_stored` entries are read in a sweep.
+    is_sparse, has_weights : bool
+        Whether rows are compressed; whether they have weights.
+    itemsize, row_bytes : int
+        Bytes of an entry, and of all rows.
+    chunk_stored : int
+        Entries of the largest chunk of a store; 0 where all rows are in memory.
+    """
+
+    problem: Problem
+    n_rows: int
+    n_features: int
+    n_stored: int
+    n_outputs: int
+    is_sparse: bool
+    has_weights: bool
+    itemsize: int
+    row_bytes: int
+    chunk_stored: int = 0
+
+
+def working_bytes(sizes: RowSizes, n_threads: int) -> int:
+    """Return what the quasi-Newton method and what comes before it take beside the rows.
+
+    A sample of the rows that grows during the fit, because it shows too little, is not foreseen.
+
+    Parameters
+    ----------
+    sizes : RowSizes
+        Rows and problem.
+    n_threads : int
+        Each has a gradient of its own.
+
+    Returns
+    -------
+    int
+        Bytes, at least the peak.
+    """
+    n_rows, n_outputs, item = sizes.n_rows, sizes.n_outputs, sizes.itemsize
+    is_joint = sizes.problem.loss.is_joint
+    # Labels, weights, margins of two points; before these the copies that labels are checked in.
+    targets = item * ((1 if is_joint else n_outputs) + sizes.has_weights) + 16 * n_outputs
+    checks = 8 * max(2, n_outputs) + item * n_outputs + 8
+    of_rows = n_rows * max(targets, checks)
+    if sizes.chunk_stored:
+        of_rows += 8 * n_rows  # labels as the store has them
+    vectors = 8 * n_outputs * (sizes.n_features + 1) * (_VECTORS + n_threads)
+    engine: Any = sizes
+    curvature = _diagonal_bytes(sizes) if suits_products(engine) else _sample_bytes(sizes)
+    return _FIXED_BYTES + int(_SLACK * (of_rows + vectors + curvature))
+
+
+def _diagonal_bytes(sizes: RowSizes) -> int:
+    """Return what the Hessian's diagonal takes: in memory squares, in rows and in columns."""
+    curvatures = 8 * sizes.n_outputs * sizes.n_rows
+    return curvatures + (0 if sizes.chunk_stored else 28 * sizes.n_stored)
+
+
+def _sample_bytes(sizes: RowSizes) -> int:
+    """Return what the sample takes, and the curvature that is made from it."""
+    engine: Any = sizes
+    n_rows = min(sizes.n_rows, sample_rows(engine, sizes.n_rows))
+    share = n_rows / max(1, sizes.n_rows)
+    n_stored, n_outputs = int(sizes.n_stored * share), sizes.n_outputs
+    copied = 0 if share == 1.0 else int(sizes.row_bytes * share)
+    # Parts from the chunks, beside these in one piece, are gone when the curvature is made.
+    parts = copied if sizes.chunk_stored else 0
+    taken = copied + (16 + 16 * n_outputs) * n_rows
+    most = HOT_COLUMNS if sizes.is_sparse else MOST_DENSE_COLUMNS
+    if sizes.n_features > most:  # rows as float64, their squares, both ways
+        block = 8 * (2 * n_outputs + 4) * (HOT_COLUMNS + 1) ** 2
+        return taken + max(parts, (40 * n_stored if sizes.is_sparse else 0) + block)
+    size = sizes.n_features + 1
+    coupled = size * n_outputs
+    is_coupled = sizes.problem.loss.is_joint and coupled <= MOST_JOINT_COLUMNS
+    square = 8 * (coupled if is_coupled else size) ** 2
+    hessians = (1 if is_coupled else n_outputs) * square + 3 * square + 8 * size**2
+    if sizes.is_sparse:
+        return taken + max(parts, hessians + 24 * n_stored)
+    is_wide = sizes.itemsize == 8 or sizes.n_features <= MOST_WIDE_COLUMNS
+    step = max(CpuPrimalEngine.block_entries // size, 2 * size)
+    entries = min(step, n_rows) * size
+    return taken + max(parts, hessians + entries * ((8 if is_wide else 4) + sizes.itemsize))

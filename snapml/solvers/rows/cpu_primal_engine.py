@@ -1,0 +1,206 @@
+"""The CPU engine of the primal methods: fused passes over a shard in this process's memory."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from snapml import _native
+from snapml.data import CompressedMatrix, Dataset
+from snapml.problems import Problem
+from snapml.solvers.communicator import Communicator, SerialCommunicator
+from snapml.solvers.rows.cpu_margins import CpuMargins
+from snapml.solvers.rows.cpu_rows import as_array, inspect, native_rows
+from snapml.solvers.rows.host_arrays import HostArrays, column_grams
+from snapml.solvers.rows.row_sample import RowTargets, choose_rows
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["CpuPrimalEngine", "sampled_engine"]
+
+
+class CpuPrimalEngine(HostArrays, CpuMargins):
+    """A shard of rows with the margins of two points (protocol `PrimalEngine`).
+
+    Coefficients and gradients have shape (n_outputs, n_features + 1) and are float64 whatever the
+    data's type; the last column belongs to the intercept's constant column.
+
+    Parameters
+    ----------
+    problem : Problem
+        Loss, intercept and penalty.
+    dataset : Dataset
+        Rows, labels and row weights; used in place.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+    seed : int, default=0
+        Seed of the samples.
+
+    Raises
+    ------
+    ValueError
+        If indices or offsets lead outside the matrix, or class numbers outside the classes.
+    """
+
+    block_entries = 100_000  # they stay in cache
+    is_streamed = False
+
+    def __init__(
+        self,
+        problem: Problem,
+        dataset: Dataset,
+        *,
+        n_threads: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
+        super().__init__(problem, dataset, _native.ThreadPool(self.n_threads))
+        self.n_features = dataset.matrix.shape[1]
+        self.dtype, self.n_stored = dataset.matrix.dtype, dataset.matrix.n_stored
+        self.seed = seed
+        self.rows_per_row = 1.0
+        self._rows = native_rows(dataset.matrix, self._pool)
+
+    @property
+    def description(self) -> str:
+        """Number of threads."""
+        return f"{self.n_threads} thread{'s' if self.n_threads > 1 else ''}"
+
+    @functools.cached_property
+    def _array(self) -> np.ndarray | csr_matrix:
+        return as_array(self.dataset)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are compressed."""
+        return isinstance(self.dataset.matrix, CompressedMatrix)
+
+    def fused_pass(
+        self, coef: np.ndarray, *, wants_stiffness: bool = False
+    ) -> tuple[float, np.ndarray, float]:
+        """Read the matrix once: margins, loss and gradient; the margins are kept for `accept`.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_features + 1), float64
+            The point.
+        wants_stiffness : bool, default=False
+            Whether to add up ``c_i ||x_i||^2`` on the way.
+
+        Returns
+        -------
+        loss : float
+            ``sum_i c_i l(z_i, y_i)``, summed over the outputs.
+        gradient : ndarray of shape (n_outputs, n_features + 1), float64
+            Of the loss.
+        stiffness : float
+            ``sum_i c_i ||x_i||^2``, or 0.
+        """
+        gradients = np.empty((self._pool.size, *coef.shape))
+        loss, stiffness = self.pass_over(
+            self._rows, coef, gradients, wants_stiffness=wants_stiffness
+        )
+        return loss, gradients[0].copy(), stiffness  # without the threads' own
+
+    def hessian_product(self, direction: np.ndarray) -> np.ndarray:
+        """Read the matrix once: the loss's Hessian at the present point times a direction.
+
+        Parameters
+        ----------
+        direction : ndarray of shape (n_outputs, n_features + 1), float64
+            In the coefficients.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_features + 1), float64
+            ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
+        """
+        products = np.empty((self._pool.size, *direction.shape))
+        self.product_over(self._rows, direction, products)
+        return products[0]
+
+    def dense_rows(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Return the rows of a slice or of an index array as a dense array."""
+        taken = self._array[rows]
+        return taken.toarray() if isinstance(taken, csr_matrix) else taken
+
+    def host_rows(self) -> np.ndarray | csr_matrix:
+        """Return all rows as an ndarray or SciPy's CSR matrix."""
+        return self._array
+
+    def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
+        if self.is_sparse:
+            return np.asarray((self._squared_columns @ weights.T).T)
+        sums = np.zeros((len(weights), self.n_features))
+        step = max(1, self.block_entries // max(1, self.n_features))
+        for first in range(0, self.n_rows, step):
+            rows = self.dense_rows(slice(first, first + step)).astype(np.float64)
+            sums += weights[:, first : first + step] @ (rows * rows)
+        return sums
+
+    @functools.cached_property
+    def _squared_columns(self) -> csr_matrix:
+        squares = csr_matrix(self._array, dtype=np.float64, copy=True)
+        squares.data **= 2
+        return squares.T.tocsr()  # runs along the columns that it adds up
+
+    def column_grams(self, columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return weighted Gram matrices of some columns, as `host_arrays.column_grams`."""
+        return column_grams(self._wide_rows, columns, weights, self.bias_column)
+
+    @functools.cached_property
+    def _wide_rows(self) -> csr_matrix:
+        return csr_matrix(self._array.astype(np.float64, copy=False))
+
+    def sample(self, n_rows: int, communicator: Communicator | None = None) -> CpuPrimalEngine:
+        """Return an engine on a copy of rows that stand for all; see `choose_rows`.
+
+        Parameters
+        ----------
+        n_rows : int
+            How many, of all shards together.
+        communicator : Communicator or None, default=None
+            The shards; None where there is no other.
+
+        Returns
+        -------
+        CpuPrimalEngine
+            With the same problem; the rows' weights make up for those left out.
+        """
+        return sampled_engine(self, n_rows, communicator)
+
+    def check_finite(self) -> None:
+        """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
+        inspect(self._rows, self._pool)
+
+
+def sampled_engine(
+    engine: HostArrays, n_rows: int, communicator: Communicator | None = None
+) -> CpuPrimalEngine:
+    """Return an engine in memory on a copy of rows that stand for all; see `choose_rows`.
+
+    Parameters
+    ----------
+    engine : HostArrays
+        Its rows, problem, seed and threads.
+    n_rows : int
+        How many, of all shards together.
+    communicator : Communicator or None, default=None
+        The shards; None where there is no other.
+
+    Returns
+    -------
+    CpuPrimalEngine
+        The rows' weights make up for those left out.
+    """
+    whole = engine.dataset
+    n_outputs = engine.problem.n_outputs(whole.labels.shape)
+    targets = RowTargets(engine.problem.loss, whole.labels, whole.row_weights, n_outputs)
+    shards = SerialCommunicator() if communicator is None else communicator
+    chosen = choose_rows(targets, n_rows, engine.seed, shards)
+    dataset = whole.take(chosen.rows, chosen.factor)
+    sampled = CpuPrimalEngine(engine.problem, dataset, n_threads=engine.n_threads, seed=engine.seed)
+    sampled.rows_per_row = chosen.rows_per_row
+    return sampled

@@ -1,0 +1,110 @@
+"""What engines on the host have in common, wherever they take their rows from."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from snapml.data import Dataset
+from snapml.problems import Problem
+from snapml.solvers.rows.cpu_rows import as_array
+
+__all__ = ["HostArrays", "column_grams"]
+
+
+class HostArrays:
+    """What `PrimalEngine` asks of rows on the host: where arrays are, and a few rows."""
+
+    device: Any = None
+    xp: Any = np
+    vectors: Any = np
+    problem: Problem
+    dataset: Dataset
+    n_rows: int
+    n_threads: int
+    seed: int
+
+    def to_rows(self, array: np.ndarray) -> np.ndarray:
+        """Return `array`: the rows are on the host."""
+        return array
+
+    def to_vectors(self, array: np.ndarray) -> np.ndarray:
+        """Return `array`: the vectors are on the host."""
+        return array
+
+    def to_host(self, array: np.ndarray) -> np.ndarray:
+        """Return `array`: it is on the host."""
+        return array
+
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return y_i of a few rows; the last axis is theirs."""
+        return self.dataset.labels[..., rows]
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the rows' weights."""
+        return self.dataset.total_weight
+
+    def row_weights(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return c_i of some rows or of all, float64, broadcastable to (n_outputs, n_taken)."""
+        rows = np.arange(self.n_rows) if rows is None else rows
+        if self.dataset.row_weights is None:
+            return np.full(len(rows), self.dataset.weight)
+        return np.asarray(self.dataset.row_weights[..., rows], dtype=np.float64)
+
+    def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return the sums of a few rows times factors.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_taken,), int64
+            Row numbers.
+        factors : ndarray of shape (n_outputs, n_taken), float64
+            One factor for each row and output.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_features), float64
+            The sums.
+        """
+        taken = as_array(self.dataset.take(rows, 1.0))
+        return np.asarray((taken.T.astype(np.float64) @ factors.T).T)
+
+    def fast_products(self) -> AbstractContextManager[None]:
+        """Return a context that changes nothing."""
+        return nullcontext()
+
+
+def column_grams(
+    rows: csr_matrix, columns: np.ndarray, weights: np.ndarray, bias: float
+) -> np.ndarray:
+    """Return weighted Gram matrices of some columns and the intercept's, one an output.
+
+    Parameters
+    ----------
+    rows : csr_matrix of float64
+        The rows.
+    columns : ndarray of shape (n_taken,), int64
+        Column numbers.
+    weights : ndarray of shape (n_outputs, n_rows), float64
+        Not negative.
+    bias : float
+        Value of the intercept's constant column.
+
+    Returns
+    -------
+    ndarray of shape (n_outputs, n_taken + 1, n_taken + 1), float64
+        The intercept's column is the last.
+    """
+    taken = rows[:, columns]
+    grams = np.empty((len(weights), len(columns) + 1, len(columns) + 1))
+    for gram, own in zip(grams, weights, strict=True):
+        weighted = taken.multiply(own[:, None]).tocsr()
+        gram[:-1, :-1] = (taken.T @ weighted).toarray()
+        gram[-1, :-1] = bias * np.asarray(weighted.sum(axis=0)).ravel()
+        gram[:-1, -1] = gram[-1, :-1]
+        gram[-1, -1] = bias * bias * own.sum()
+    return grams
