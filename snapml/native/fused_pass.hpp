@@ -247,8 +247,8 @@ void curvatures(const PrimalTargets<Real>& targets, const double* margins, doubl
     for (int k = 0; k < targets.n_outputs; ++k) {
       for (int64 i = range.begin; i < range.end; ++i) {
         const int64 at = k * targets.n_rows + i;
-        out[at] = targets.weight_of(i, k) *
-                  Loss::curvature(margins[at], static_cast<double>(targets.labels[at]));
+        const double c = targets.weight_of(i, k), y = static_cast<double>(targets.labels[at]);
+        out[at] = c == 0 ? 0.0 : c * Loss::curvature(margins[at], y);
       }
     }
   });

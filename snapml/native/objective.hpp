@@ -146,7 +146,7 @@ Slope loss_slope(const DualState<Real>& state, const double* margins, double shi
   return parallel_sum<Slope>(pool, n_rows, [&](int64 i) {
     const double c = static_cast<double>(state.weight_of(i));
     const double y = static_cast<double>(state.labels[i]), z = margins[i] + shift;
-    return Slope{c * Loss::gradient(z, y), c * Loss::curvature(z, y)};
+    return c == 0 ? Slope{} : Slope{c * Loss::gradient(z, y), c * Loss::curvature(z, y)};
   });
 }
 

@@ -53,7 +53,7 @@ class StoppingRule:
 
     def is_met(self, gap: float, objective: float) -> bool:
         """Return whether a gap is small enough."""
-        return gap <= max(self.tol * abs(objective), self.floor)
+        return math.isfinite(gap) and gap <= max(self.tol * abs(objective), self.floor)
 
 
 @dataclass

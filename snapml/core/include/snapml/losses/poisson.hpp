@@ -66,8 +66,8 @@ SNAPML_HD Real poisson_gap(Real s, Real mean, Real d) {
 // convex and increasing, so that from above its root Newton's steps descend to it.
 template <class Real>
 SNAPML_HD CoordinateStep<Real> coordinate_step(Poisson<Real>, Real state, Real z, Real, Real k) {
-  constexpr Real kTop = sizeof(Real) == 4 ? Real(80) : Real(700);  // no margin's mean is larger
-  const Real mean = scalar::exp(state), way = minimum(z, kTop) - state;
+  constexpr Real kTop = sizeof(Real) == 4 ? Real(30) : Real(300);  // sums of such means stay finite
+  const Real mean = scalar::exp(state), way = minimum(z, maximum(state, kTop)) - state;
   Real d = Real(0);
   if (way > Real(0)) {
     const Real stiffness = k * mean;
