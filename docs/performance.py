@@ -1,4 +1,7 @@
-"""The page of measurements, from the files in ``benchmarks/results``: no figure is typed."""
+"""The page of measurements, from the files in ``benchmarks/results``: no figure is typed.
+
+``python docs/performance.py`` draws the README's chart anew.
+"""
 
 from __future__ import annotations
 
@@ -143,3 +146,8 @@ def _table(heads: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
     """Return a Markdown table."""
     rows = [heads, ("---",) * len(heads), *lines]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+if __name__ == "__main__":
+    here = Path(__file__).parent
+    _linear_models((here / RESULTS).resolve(), here / "linear_models.png")

@@ -30,7 +30,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/mpi.md"])
+@pytest.mark.parametrize("page", ["docs/mpi.md"])
 @pytest.mark.parametrize("way", ["mpirun", "snapml-run"])
 def test_example_trains_from_files_to_a_saved_model(page, way, folder):
     text = (REPOSITORY / page).read_text()
