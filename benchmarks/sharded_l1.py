@@ -21,8 +21,8 @@ import numpy as np
 from benchmarks.records import machine_facts
 from snapml.data import CompressedMatrix, Dataset, make_click_log
 from snapml.problems import Intercept, Logistic, Penalty, Problem
-from snapml.solvers.columns import cpu_quadratic
-from snapml.solvers.columns.cpu_quadratic import CpuColumnEngine
+from snapml.solvers.columns import cpu_column_engine
+from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.plan.thread_shards import row_shards, solve_together
 from snapml.solvers.result import FitResult
@@ -117,7 +117,7 @@ def runs(n_rows: int, strengths: list[float], shards: list[int]) -> Iterator[dic
             yield {**facts, "way": "one shard", "n_shards": 1, **measure(data, strength, 1)}
             for way, limits in _WAYS.items():
                 for limit, value in limits.items():
-                    setattr(cpu_quadratic, limit, value)
+                    setattr(cpu_column_engine, limit, value)
                 for n_shards in shards:
                     found = measure(data, strength, n_shards)
                     yield {**facts, "way": way, "n_shards": n_shards, **found}

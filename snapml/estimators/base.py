@@ -36,8 +36,8 @@ from snapml.estimators.offsets import added_offset
 from snapml.estimators.placement import (
     Place,
     byte_limit,
+    host_copy_errors,
     margins_where_rows_are,
-    naming_host_copy,
     with_host_predictions,
 )
 from snapml.kernels import ResidentMatrix
@@ -57,7 +57,7 @@ __all__ = [
     "all_or_nothing",
     "binary_dataset",
     "callers_level",
-    "told_early_end",
+    "warn_of_early_end",
 ]
 
 _logger = logging.getLogger("snapml")
@@ -146,7 +146,7 @@ class LinearEstimator(ExportedLinearModel):
             solver, self.n_threads, self.deterministic, self._seed(), devices, byte_limit(self)
         )
         try:
-            with naming_host_copy(dataset.matrix):
+            with host_copy_errors(dataset.matrix):
                 result = self._solve_near(problem, dataset, rule, settings, start)
         except NonFiniteError:
             is_resident = isinstance(dataset.matrix, ResidentMatrix)
@@ -428,7 +428,7 @@ def binary_dataset(
 
 def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
     """Say how far the fit got, and one thing that would help."""
-    if told_early_end(result, rule):
+    if warn_of_early_end(result, rule):
         return
     relative = result.gap / abs(result.objective) if result.objective else np.inf
     if not result.has_minimum:
@@ -455,7 +455,7 @@ def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
     )
 
 
-def told_early_end(result: FitResult, rule: StoppingRule) -> bool:
+def warn_of_early_end(result: FitResult, rule: StoppingRule) -> bool:
     """Say that a fit was ended before its tolerance was met, where it was.
 
     Parameters

@@ -20,7 +20,7 @@ from snapml._validation import (
     raise_non_finite,
 )
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
-from snapml.estimators.base import all_or_nothing, callers_level, told_early_end
+from snapml.estimators.base import all_or_nothing, callers_level, warn_of_early_end
 from snapml.estimators.coefficient_bounds import bounded, check_bounds
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
@@ -730,7 +730,7 @@ def warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
     rule : StoppingRule
         What it was to meet.
     """
-    if result.has_converged or told_early_end(result, rule):
+    if result.has_converged or warn_of_early_end(result, rule):
         return
     relative = result.gap / abs(result.objective) if result.objective else math.inf
     warnings.warn(

@@ -41,8 +41,8 @@ __all__ = [
     "Place",
     "byte_limit",
     "fit_input",
+    "host_copy_errors",
     "margins_where_rows_are",
-    "naming_host_copy",
     "with_host_predictions",
 ]
 
@@ -239,7 +239,7 @@ def margins_where_rows_are(
 
 
 @contextmanager
-def naming_host_copy(matrix: Matrix) -> Iterator[None]:
+def host_copy_errors(matrix: Matrix) -> Iterator[None]:
     """Add to an error that sends the user to the CPU how X gets there.
 
     Parameters

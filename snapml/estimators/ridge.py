@@ -18,7 +18,7 @@ from snapml.estimators.base import LinearClassifier, LinearEstimator, all_or_not
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
 from snapml.estimators.offsets import check_offset, targets_without
-from snapml.estimators.placement import fit_input, naming_host_copy
+from snapml.estimators.placement import fit_input, host_copy_errors
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers.control import Interim, among_outputs
 from snapml.solvers.least_squares.least_squares import is_direct
@@ -76,7 +76,7 @@ class RidgeModel(CallbackSupport, LinearEstimator):
     def _is_direct(self, matrix: Matrix, alphas: np.ndarray) -> bool:
         """Say whether to solve linear equations: what iterations cannot do, and what is small."""
         if self._checked_devices(matrix):
-            with naming_host_copy(matrix):
+            with host_copy_errors(matrix):
                 self._check_for_device(alphas)
             return False
         if self._communicator().size > 1:

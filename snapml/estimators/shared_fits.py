@@ -25,7 +25,7 @@ from snapml.estimators.shared_columns import FitColumn, FoundModels, side_by_sid
 from snapml.estimators.shared_models import (
     SharedFit,
     SharedModel,
-    is_single_work,
+    must_fit_alone,
     problem_of,
 )
 from snapml.estimators.shared_paths import can_share_path, is_path, solve_path_of_classes
@@ -94,7 +94,7 @@ def can_share(
     known = DenseMatrix | CompressedMatrix | ChunkedMatrix | ResidentMatrix | None
     if not isinstance(matrix, known) or not _suits_devices(estimator, matrix):
         return False
-    if estimator.solver in ("sdca", "pqn") or is_single_work(estimator):
+    if estimator.solver in ("sdca", "pqn") or must_fit_alone(estimator):
         return False
     if isinstance(estimator, LogisticRegression) and (
         estimator.penalty != "deprecated" or estimator.n_jobs is not None

@@ -14,7 +14,7 @@ from snapml.estimators.ridge import RidgeLabels
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.problems import Problem, Softmax
 
-__all__ = ["SharedFit", "SharedModel", "fitted", "is_single_work", "of_margins", "problem_of"]
+__all__ = ["SharedFit", "SharedModel", "fitted", "must_fit_alone", "of_margins", "problem_of"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class SharedModel:
         return self.margins[at] if np.array_equal(self.rows[at], rows) else None
 
 
-def is_single_work(estimator: Any) -> bool:
+def must_fit_alone(estimator: Any) -> bool:
     """Return whether parameters ask for what belongs to single fits.
 
     Parameters

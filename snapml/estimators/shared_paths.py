@@ -20,14 +20,14 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.coordinate_regression import warn_not_converged
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.regularization_path import take_rows
-from snapml.estimators.shared_models import is_single_work, problem_of
+from snapml.estimators.shared_models import must_fit_alone, problem_of
 from snapml.estimators.shared_strengths import Found
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.problems import Penalty, Problem
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.plan import choice
-from snapml.solvers.result import FitResult, beside_each_other
+from snapml.solvers.result import FitResult, stack_outputs
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["can_share_path", "is_path", "solve_path_of_classes"]
@@ -52,7 +52,7 @@ def can_share_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> boo
     """
     if not isinstance(matrix, DenseMatrix | CompressedMatrix | None):
         return False
-    if estimator.device_ids is not None or is_single_work(estimator):
+    if estimator.device_ids is not None or must_fit_alone(estimator):
         return False
     if isinstance(estimator, LogisticRegression) and (
         estimator.penalty != "deprecated" or estimator.n_jobs is not None
@@ -169,7 +169,7 @@ def _path(
 
 def _joined(results: tuple[FitResult, ...]) -> FitResult:
     """Return the model of all classes."""
-    return results[0] if len(results) == 1 else beside_each_other(list(results))
+    return results[0] if len(results) == 1 else stack_outputs(list(results))
 
 
 def _found(result: FitResult) -> Found | None:

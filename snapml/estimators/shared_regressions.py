@@ -26,7 +26,7 @@ from snapml.estimators.coordinate_regression import (
 )
 from snapml.estimators.regularization_path import take_rows
 from snapml.estimators.ridge import Ridge, RidgeClassifier
-from snapml.estimators.shared_models import is_single_work
+from snapml.estimators.shared_models import must_fit_alone
 from snapml.estimators.shared_strengths import FoldSolver, Found
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.least_squares.least_squares import is_direct, solve_least_squares
@@ -58,7 +58,7 @@ def can_share_regression(estimator: Any, matrix: Matrix | None) -> bool:
     """
     if not isinstance(matrix, DenseMatrix | CompressedMatrix | None):
         return False
-    if estimator.device_ids is not None or is_single_work(estimator):
+    if estimator.device_ids is not None or must_fit_alone(estimator):
         return False
     try:
         if not check_positive("alpha", estimator.alpha) < math.inf:

@@ -23,7 +23,7 @@ _POWER_ITERATIONS = 5
 _MOST_ROWS = 4096
 # Rounds of an epoch, at least: with fewer, coordinate ascent becomes a gradient method.
 _ROUNDS = 8
-# Factor up to which shorter steps are worth the company of more rows.
+# More rows step at once as long as their steps are at most this many times shorter.
 _CHEAP_SIGMA = 4.0
 # A round may need a little more than the last epoch on average.
 _MARGIN = 1.1

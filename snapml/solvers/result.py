@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["FitResult", "StartModel", "beside_each_other", "joint_history", "overflow_error"]
+__all__ = ["FitResult", "StartModel", "joint_history", "overflow_error", "stack_outputs"]
 
 Entry = dict[str, float]
 
@@ -94,7 +94,7 @@ class FitResult:
         return np.column_stack([np.atleast_2d(self.coef), bias]).astype(np.float64)
 
 
-def beside_each_other(results: list[FitResult]) -> FitResult:
+def stack_outputs(results: list[FitResult]) -> FitResult:
     """Return the models of several outputs as one.
 
     Parameters

@@ -145,7 +145,7 @@ default="from_dtype"
         if not is_whole:
             check_classification_targets(y)
         self.classes_, codes = encode_labels(y)
-        # Which sorts y; of whole numbers it warns only where they are many.
+        # The check sorts y. Of whole numbers it only warns, and only if most of them differ.
         if is_whole and 2 * len(self.classes_) > len(y):
             check_classification_targets(y)
         self.n_classes_ = np.intp(len(self.classes_))

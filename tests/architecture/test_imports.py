@@ -35,7 +35,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/columns/cpu_gram_model.py",
     "solvers/dual_ascent/host_duals.py",
     "solvers/dual_ascent/streamed_dual_engine.py",
-    "solvers/columns/cpu_quadratic.py",
+    "solvers/columns/cpu_column_engine.py",
     "solvers/rows/host_losses.py",
     "solvers/many/many_chunks.py",
     "solvers/many/many_rows.py",

@@ -2,7 +2,7 @@
 
 from kernels.emulator.strict_arrays import StrictDevice
 
-from snapml.solvers.columns.cpu_quadratic import CpuColumnEngine
+from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.columns.gpu_columns import GpuColumns
 
 

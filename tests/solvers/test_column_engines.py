@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Squared, SquaredHinge
-from snapml.solvers.columns import cpu_quadratic, gpu_column_set, gpu_columns
+from snapml.solvers.columns import cpu_column_engine, gpu_column_set, gpu_columns
 from snapml.solvers.columns.gpu_columns import GpuColumns
 from snapml.solvers.columns.gram_set import GramSet
 from snapml.solvers.concurrency import Concurrency
@@ -130,7 +130,7 @@ def test_losses_and_their_derivatives_are_the_oracles(engine, loss):
 def way(request, monkeypatch):
     """How sets are minimised on."""
     if request.param == "columns":
-        for module in (cpu_quadratic, gpu_columns):
+        for module in (cpu_column_engine, gpu_columns):
             monkeypatch.setattr(module, "_MOST_GRAM_COLUMNS", 0)
             monkeypatch.setattr(module, "_MOST_SPARSE_GRAM", 0)
     return request.param

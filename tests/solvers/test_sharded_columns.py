@@ -21,7 +21,7 @@ from snapml.problems import (
     Squared,
     SquaredHinge,
 )
-from snapml.solvers.columns import cpu_block_descent, cpu_quadratic, gpu_columns, hot_block
+from snapml.solvers.columns import cpu_block_descent, cpu_column_engine, gpu_columns, hot_block
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_sets import working_set_descent
@@ -133,7 +133,7 @@ def test_float32_shards_are_solved_to_the_resolution_of_the_model(loss, layout):
 @on_every_cut
 def test_blocks_of_columns_are_descended_on_together(monkeypatch, loss, intercept, layout, cuts):
     for most in LIMITS:
-        monkeypatch.setattr(cpu_quadratic, most, 0)
+        monkeypatch.setattr(cpu_column_engine, most, 0)
     monkeypatch.setattr(cpu_block_descent, "_COLUMNS", 5)
     monkeypatch.setattr(hot_block, "_MOST_COLUMNS", 4)
     case = Case(loss, Penalty(2.0, 0.0), intercept, layout)
@@ -147,8 +147,8 @@ def test_blocks_of_columns_are_descended_on_together(monkeypatch, loss, intercep
 def test_columns_that_all_shards_get_are_descended_on_by_each(
     monkeypatch, loss, intercept, cuts, most_near
 ):
-    monkeypatch.setattr(cpu_quadratic, "_MOST_SPARSE_GRAM", 0)
-    monkeypatch.setattr(cpu_quadratic, "_MOST_NEAR", most_near)
+    monkeypatch.setattr(cpu_column_engine, "_MOST_SPARSE_GRAM", 0)
+    monkeypatch.setattr(cpu_column_engine, "_MOST_NEAR", most_near)
     monkeypatch.setattr(hot_block, "_MOST_COLUMNS", 4)
     case = Case(loss, Penalty(2.0, 0.0), intercept, "csr")
     alone = case.fit_alone(tol=1e-8)

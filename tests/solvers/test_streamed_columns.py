@@ -20,7 +20,7 @@ from snapml.problems import (
 )
 from snapml.solvers.columns import column_packing
 from snapml.solvers.columns.column_packing import ColumnPacker
-from snapml.solvers.columns.cpu_quadratic import CpuColumnEngine
+from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.columns.streamed_columns import StreamedColumns
 from snapml.solvers.columns.streamed_gram import StreamedGram
 from snapml.solvers.communicator import SerialCommunicator

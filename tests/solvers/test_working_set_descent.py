@@ -20,7 +20,7 @@ from snapml.problems import (
     Squared,
     SquaredHinge,
 )
-from snapml.solvers.columns import cpu_quadratic, gpu_columns, hot_block
+from snapml.solvers.columns import cpu_column_engine, gpu_columns, hot_block
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_sets.working_set_descent import solve
@@ -149,9 +149,9 @@ def test_float32_data_are_solved_to_the_resolution_of_the_model(loss, layout):
 def test_descent_on_columns_finds_what_the_gram_matrix_finds(
     monkeypatch, loss, layout, intercept, most_near
 ):
-    monkeypatch.setattr(cpu_quadratic, "_MOST_GRAM_COLUMNS", 0)
-    monkeypatch.setattr(cpu_quadratic, "_MOST_SPARSE_GRAM", 0)
-    monkeypatch.setattr(cpu_quadratic, "_MOST_NEAR", most_near)
+    monkeypatch.setattr(cpu_column_engine, "_MOST_GRAM_COLUMNS", 0)
+    monkeypatch.setattr(cpu_column_engine, "_MOST_SPARSE_GRAM", 0)
+    monkeypatch.setattr(cpu_column_engine, "_MOST_NEAR", most_near)
     case = Case(loss, layout=layout, intercept=intercept)
     assert_optimal(case, case.fit(), rel=1e-10)
 
@@ -170,9 +170,9 @@ def one_hot_rows(n_rows, sizes):
 def test_fields_that_add_up_to_one_are_solved_by_blocks(
     monkeypatch, n_hot, loss, layout, intercept
 ):
-    monkeypatch.setattr(cpu_quadratic, "_MOST_GRAM_COLUMNS", 0)
-    monkeypatch.setattr(cpu_quadratic, "_MOST_SPARSE_GRAM", 0)
-    monkeypatch.setattr(cpu_quadratic, "_MOST_NEAR", -1)
+    monkeypatch.setattr(cpu_column_engine, "_MOST_GRAM_COLUMNS", 0)
+    monkeypatch.setattr(cpu_column_engine, "_MOST_SPARSE_GRAM", 0)
+    monkeypatch.setattr(cpu_column_engine, "_MOST_NEAR", -1)
     monkeypatch.setattr(hot_block, "_MOST_COLUMNS", n_hot)
     case = Case(loss, Penalty(0.3), intercept, layout)
     X = one_hot_rows(400, (3, 4, 20, 40))
@@ -186,20 +186,20 @@ def test_fields_that_add_up_to_one_are_solved_by_blocks(
 def test_the_last_models_are_solved_near_the_support(monkeypatch, loss):
     """Words that depend on each other: a Gram matrix of few of them, and the optimum of all."""
     near = []
-    whole = cpu_quadratic._SparseSet._minimise_near
+    whole = cpu_column_engine._SparseSet._minimise_near
 
     def counted(self, columns, model, coef, target):
         near.append((len(columns), len(coef)))
         return whole(self, columns, model, coef, target)
 
-    monkeypatch.setattr(cpu_quadratic._SparseSet, "_minimise_near", counted)
-    monkeypatch.setattr(cpu_quadratic, "_GRAM_READS", 1e9)
+    monkeypatch.setattr(cpu_column_engine._SparseSet, "_minimise_near", counted)
+    monkeypatch.setattr(cpu_column_engine, "_GRAM_READS", 1e9)
     case = Case(loss, Penalty(1.0), layout="csr", shape=(300, 1200))
     result = case.fit(tol=1e-9)
     assert_optimal(case, result, rel=1e-9)
     assert any(0 < n_near < n_columns for n_near, n_columns in near)
     n_reads, n_near = result.n_iter, len(near)
-    monkeypatch.setattr(cpu_quadratic, "_GRAM_READS", 0.0)  # too dear
+    monkeypatch.setattr(cpu_column_engine, "_GRAM_READS", 0.0)  # too dear
     other = case.fit(tol=1e-9)
     assert len(near) == n_near
     assert n_reads <= other.n_iter + 1

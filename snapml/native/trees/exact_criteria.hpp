@@ -152,8 +152,8 @@ class ExactClasses {
     for (const double x : sums.classes) values.push_back(x / sums.weight);
   }
 
-  // The left side of a column's positions, from none of a node's rows on. Light ones say what they
-  // are at no cost, and are made for one column.
+  // The sums of the rows on the left of a split, as the split moves along a sorted column. "Light"
+  // ones fit into registers: each scan makes its own, and records positions without a branch.
   class Running {
    public:
     static constexpr bool kIsLight = false;
@@ -222,7 +222,7 @@ class ExactClasses {
       return -wr * entropy_of(others_.data(), targets_.n_classes_, wr) -
              wl * entropy_of(left, targets_.n_classes_, wl);
     }
-    // By which a worth from the table may be another than the one that is computed.
+    // Bound of the difference between a gain from the table and the computed one.
     double rounding() const {
       return 64 * std::numeric_limits<double>::epsilon() * static_cast<double>(left_.size() + 2) *
              (targets_.bits(all_->weight) + 1);

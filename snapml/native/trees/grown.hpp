@@ -84,7 +84,7 @@ struct GrownTree {
   }
   const NodeList& list(Place place) const { return lists[static_cast<std::size_t>(place.list)]; }
 
-  // A subtree's first node stands for the one that names it.
+  // Follows a node that refers to a subtree to the root of that subtree.
   Place resolved(Place place) const {
     const GrownNode& found = node(place);
     return found.is_split() || found.subtree() < 0 ? place : Place{found.subtree(), 0};

@@ -57,7 +57,8 @@ class ColumnScanner {
   bool scan(const Node& node, const ListPart& part, const std::vector<Entry>& entries,
             const Sum* all, Split& best) {
     const bool has_zeros = static_cast<int64>(part.size) < node.count();
-    // The rows of the bin of zero stay together: the others are too few for a side.
+    // A split must keep the rows of the bin of zero together, because the other rows are too few to
+    // be a side on their own.
     if (has_zeros && part.size < growth_.options.min_samples_leaf) return true;
     const Targets& targets = growth_.targets;
     const int64 n_sums = targets.n_sums();

@@ -131,9 +131,9 @@ class SplitFinder {
     return n_missing > 0 || !is_single(size, n);
   }
 
-  // The bins that have rows, by their mean targets: the best of all partings of categories is then
-  // between two that are side by side, for numbers and two classes. Of more classes the share of
-  // the one that has most of the node counts.
+  // The bins that have rows, sorted by their mean targets. For numbers and two classes, the best of
+  // all divisions of categories is then between two neighbours. With more classes, bins are sorted
+  // by the share of the node's most frequent class.
   template <class Order>
   std::vector<int> by_mean(const Sum* cells, Order order, int size, const Sum* all) const {
     const Sum* most =

@@ -12,7 +12,7 @@ from snapml import _native
 from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.problems import Problem
 from snapml.solvers.columns.column_packing import ColumnPacker, packed_bytes
-from snapml.solvers.columns.cpu_quadratic import CpuColumnEngine
+from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.columns.streamed_gram import StreamedGram
 from snapml.solvers.engine import WorkingSet
 from snapml.solvers.rows.cpu_rows import array_of, native_rows

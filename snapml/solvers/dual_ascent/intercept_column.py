@@ -39,5 +39,5 @@ def intercept_column(problem: Problem, mean_norm_sq: float, total_weight: float)
         return problem.intercept_scaling
     typical = min(mean_norm_sq, math.sqrt(mean_norm_sq))
     column = math.sqrt(max(0.1 * typical, 100.0 / max(total_weight, _TINY)))
-    # A steep column is no use beyond the range in which its square is still a number.
+    # A longer column would gain nothing, and sums of its squares could leave float32.
     return min(column, 1e12)

@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
 from snapml.problems import Penalty, Problem
-from snapml.solvers.columns.cpu_quadratic import CpuColumnEngine
+from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim, among_outputs
 from snapml.solvers.dual_ascent import dual_coordinate_ascent
@@ -25,7 +25,7 @@ from snapml.solvers.newton import quasi_newton, smoothed_hinge
 from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS
 from snapml.solvers.newton.row_space import RowSpace
 from snapml.solvers.plan import device_choice, out_of_core
-from snapml.solvers.result import FitResult, StartModel, beside_each_other
+from snapml.solvers.result import FitResult, StartModel, stack_outputs
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.rows.cpu_rows import as_array
 from snapml.solvers.rows.host_primal_engine import primal_engine
@@ -52,9 +52,10 @@ _DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
 _MERGED_PATIENCE = 10.0
 # For the hinge in many dense columns, per column: a Hessian costs so much more than an epoch.
 _PATIENCE_A_COLUMN = 0.125
-# Share of the objective from which on a gap says that the continuation of the hinge should begin
-# at zero: rows of large numbers are led so far astray that the way back takes more reads.
-_WORTHLESS = 0.5
+# Gap, as a share of the objective, above which the continuation of the hinge starts from zero
+# instead of from what coordinate ascent has found: where rows have large entries, that point is so
+# far away that the way back would take more reads.
+_RESTART_GAP = 0.5
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
@@ -255,7 +256,7 @@ def _fit_apart(
         view = rule.control.through(among_outputs(results, len(dataset.labels)))
         own = replace(rule, control=view)
         results.append(fit(problem, one, communicator, own, settings, begin))
-    return beside_each_other(results)
+    return stack_outputs(results)
 
 
 def _squares(dataset: Dataset, communicator: Communicator) -> float:
@@ -481,7 +482,7 @@ def _hand_over(
 ) -> FitResult:
     """Go on with the quasi-Newton method from where coordinate ascent ended."""
     start = Start(coef=first.point(problem.intercept_scaling), duals=first.duals)
-    if not problem.loss.is_smooth and first.gap > _WORTHLESS * abs(first.objective):
+    if not problem.loss.is_smooth and first.gap > _RESTART_GAP * abs(first.objective):
         start = Start()
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
     trial = _trial(problem, dataset, rest)

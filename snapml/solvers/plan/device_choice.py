@@ -137,7 +137,7 @@ def fit(
     _check_solvable(problem, settings)
     devices = [make_device(device_id) for device_id in settings.device_ids]
     try:
-        result = _fit_on(devices, problem, dataset, communicator, rule, settings, start)
+        result = _fit_on_devices(devices, problem, dataset, communicator, rule, settings, start)
     except BaseException as error:
         _leave_nothing(devices, error)
         raise
@@ -189,7 +189,7 @@ def fit_sequence(
         return _descend(problems, dataset, device, settings, communicator, rule, start)
 
 
-def _fit_on(
+def _fit_on_devices(
     devices: list[Device],
     problem: Problem,
     dataset: Dataset,
@@ -295,10 +295,10 @@ def _solve(
     Rows stream there where `room` is what they may take of it.
     """
     with _explained(device):
-        return _solve_there(problem, dataset, device, settings, rule, start, room, communicator)
+        return _solve_on_device(problem, dataset, device, settings, rule, start, room, communicator)
 
 
-def _solve_there(
+def _solve_on_device(
     problem: Problem,
     dataset: Dataset,
     device: Device,

@@ -14,7 +14,7 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import among_outputs
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.plan import device_choice
-from snapml.solvers.result import FitResult, StartModel, beside_each_other, overflow_error
+from snapml.solvers.result import FitResult, StartModel, overflow_error, stack_outputs
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_sets import streamed_descent
 from snapml.solvers.working_sets.working_set_descent import check_solver
@@ -82,7 +82,7 @@ def _by_columns(
         view = rule.control.through(among_outputs(results, len(dataset.labels)))
         own = replace(rule, control=view)
         results.append(_by_columns(problem, one, communicator, own, settings, begin_one))
-    return beside_each_other(results)
+    return stack_outputs(results)
 
 
 def fit_sequence(

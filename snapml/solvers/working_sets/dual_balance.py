@@ -1,4 +1,4 @@
-"""The dual variables of a free intercept add up to zero: one row, of all shards, sees to it."""
+"""Makes the dual variables add up to zero, as a free intercept demands, by changing one of them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from snapml.data import Dataset
 from snapml.problems import Intercept, Logistic, Penalty, Problem
 from snapml.solvers.certificate import certified_gap
-from snapml.solvers.columns.cpu_quadratic import CpuColumnEngine
+from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
 from snapml.solvers.cpu_formulas import penalty_value
@@ -321,7 +321,8 @@ class _Cycles:
         if not self._classes:
             numbers = range(whole.n_classes)
             self._classes = [_Class(whole, k, self._n_threads) for k in numbers]
-        # A class without coefficients sees its violations squared, the whole gap as they are.
+        # The violations of a class without coefficients enter its own gap squared, but the whole
+        # gap as they are. So the share shrinks unless the whole gap is halved.
         halved = whole.gap < 0.5 * self._gap_before
         self._share = _SHARE if halved else max(1e-12, 0.2 * self._share)
         self._gap_before = whole.gap
