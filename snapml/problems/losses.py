@@ -85,6 +85,11 @@ class Loss:
         """A loss like this one whose corners are rounded off, where there is one."""
         return None
 
+    @property
+    def of_one_class(self) -> Loss | None:
+        """What a joint loss is in one class's margin while the others stay, but for its label."""
+        return None
+
 
 _TRAITS: dict[str, dict[str, Any]] = _native.loss_traits()
 
@@ -153,3 +158,8 @@ class Softmax(Loss):
     def n_outputs(self) -> int:
         """Number of margins that one label judges."""
         return self.n_classes
+
+    @property
+    def of_one_class(self) -> Loss:
+        """The logistic loss, of the class's margin less those of the others together."""
+        return Logistic()

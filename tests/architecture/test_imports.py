@@ -12,6 +12,7 @@ import pytest
 
 import snapml
 from snapml import _native
+from snapml.problems import Loss
 
 PACKAGE = Path(snapml.__file__).parent
 ROOT = PACKAGE.parent
@@ -75,6 +76,15 @@ def imports_native(path):
 def test_only_the_cpu_engines_their_threads_parsers_and_narrow_rows_import_the_extension():
     found = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if imports_native(p)}
     assert found == MAY_IMPORT_NATIVE
+
+
+def test_solvers_name_no_loss():
+    """They ask for traits, so that a loss is added without them."""
+    names = {cls.__name__ for cls in Loss.__subclasses__()}
+    for path in (PACKAGE / "solvers").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("snapml.problems"):
+                assert names.isdisjoint(alias.name for alias in node.names), path
 
 
 def loaded_by(statement):

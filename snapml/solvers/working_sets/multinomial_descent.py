@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from snapml.data import Dataset
-from snapml.problems import Intercept, Logistic, Penalty, Problem
+from snapml.problems import Intercept, Penalty, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.communicator import Communicator
@@ -338,7 +338,9 @@ class _Class:
     def __init__(self, whole: _Whole, number: int, n_threads: int | None) -> None:
         data = whole.dataset
         labels = np.where(data.labels == number, 1.0, -1.0).astype(data.labels.dtype)
-        problem = replace(whole.problem, loss=Logistic())
+        loss = whole.problem.loss.of_one_class
+        assert loss is not None
+        problem = replace(whole.problem, loss=loss)
         self._engine = CpuColumnEngine(problem, replace(data, labels=labels), n_threads=n_threads)
         self._whole, self._number = whole, number
         self._state = State(self._engine, whole.communicator, None)
