@@ -30,9 +30,9 @@ def can_simulate():
         pytest.skip(reason)
 
 
-@pytest.fixture(params=["Open MPI", "MPICH"])
+@pytest.fixture
 def mpi(request, can_simulate):
-    return library(request.param)
+    return library(getattr(request, "param", "Open MPI"))
 
 
 def run_on(hosts, mpi, ranks_per_host, *arguments):
@@ -44,6 +44,7 @@ def run_on(hosts, mpi, ranks_per_host, *arguments):
     return result
 
 
+@pytest.mark.parametrize("mpi", ["Open MPI", "MPICH"], indirect=True)
 def test_model_of_two_hosts_is_that_of_all_rows(mpi):
     with SimulatedHosts(2) as hosts:
         found = run_on(hosts, mpi, 2, "model")

@@ -811,7 +811,7 @@ def test_child_forked_during_a_fit_keeps_blas_on_one_thread():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_resident_memory_is_flat_over_hundreds_of_fits(estimator):
+def test_resident_memory_is_flat_over_many_fits(estimator):
     live_threads()  # skips where there is no /proc
     out = run_python(
         f"""
@@ -840,14 +840,14 @@ def test_resident_memory_is_flat_over_hundreds_of_fits(estimator):
         for k in range(60):
             once(k)
         before = resident()
-        for k in range(300):
+        for k in range(150):
             once(k)
         print(resident() - before, X.nbytes)
         """,
         timeout_s=120,
     )
     growth, n_bytes = map(int, out.split())
-    assert growth < n_bytes  # a leak of a three-hundredth of X per fit would show
+    assert growth < n_bytes / 2  # a leak of a three-hundredth of X per fit would show
 
 
 def test_warm_start_from_a_free_intercept_serves_every_other_intercept():

@@ -91,7 +91,7 @@ def test_sigint_ends_a_fit_at_once_and_leaves_nothing_behind(name):
         assert threads_left == 0
 
 
-@pytest.mark.parametrize("name", ["logistic", "hinge", "squared hinge"])
+@pytest.mark.parametrize("name", ["logistic", "hinge"])
 def test_interrupted_estimator_fits_again_to_the_bits_of_one_never_interrupted(name):
     raised, same = report_of(
         f"""
