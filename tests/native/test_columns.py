@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 
 from snapml import _native
 from snapml.data import CompressedMatrix, DenseMatrix
-from snapml.solvers.dual_ascent.cpu_engine import native_rows
+from snapml.solvers.rows.cpu_rows import native_rows
 
 from .test_threads import Alarm, run_with_alarm
 
