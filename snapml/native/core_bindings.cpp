@@ -43,16 +43,20 @@ void with_quantity(const std::string& quantity, Call call) {
   throw std::invalid_argument("unknown quantity '" + quantity + "'");
 }
 
+// The same, for the loss of a name.
+template <class Real, class Call>
+void with_function(const std::string& loss, const std::string& quantity, Call call) {
+  if (loss == "Softmax" && quantity == "conjugate_entry") {
+    return call([](Real p, Real) { return Softmax<Real, 1>::conjugate_entry(p); });
+  }
+  with_primal_loss<Real>(loss, [&](auto type) { with_quantity<decltype(type)>(quantity, call); });
+}
+
 template <class Real>
 double loss_quantity(const std::string& loss, const std::string& quantity, double x, double y) {
-  if (loss == "Softmax" && quantity == "conjugate_entry") {
-    return static_cast<double>(Softmax<Real, 1>::conjugate_entry(static_cast<Real>(x)));
-  }
   double found = 0;
-  with_primal_loss<Real>(loss, [&](auto type) {
-    with_quantity<decltype(type)>(quantity, [&](auto function) {
-      found = static_cast<double>(function(static_cast<Real>(x), static_cast<Real>(y)));
-    });
+  with_function<Real>(loss, quantity, [&](auto function) {
+    found = static_cast<double>(function(static_cast<Real>(x), static_cast<Real>(y)));
   });
   return found;
 }
@@ -64,13 +68,9 @@ void loss_quantities(const std::string& loss, const std::string& quantity, const
   const Real* const xs = vector_argument<Real>(x, "x", n);
   const Real* const ys = vector_argument<Real>(y, "y", n);
   Real* const results = vector_argument<Real>(out, "out", n);
-  const auto fill = [&](auto function) {
+  with_function<Real>(loss, quantity, [&](auto function) {
     for (int64 i = 0; i < n; ++i) results[i] = function(xs[i], ys[i]);
-  };
-  if (loss == "Softmax" && quantity == "conjugate_entry") {
-    return fill([](Real p, Real) { return Softmax<Real, 1>::conjugate_entry(p); });
-  }
-  with_primal_loss<Real>(loss, [&](auto type) { with_quantity<decltype(type)>(quantity, fill); });
+  });
 }
 
 const char* name_of(Labels labels) {

@@ -18,7 +18,7 @@ def loss_quantity(loss: Loss, quantity: str, x: np.ndarray, labels: np.ndarray) 
     loss : Loss
         The loss.
     quantity : str
-        Name of the function in ``snapml/core/include/snapml/losses.hpp``.
+        Name of its function in ``snapml/core/include/snapml/losses/``.
     x, labels : ndarray of one shape
         Its arguments.
 

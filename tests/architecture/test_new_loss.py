@@ -1,6 +1,5 @@
 """A loss is added by four edits, and every solver, layout, store and rank then knows it."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -8,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from distributed.launching import library
+from distributed.launching import library, results_of
 
 ROOT = Path(__file__).parents[2]
 NEW = Path(__file__).parent / "new_loss"
@@ -73,19 +72,10 @@ def tree(tmp_path_factory):
     return folder
 
 
-def results_of(command, environment=None):
-    done = subprocess.run(
-        [*command],
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
-def check(results, cases):
+def check(command, environment, cases):
+    environment = {**os.environ, **environment}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    results = results_of(done)
     assert [found["case"] for found in results] == cases
     for found in results:
         assert found["has_converged"], found
@@ -96,11 +86,11 @@ def check(results, cases):
 
 
 def test_one_process_fits_dense_and_sparse_rows_and_stores(tree):
-    check(results_of([sys.executable, str(NEW / "fits.py"), str(tree)]), CASES)
+    check([sys.executable, str(NEW / "fits.py"), str(tree)], {}, CASES)
 
 
 def test_two_ranks_fit(tree):
     chosen = library()
     command = [chosen.mpirun, "-n", "2", sys.executable, "-m", "mpi4py"]
     command += [str(NEW / "fits.py"), str(tree), "ranks"]
-    check(results_of(command, chosen.environment), ["ranks", "ranks, L1"])
+    check(command, chosen.environment, ["ranks", "ranks, L1"])

@@ -32,6 +32,7 @@ from snapml.solvers.working_sets.working_set_descent import solve
 
 SERIAL = SerialCommunicator()
 LOSSES = (Squared(), Logistic(), SquaredHinge(), Huber(), Poisson())
+MOST_READS = {Squared(): 3, Huber(): 40}  # with Gram matrices
 PENALTIES = {
     "l1": Penalty(2.0, 0.0),
     "elastic net": Penalty(1.0, 0.5),
@@ -94,7 +95,7 @@ def test_solution_is_optimal_and_certified(tmp_path, loss, penalty, intercept, i
     value = objective.primal(result.coef, result.intercept)
     assert result.objective == pytest.approx(value, rel=1e-12)
     assert value - objective.minimum() <= result.gap + 1e-13 * abs(value)
-    assert result.n_iter + 1 <= (8 if limit else 3 if loss == Squared() else 40)
+    assert result.n_iter + 1 <= (8 if limit else MOST_READS.get(loss, 30))
 
 
 def test_working_columns_that_do_not_fit_are_packed_best_first(tmp_path, monkeypatch):

@@ -196,7 +196,10 @@ class State:
         return damping * self._largest_curvatures()
 
     def _largest_curvatures(self) -> Any:
-        """Return the bound of c_i l'', or where there is none what it is now or at zero."""
+        """Return c_i l'' at a margin of zero, where losses of signs are most curved.
+
+        Where l'' has no bound it is at least what it is now.
+        """
         if self._bounds is None:
             self._bounds = self._zeros()
             self.engine.loss_sums(self._zeros(), 0.0, None, self._bounds)
