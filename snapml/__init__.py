@@ -3,39 +3,32 @@
 The estimators follow scikit-learn's names, parameters and meanings.
 """
 
-from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from snapml._distribution import installed_version
 
 __version__ = installed_version()
 
-from snapml.estimators import (  # after the check
-    ElasticNet,
-    ElasticNetCV,
-    Lasso,
-    LassoCV,
-    LinearRegression,
-    LinearSVC,
-    LogisticRegression,
-    LogisticRegressionCV,
-    Ridge,
-    RidgeClassifier,
-    RidgeClassifierCV,
-    RidgeCV,
-    enet_path,
-    estimate,
-    from_json,
-    lasso_path,
-    load,
-    predict_batches,
-    skops_types,
-    write_predictions,
-)
-from snapml.estimators.model_content import loadable_by
+from snapml._registry import ESTIMATORS  # after the check
+from snapml.estimators.batch_predictions import predict_batches, write_predictions
+from snapml.estimators.coordinate_regression import ElasticNet, Lasso
+from snapml.estimators.linear_regression import LinearRegression
+from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.memory_estimate import estimate
+from snapml.estimators.ridge import Ridge, RidgeClassifier
+from snapml.estimators.support_vector_machine import LinearSVC
+from snapml.models.model_file import load
+from snapml.models.model_json import from_json
+from snapml.models.portable import skops_types
+from snapml.searches.logistic_regression_cv import LogisticRegressionCV
+from snapml.searches.regularization_path import ElasticNetCV, LassoCV, enet_path, lasso_path
+from snapml.searches.ridge_cv import RidgeClassifierCV, RidgeCV
 
-_TREES = ("DecisionTreeClassifier", "DecisionTreeRegressor")
+if TYPE_CHECKING:
+    from snapml.trees import DecisionTreeClassifier, DecisionTreeRegressor
+
+_LAZY = {entry.name: entry for entry in ESTIMATORS if entry.name not in globals()}
 _PACKAGES = (
     "accel",
     "callbacks",
@@ -84,16 +77,10 @@ def __getattr__(name: str) -> Any:
     """
     if name in _PACKAGES:
         return import_module(f"snapml.{name}")
-    if name in _TREES:
-        from snapml import trees
-
-        return getattr(trees, name)
+    if name in _LAZY:
+        return _LAZY[name].load()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_PACKAGES})
-
-
-for _name in _TREES:
-    loadable_by(_name, partial(__getattr__, _name))

@@ -10,7 +10,7 @@ from typing import Any
 
 from snapml.accel.callbacks import HandedCallbacks
 from snapml.accel.served import ours_for, reason_against
-from snapml.estimators.linear_exports import OWN_ATTRIBUTES
+from snapml.models.linear_exports import OWN_ATTRIBUTES
 
 __all__ = ["Accelerated", "AcceleratedMeta", "AcceleratedTree"]
 

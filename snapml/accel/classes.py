@@ -6,29 +6,15 @@ joblib, is one of them there too.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
-from sklearn import linear_model, svm, tree
+from sklearn.base import is_classifier
 
-import snapml
+from snapml._registry import ESTIMATORS, Entry
 from snapml.accel.accelerated import Accelerated, AcceleratedMeta, AcceleratedTree
 
-__all__ = [
-    "DecisionTreeClassifier",
-    "DecisionTreeRegressor",
-    "ElasticNet",
-    "ElasticNetCV",
-    "Lasso",
-    "LassoCV",
-    "LinearRegression",
-    "LinearSVC",
-    "LogisticRegression",
-    "LogisticRegressionCV",
-    "Ridge",
-    "RidgeCV",
-    "RidgeClassifier",
-    "RidgeClassifierCV",
-]
+__all__ = [entry.name for entry in ESTIMATORS]
 
 
 class _Weighted(Accelerated):
@@ -44,10 +30,6 @@ class _Checked(Accelerated):
         return self._fit_by_either(super().fit, X, y, **options)  # type: ignore[misc]
 
 
-class _CheckedTree(AcceleratedTree, _Checked):
-    pass
-
-
 class _Routed(Accelerated):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
         """Fit, as scikit-learn's does."""
@@ -55,83 +37,32 @@ class _Routed(Accelerated):
         return self._fit_by_either(super().fit, X, y, **options)  # type: ignore[misc]
 
 
-def _stand_in(cls: Any) -> Any:
-    """Tell a class what it stands for, which is its last base, and what it fits by."""
-    cls.genuine = cls.__bases__[-1]
-    cls.ours = getattr(snapml, cls.__name__)
-    cls.__doc__ = cls.genuine.__doc__
-    return cls
+class _TreeRegressor(AcceleratedTree, _Checked):
+    pass
 
 
-@_stand_in
-class ElasticNet(_Checked, linear_model.ElasticNet, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class ElasticNetCV(_Routed, linear_model.ElasticNetCV, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class Lasso(_Checked, linear_model.Lasso, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class LassoCV(_Routed, linear_model.LassoCV, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class LinearRegression(_Weighted, linear_model.LinearRegression, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class LogisticRegression(_Weighted, linear_model.LogisticRegression, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class LogisticRegressionCV(_Routed, linear_model.LogisticRegressionCV, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class Ridge(_Weighted, linear_model.Ridge, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class RidgeClassifier(_Weighted, linear_model.RidgeClassifier, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class RidgeClassifierCV(_Routed, linear_model.RidgeClassifierCV, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class RidgeCV(_Routed, linear_model.RidgeCV, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class LinearSVC(_Weighted, svm.LinearSVC, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
-
-@_stand_in
-class DecisionTreeClassifier(_CheckedTree, tree.DecisionTreeClassifier, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
-
+class _TreeClassifier(AcceleratedTree, _Checked):
     def predict_proba(self, X: Any, check_input: bool = True) -> Any:
         """Return the share of each class in each row's leaf, as scikit-learn's does."""
         return self._by_walker("predict_proba", X, check_input)
 
 
-@_stand_in
-class DecisionTreeRegressor(_CheckedTree, tree.DecisionTreeRegressor, metaclass=AcceleratedMeta):
-    """scikit-learn's, fitted by snapml."""
+def _fitting_as(genuine: Any) -> type[Accelerated]:
+    """Return the class whose `fit` has the parameters of a genuine one."""
+    if genuine.__module__.startswith("sklearn.tree"):
+        return _TreeClassifier if is_classifier(genuine()) else _TreeRegressor
+    its = inspect.signature(genuine.fit).parameters
+    if "check_input" in its:
+        return _Checked
+    return _Routed if "params" in its else _Weighted
+
+
+def _stand_in(entry: Entry) -> Any:
+    """Return the class that stands for scikit-learn's of the same name."""
+    genuine = entry.load_sklearn()
+    about = {"__module__": __name__, "__doc__": genuine.__doc__}
+    own = {"genuine": genuine, "ours": entry.load()}
+    return AcceleratedMeta(entry.name, (_fitting_as(genuine), genuine), about | own)
+
+
+globals().update({entry.name: _stand_in(entry) for entry in ESTIMATORS})

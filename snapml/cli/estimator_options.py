@@ -5,19 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import snapml
+from snapml import _registry as registry
 from snapml.cli.reading import byte_count
 
 __all__ = ["ESTIMATORS", "add_estimator_options", "make_estimator"]
 
 ESTIMATORS: dict[str, type[Any]] = {
-    "logistic": snapml.LogisticRegression,
-    "svc": snapml.LinearSVC,
-    "ridge": snapml.Ridge,
-    "ridge-classifier": snapml.RidgeClassifier,
-    "linear": snapml.LinearRegression,
-    "lasso": snapml.Lasso,
-    "elasticnet": snapml.ElasticNet,
+    entry.command: entry.load() for entry in registry.ESTIMATORS if entry.command is not None
 }
 """Estimators by the names that the command line has for them."""
 

@@ -16,9 +16,9 @@ from snapml.cli.store_summary import classes_text, store_summary
 from snapml.cli.table import print_table
 from snapml.data import ChunkedDataset
 from snapml.data.chunk_format import MANIFEST
-from snapml.estimators.model_file import MAGIC
 from snapml.io.encoding import encoding_text
 from snapml.io.sources import open_source
+from snapml.models.model_file import MAGIC
 
 __all__ = ["add_parser"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import RegressorMixin
 
-from snapml import estimators
+import snapml
 from snapml.compat.base import LinearModel, without
 from snapml.compat.metrics import targets_of
 from snapml.problems import Intercept, Problem
@@ -15,7 +15,7 @@ from snapml.problems import Intercept, Problem
 __all__ = ["LinearRegression"]
 
 
-class JointRidge(estimators.Ridge):
+class JointRidge(snapml.Ridge):
     """Ridge regression whose intercept is one more column, penalised like any other."""
 
     joint_scaling: float
@@ -140,9 +140,9 @@ class LinearRegression(RegressorMixin, LinearModel):
 
     def _estimator(self, n_rows: int) -> Any:
         if self.penalty == "l1":
-            return estimators.Lasso(alpha=self.regularizer / n_rows, **self._common())
+            return snapml.Lasso(alpha=self.regularizer / n_rows, **self._common())
         if not (self.dual and self.fit_intercept):
-            return estimators.Ridge(alpha=self.regularizer, **self._common())
+            return snapml.Ridge(alpha=self.regularizer, **self._common())
         model = JointRidge(alpha=self.regularizer, **self._common())
         model.joint_scaling = float(self.intercept_scaling)
         return model
@@ -150,7 +150,7 @@ class LinearRegression(RegressorMixin, LinearModel):
     def _learned(self, estimator: Any, seen: Any, n_rows: int) -> dict[str, Any]:
         learned = super()._learned(estimator, seen, n_rows)
         if isinstance(estimator, JointRidge):
-            learned["estimator_"] = without(estimator, estimators.Ridge, "joint_scaling")
+            learned["estimator_"] = without(estimator, snapml.Ridge, "joint_scaling")
         return learned
 
     def _objective_scale(self, n_rows: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from snapml import estimators
+import snapml
 from snapml.compat.linear_classifier import LinearClassifier
 
 __all__ = ["LogisticRegression"]
@@ -188,7 +188,7 @@ class LogisticRegression(LinearClassifier):
     def _estimator(self, n_rows: int) -> Any:
         # The problem of that name: the intercept is one more column, penalised like any other.
         is_joint = self.dual and self.fit_intercept
-        return estimators.LogisticRegression(
+        return snapml.LogisticRegression(
             C=1.0 / float(self.regularizer),
             l1_ratio=float(self.penalty == "l1"),
             solver="liblinear" if is_joint else "auto",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from snapml import estimators
+import snapml
 from snapml.compat.base import without
 from snapml.compat.linear_classifier import LinearClassifier
 from snapml.data import Dataset
@@ -16,7 +16,7 @@ from snapml.problems import Problem
 __all__ = ["SupportVectorMachine"]
 
 
-class SupportedSVC(estimators.LinearSVC):
+class SupportedSVC(snapml.LinearSVC):
     """Knows after its fit which rows the model is a sum of."""
 
     is_support: np.ndarray
@@ -155,5 +155,5 @@ class SupportVectorMachine(LinearClassifier):
         learned = super()._learned(estimator, seen, n_rows)
         learned["support_"] = np.flatnonzero(estimator.is_support)
         learned["n_support_"] = len(learned["support_"])
-        learned["estimator_"] = without(estimator, estimators.LinearSVC, "is_support")
+        learned["estimator_"] = without(estimator, snapml.LinearSVC, "is_support")
         return learned

@@ -29,9 +29,7 @@ from snapml._validation import (
 from snapml.data import Dataset, Matrix
 from snapml.data.temporary_store import removing_temporary_stores
 from snapml.estimators.fit_call import control_of, in_fit_call
-from snapml.estimators.linear_exports import ExportedLinearModel
 from snapml.estimators.near_data import near_data
-from snapml.estimators.objective_parameters import objective_parameters
 from snapml.estimators.offsets import added_offset
 from snapml.estimators.placement import (
     Place,
@@ -42,6 +40,8 @@ from snapml.estimators.placement import (
 )
 from snapml.kernels import ResidentMatrix
 from snapml.kernels.resident_matrix import device_number
+from snapml.models.linear_exports import ExportedLinearModel
+from snapml.models.objective_parameters import objective_parameters
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.control import Control, Interim

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
+from snapml._registry import entry_of
 from snapml._validation import check_device_ids
 from snapml.data import ChunkedDataset, ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix
 from snapml.data.chunk_format import MANIFEST
@@ -19,7 +20,6 @@ from snapml.data.memory_limit import available_bytes
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import byte_limit
-from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.kernels.resident_matrix import device_number
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax, Squared, SquaredHinge
@@ -263,7 +263,8 @@ def _n_classes(model: Any, rows: _Rows, y: Any) -> int:
 
 def _problem(model: Any, n_classes: int, y: Any) -> tuple[Problem, int]:
     """Return the problem that a fit will solve, and how many outputs it has."""
-    is_known = type(model) in (LogisticRegression, LinearSVC, Ridge, RidgeClassifier)
+    entry = entry_of(type(model))
+    is_known = entry is not None and entry.has_estimate
     is_l1 = getattr(model, "l1_ratio", 0.0) > 0.0 or getattr(model, "penalty", None) == "l1"
     is_other = getattr(model, "loss", None) == "hinge" or getattr(model, "positive", False)
     if not is_known or is_l1 or is_other or model.solver == "sdca":

@@ -11,7 +11,6 @@ import scipy.linalg
 import scipy.stats
 from sklearn.utils.validation import validate_data
 
-from snapml.estimators import LogisticRegression
 from snapml.estimators.offsets import check_index, checked_offset, targets_without
 from snapml.statistics.likelihood import (
     log_likelihood,
@@ -25,6 +24,7 @@ from snapml.statistics.model_checks import (
     checked_targets,
     checked_weights,
     coefficients_of,
+    likelihood_of,
     names_of,
     penalties_of,
 )
@@ -120,7 +120,7 @@ def inference(
     if model.fit_intercept:
         penalties[0] = bias_penalty
     penalties /= rows.scales**2  # all that follows is of the centred and scaled columns
-    is_logistic = isinstance(model, LogisticRegression)
+    is_logistic = likelihood_of(model) == "binomial"
     margins, fixed = rows.times(estimates), np.zeros(len(rows))
     if is_logistic:
         fixed = fixed if offsets is None else offsets

@@ -9,15 +9,16 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
-from snapml.estimators import LinearRegression, LogisticRegression, LogisticRegressionCV, Ridge
-from snapml.estimators.objective_parameters import changed_since_fit
+from snapml._registry import ESTIMATORS, nearest_entry
 from snapml.estimators.penalty_parameters import resolve_penalty
+from snapml.models.objective_parameters import changed_since_fit
 
 __all__ = [
     "check_unchanged",
     "checked_targets",
     "checked_weights",
     "coefficients_of",
+    "likelihood_of",
     "names_of",
     "penalties_of",
 ]
@@ -36,12 +37,10 @@ def check_unchanged(model: Any) -> None:
 
 def penalties_of(model: Any) -> tuple[float, float]:
     """Return the strength of the L2 penalty on coefficients and on the intercept."""
-    is_known = isinstance(model, LogisticRegression | LinearRegression | Ridge)
-    # A penalty that the same rows chose has no law of its own here.
-    if not is_known or isinstance(model, LogisticRegressionCV):
+    if likelihood_of(model) is None:
+        known = [entry.name for entry in ESTIMATORS if entry.likelihood is not None]
         raise TypeError(
-            "model: expected LogisticRegression, LinearRegression or Ridge, got "
-            f"{type(model).__name__}"
+            f"model: expected {', '.join(known[:-1])} or {known[-1]}, got {type(model).__name__}"
         )
     check_is_fitted(model)
     n_outputs, n_columns = np.atleast_2d(_dense(model.coef_)).shape
@@ -61,7 +60,7 @@ def penalties_of(model: Any) -> tuple[float, float]:
         raise ValueError("model: expected no constraint, got positive=True")
     if getattr(model, "bounds", None) is not None:
         raise ValueError("model: expected no constraint, got bounds")
-    if not isinstance(model, LogisticRegression):
+    if likelihood_of(model) != "binomial":
         return float(np.ravel(getattr(model, "alpha", 0.0))[0]), 0.0
     if model.class_weight is not None:
         raise ValueError(
@@ -73,6 +72,15 @@ def penalties_of(model: Any) -> tuple[float, float]:
         raise ValueError(f"model: expected no L1 penalty, got l1_ratio={l1_share!r}")
     is_penalised = model.solver == "liblinear" and model.fit_intercept
     return 1.0 / C, (1.0 / C / model.intercept_scaling**2 if is_penalised else 0.0)
+
+
+def likelihood_of(model: Any) -> str | None:
+    """Return of which likelihood a model's objective is, or None.
+
+    Models whose penalty the same rows chose have none: no law of theirs is known here.
+    """
+    entry = nearest_entry(type(model))
+    return None if entry is None else entry.likelihood
 
 
 def coefficients_of(model: Any) -> np.ndarray:
@@ -93,7 +101,7 @@ def checked_targets(model: Any, y: Any, n_rows: int) -> np.ndarray:
     y = np.asarray(y)
     if y.shape != (n_rows,):
         raise ValueError(f"y: expected shape ({n_rows},), got {y.shape}")
-    if not isinstance(model, LogisticRegression):
+    if likelihood_of(model) != "binomial":
         targets = y.astype(np.float64)
         if not np.isfinite(targets).all():
             raise ValueError("y: expected finite numbers, got NaN or infinity")

@@ -17,8 +17,8 @@ from snapml._validation import (
 )
 from snapml.data import Matrix
 from snapml.estimators.base import LinearEstimator
-from snapml.estimators.shared_fits import can_share, solve_shared
-from snapml.estimators.shared_models import SharedFit, SharedModel, fitted
+from snapml.searches.shared.fits import can_share, solve_shared
+from snapml.searches.shared.models import SharedFit, SharedModel, fitted
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.rows.cpu_rows import check_rows
 

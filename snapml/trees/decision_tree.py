@@ -8,14 +8,12 @@ import numpy as np
 import sklearn.tree
 from sklearn.utils.multiclass import check_classification_targets
 
-from snapml.estimators.model_content import loadable
 from snapml.trees.base_tree import CONSTRAINTS, BaseTree
 from snapml.trees.labels import encode_labels
 
 __all__ = ["DecisionTreeClassifier", "DecisionTreeRegressor"]
 
 
-@loadable
 class DecisionTreeClassifier(BaseTree, sklearn.tree.DecisionTreeClassifier):
     """A decision tree for classes, grown on histograms.
 
@@ -191,7 +189,6 @@ default="from_dtype"
         return self.tree_.value[:, 0, :].take(self._leaves(X, check_input), axis=0)
 
 
-@loadable
 class DecisionTreeRegressor(BaseTree, sklearn.tree.DecisionTreeRegressor):
     """A decision tree for numbers, grown on histograms.
 

@@ -6,12 +6,11 @@ import copy
 from typing import Any
 
 import numpy as np
-import sklearn.tree
 from sklearn.tree._tree import NODE_DTYPE, Tree
 from sklearn.utils.validation import check_is_fitted
 
-from snapml.estimators.linear_exports import genuine_class, parameters_from_sklearn
-from snapml.estimators.portable import PortableModel
+from snapml.models.linear_exports import genuine_class, parameters_from_sklearn, sklearn_class
+from snapml.models.portable import PortableModel
 from snapml.trees.categorical_tree import CategoricalTree
 
 __all__ = ["ExportedTree"]
@@ -42,7 +41,7 @@ class ExportedTree(PortableModel):
                 "to_sklearn: expected a tree of thresholds, got one that parts categories, which "
                 "scikit-learn's trees cannot hold"
             )
-        theirs = genuine_class(getattr(sklearn.tree, type(self).__name__))
+        theirs = sklearn_class(type(self))
         known = theirs._get_param_names()
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k in known}
         if parameters["splitter"] in ("auto", "hist"):
@@ -77,7 +76,7 @@ class ExportedTree(PortableModel):
         ValueError
             If a parameter has a value that this class has no parameter for.
         """
-        if genuine_class(type(model)) is not genuine_class(getattr(sklearn.tree, cls.__name__)):
+        if genuine_class(type(model)) is not sklearn_class(cls):
             raise TypeError(
                 f"model: expected a sklearn.tree.{cls.__name__}, got a "
                 f"{type(model).__module__}.{type(model).__name__}"

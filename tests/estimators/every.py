@@ -1,7 +1,6 @@
 """Every public linear estimator, the objective it documents, and a limit on its time."""
 
 import contextlib
-import inspect
 import signal
 import warnings
 from dataclasses import dataclass, field
@@ -12,15 +11,11 @@ import sklearn.linear_model
 import sklearn.svm
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.tree import BaseDecisionTree
 
-import snapml
+from snapml._registry import ESTIMATORS
 
-CLASSES = {name: getattr(snapml, name) for name in snapml.__all__}
 CLASSES = {
-    name: made
-    for name, made in CLASSES.items()
-    if inspect.isclass(made) and not issubclass(made, BaseDecisionTree)
+    entry.name: entry.load() for entry in ESTIMATORS if entry.sklearn_module != "sklearn.tree"
 }
 MORE_PARAMETERS = {
     "LogisticRegression": [

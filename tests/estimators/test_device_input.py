@@ -37,8 +37,8 @@ from snapml import (
     RidgeClassifierCV,
     RidgeCV,
 )
-from snapml.estimators import shared_fits
 from snapml.kernels import device_arrays
+from snapml.searches.shared import fits as shared_fits
 from snapml.solvers.plan import device_choice
 
 from .conftest import run_python

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from snapml.estimators.model_file import read_model
+from snapml.models.model_file import read_model
 from tests.golden.make import rows
 
 FOLDER = Path(__file__).parents[1] / "golden" / "0.1.0"

@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 from snapml import LogisticRegression, LogisticRegressionCV
-from snapml.estimators import logistic_paths as module
+from snapml.searches import logistic_paths as module
 
 from .conftest import iris_data
 

@@ -419,7 +419,7 @@ class BaseEstimatorOfAnother(BaseEstimator):
         return self
 
     def save(self):
-        from snapml.estimators.model_file import save_model
+        from snapml.models.model_file import save_model
 
         save_model(self, "nowhere")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 import snapml
-from snapml.estimators.model_content import content_of
+from snapml.models.content import content_of
 from tests.golden.make import answers, fitted, rows
 
 MODELS = fitted()

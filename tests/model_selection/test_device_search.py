@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from snapml import LinearSVC, LogisticRegression, LogisticRegressionCV
 from snapml.data import ChunkedDataset, ChunkWriter
-from snapml.estimators import shared_fits
 from snapml.model_selection import GridSearchCV
+from snapml.searches.shared import fits as shared_fits
 from snapml.solvers.many import gpu_many_rows
 from snapml.solvers.plan import device_choice
 

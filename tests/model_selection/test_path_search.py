@@ -10,8 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from snapml import LinearSVC, LogisticRegression, RidgeClassifier
-from snapml.estimators import shared_paths, shared_regressions
 from snapml.model_selection import GridSearchCV
+from snapml.searches.shared import paths as shared_paths
+from snapml.searches.shared import regressions as shared_regressions
 
 EXACT = {"tol": 1e-11, "max_iter": 2000}
 CS = {"C": [0.15, 0.6, 4.0]}

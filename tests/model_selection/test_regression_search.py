@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from snapml import ElasticNet, Lasso, LinearRegression, Ridge
-from snapml.estimators import shared_regressions
 from snapml.model_selection import GridSearchCV
+from snapml.searches.shared import regressions as shared_regressions
 
 ALPHAS = {"alpha": np.logspace(-3, 2, 6)}
 EXACT = {"tol": 1e-12}

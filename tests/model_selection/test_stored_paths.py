@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from snapml import LogisticRegression, LogisticRegressionCV
 from snapml.data import ChunkedDataset, ChunkWriter
-from snapml.estimators import shared_fits
+from snapml.searches.shared import fits as shared_fits
 from tests.estimators.test_callbacks import Recorder
 
 QUIET = {"use_legacy_attributes": False, "scoring": "neg_log_loss", "l1_ratios": (0,)}

@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 from snapml import DecisionTreeClassifier, Lasso, LinearSVC, LogisticRegression, Ridge
 from snapml.data import ChunkedDataset, ChunkWriter
-from snapml.estimators import shared_fits
 from snapml.model_selection import GridSearchCV
+from snapml.searches.shared import fits as shared_fits
 
 EXACT = {"tol": 1e-12, "max_iter": 5000}
 GRID = {"C": [1e-2, 1.0]}

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import snapml
 from snapml import DecisionTreeClassifier, DecisionTreeRegressor
-from snapml.estimators.model_file import MAGIC
+from snapml.models.model_file import MAGIC
 
 
 def grown(kind, **parameters):

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from snapml.estimators.model_values import appended_to, decoded, encoded, is_plain
+from snapml.models.values import appended_to, decoded, encoded, is_plain
 
 __all__ = ["CheckpointFile", "write_checkpoint"]
 

@@ -1,7 +1,9 @@
 """Training over MPI: `MpiCommunicator`, estimators, loaders and metrics that take ``comm=``."""
 
+from typing import Any
+
+from snapml.distributed.mpi import estimators
 from snapml.distributed.mpi.communicator import MpiCommunicator
-from snapml.distributed.mpi.estimators import LinearSVC, LogisticRegression, Ridge
 from snapml.distributed.mpi.loaders import load_parquet, load_snap, load_svmlight
 from snapml.distributed.mpi.metrics import (
     accuracy_score,
@@ -10,18 +12,11 @@ from snapml.distributed.mpi.metrics import (
     mean_squared_error,
     roc_auc_score,
 )
-from snapml.distributed.mpi.regression import ElasticNet, Lasso, LinearRegression
 from snapml.distributed.ranks import RankError
 
 __all__ = [
-    "ElasticNet",
-    "Lasso",
-    "LinearRegression",
-    "LinearSVC",
-    "LogisticRegression",
     "MpiCommunicator",
     "RankError",
-    "Ridge",
     "accuracy_score",
     "hinge_loss",
     "load_parquet",
@@ -31,3 +26,11 @@ __all__ = [
     "mean_squared_error",
     "roc_auc_score",
 ]
+__all__ += estimators.__all__
+
+
+def __getattr__(name: str) -> Any:
+    """Return the estimator of a name."""
+    if name in estimators.__all__:
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 import snapml
+from snapml._registry import ESTIMATORS, Entry
 from snapml.data import ChunkedMatrix, DenseMatrix, Matrix
 from snapml.distributed.interrupts import HeldInterrupts
 from snapml.distributed.mpi.agreement import check_alike
@@ -24,9 +25,6 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
-
-__all__ = ["LinearSVC", "LogisticRegression", "Ridge"]
-
 
 # Parameters that only jobs of several ranks have.
 _OF_JOBS = ("comm", "checkpoint", "checkpoint_every", "report")
@@ -205,6 +203,7 @@ class MpiEstimator:
     def _terms(self) -> dict[str, str]:
         """Return what all ranks must have in common before the first look at the rows."""
         parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        _refuse_gram(parameters.get("precompute"))
         own = ("comm", "random_state", "device_ids", "n_threads", "memory_limit", "verbose")
         common = {name: repr(value) for name, value in parameters.items() if name not in own}
         if parameters.get("warm_start"):
@@ -233,6 +232,15 @@ class MpiEstimator:
             "feature_names": "none" if names is None else str(list(names)),
         }
         check_alike("X", self._shards.exchange(terms))
+
+
+def _refuse_gram(precompute: Any) -> None:
+    """Refuse a Gram matrix: no rank has the rows to check it by, and none would use it."""
+    if np.ndim(precompute):
+        raise NotImplementedError(
+            f"precompute: expected 'auto', True or False on an MPI communicator, got a matrix of "
+            f"shape {np.shape(precompute)}"
+        )
 
 
 def _checksum(values: Any) -> int:
@@ -295,13 +303,16 @@ def _without_examples(text: str) -> str:
     return "\n".join(kept).rstrip() + "\n"
 
 
-class LogisticRegression(MpiEstimator, snapml.LogisticRegression):
-    """`snapml.LogisticRegression` on the rows of all ranks."""
+def _on_ranks(entry: Entry) -> Any:
+    """Return the class of the same name whose rows are on all ranks."""
+    return type(entry.name, (MpiEstimator, entry.load()), {"__module__": __name__})
 
 
-class LinearSVC(MpiEstimator, snapml.LinearSVC):
-    """`snapml.LinearSVC` on the rows of all ranks."""
+_CLASSES = {entry.name: _on_ranks(entry) for entry in ESTIMATORS if entry.trains_on_ranks}
+globals().update(_CLASSES)  # where pickles look for them
+__all__ = [*_CLASSES]
 
 
-class Ridge(MpiEstimator, snapml.Ridge):
-    """`snapml.Ridge` on the rows of all ranks."""
+def __getattr__(name: str) -> Any:
+    """Say that a class is missing; for type checkers, that there are more than they see."""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from snapml.estimators.shared_models import SharedModel
+from snapml.searches.shared.models import SharedModel
 from snapml.solvers.many.many_models import ManyResult
 
 __all__ = ["FitColumn", "FoundModels", "side_by_side", "stacked"]

@@ -24,10 +24,10 @@ from snapml.estimators.coordinate_regression import (
     mean_dataset,
     solve_path,
 )
-from snapml.estimators.regularization_path import take_rows
 from snapml.estimators.ridge import Ridge, RidgeClassifier
-from snapml.estimators.shared_models import must_fit_alone
-from snapml.estimators.shared_strengths import FoldSolver, Found
+from snapml.searches.shared.fold_rows import take_rows
+from snapml.searches.shared.models import must_fit_alone
+from snapml.searches.shared.strengths import FoldSolver, Found
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.least_squares.least_squares import is_direct, solve_least_squares
 from snapml.solvers.stopping import StoppingRule

@@ -21,23 +21,23 @@ from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import byte_limit
-from snapml.estimators.shared_columns import FitColumn, FoundModels, side_by_side, stacked
-from snapml.estimators.shared_models import (
+from snapml.estimators.support_vector_machine import LinearSVC
+from snapml.kernels import ResidentMatrix
+from snapml.problems import Problem
+from snapml.searches.shared.columns import FitColumn, FoundModels, side_by_side, stacked
+from snapml.searches.shared.models import (
     SharedFit,
     SharedModel,
     must_fit_alone,
     problem_of,
 )
-from snapml.estimators.shared_paths import can_share_path, is_path, solve_path_of_classes
-from snapml.estimators.shared_regressions import (
+from snapml.searches.shared.paths import can_share_path, is_path, solve_path_of_classes
+from snapml.searches.shared.regressions import (
     REGRESSIONS,
     can_share_regression,
     regression_solver,
 )
-from snapml.estimators.shared_strengths import FoldSolver, solve_by_strength
-from snapml.estimators.support_vector_machine import LinearSVC
-from snapml.kernels import ResidentMatrix
-from snapml.problems import Problem
+from snapml.searches.shared.strengths import FoldSolver, solve_by_strength
 from snapml.solvers.many import many_models
 from snapml.solvers.many.gpu_many_rows import device_products, most_models
 from snapml.solvers.many.many_arrays import ManyProducts

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from snapml.estimators.model_content import content_of, model_of, parsed
-from snapml.estimators.model_values import is_plain
+from snapml.models.content import content_of, model_of, parsed
+from snapml.models.values import is_plain
 
 __all__ = ["from_json", "model_as_json"]
 

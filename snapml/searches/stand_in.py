@@ -20,8 +20,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _check_feature_names
 
-from snapml.estimators.search_watch import has_ended
-from snapml.estimators.shared_models import SharedModel, fitted, of_margins
+from snapml.searches.search_watch import has_ended
+from snapml.searches.shared.models import SharedModel, fitted, of_margins
 from snapml.solvers.control import UNBOUNDED, Control
 
 __all__ = ["SharedSearch", "StandIn", "for_row_numbers", "last_step", "parameters_of"]

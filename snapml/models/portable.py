@@ -6,14 +6,14 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from snapml.estimators.model_content import known_class, known_names
-from snapml.estimators.model_file import save_model
-from snapml.estimators.model_json import model_as_json
+from snapml.models.content import known_class, known_names
+from snapml.models.model_file import save_model
+from snapml.models.model_json import model_as_json
 
 __all__ = ["PortableModel", "skops_types"]
 
 # By name: what searches lies above the estimators.
-_SEARCH = "snapml.model_selection.grid_search.GridSearchCV"
+_SEARCH = "snapml.searches.grid_search.GridSearchCV"
 
 
 class PortableModel(BaseEstimator):

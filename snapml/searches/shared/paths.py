@@ -19,11 +19,11 @@ from snapml._validation import check_positive
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.coordinate_regression import warn_not_converged
 from snapml.estimators.logistic_regression import LogisticRegression
-from snapml.estimators.regularization_path import take_rows
-from snapml.estimators.shared_models import must_fit_alone, problem_of
-from snapml.estimators.shared_strengths import Found
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.problems import Penalty, Problem
+from snapml.searches.shared.fold_rows import take_rows
+from snapml.searches.shared.models import must_fit_alone, problem_of
+from snapml.searches.shared.strengths import Found
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.plan import choice

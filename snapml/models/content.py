@@ -1,7 +1,12 @@
 """What is kept of a fitted model, in whatever form: its class, parameters and attributes.
 
-Only classes that say so are made again, and only parameters and public attributes are set: what a
-file holds is compared with what its class expects, and never looked up or called by name.
+Only classes of the registry are made again, and only parameters and public attributes are set: what
+a file holds is compared with what its class expects, and never looked up or called by name.
+
+A model's parameters and the attributes that end in one underscore are what files hold.
+``_stored_attributes`` of its class names others that predictions need. Where attributes are neither
+text nor arrays, ``_to_file`` and ``_from_file`` of the class turn them into such, and back; the
+latter refuses by ValueError what no fit has made.
 """
 
 from __future__ import annotations
@@ -10,21 +15,20 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from snapml._distribution import installed_version
-from snapml.estimators.model_values import decoded, encoded
-from snapml.estimators.objective_parameters import changed_since_fit
+from snapml._registry import ESTIMATORS, entry_of
+from snapml.models.objective_parameters import changed_since_fit
+from snapml.models.values import decoded, encoded
 
 __all__ = [
     "content_of",
     "known_class",
     "known_names",
-    "loadable",
-    "loadable_by",
     "model_of",
     "naming",
     "parsed",
@@ -45,46 +49,6 @@ _MALFORMED = (
 
 _REPLACED = "; set_params replaces a parameter that predictions do not need"
 
-_loadable: dict[str, type[Any]] = {}
-# Classes that are imported when a file of theirs is read.
-_importers: dict[str, Callable[[], type[Any]]] = {}
-_Class = TypeVar("_Class", bound=type[Any])
-
-
-def loadable(cls: _Class) -> _Class:
-    """Let `load` make models of a class.
-
-    Its parameters and the attributes that end in one underscore are what files hold;
-    ``_stored_attributes`` names others that predictions need. Where attributes are neither text nor
-    arrays, ``_to_file`` and ``_from_file`` turn them into such, and back; the latter refuses by
-    ValueError what no fit has made.
-
-    Parameters
-    ----------
-    cls : type
-        An estimator, with a name of its own.
-
-    Returns
-    -------
-    type
-        The class.
-    """
-    _loadable[cls.__name__] = cls
-    return cls
-
-
-def loadable_by(name: str, importer: Callable[[], type[Any]]) -> None:
-    """Let `load` import a class when it reads a model of it.
-
-    Parameters
-    ----------
-    name : str
-        Of the class, which is `loadable`.
-    importer : callable
-        Returns it.
-    """
-    _importers[name] = importer
-
 
 def known_names() -> list[str]:
     """Return the names of the classes that `load` makes models of.
@@ -94,7 +58,7 @@ def known_names() -> list[str]:
     list of str
         Sorted.
     """
-    return sorted({*_loadable, *_importers})
+    return sorted(entry.name for entry in ESTIMATORS)
 
 
 def known_class(name: str) -> type[Any] | None:
@@ -108,9 +72,9 @@ def known_class(name: str) -> type[Any] | None:
     Returns
     -------
     type or None
-        None where no such class has been made known.
+        None where there is no such estimator.
     """
-    return _importers[name]() if name in _importers else _loadable.get(name)
+    return next((entry.load() for entry in ESTIMATORS if entry.name == name), None)
 
 
 def content_of(model: Any, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
@@ -119,7 +83,7 @@ def content_of(model: Any, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
     Parameters
     ----------
     model : fitted estimator
-        Of a class that is `loadable`.
+        Of one of the estimators.
     put : callable
         Takes an array, and returns what refers to it in JSON.
 
@@ -139,7 +103,7 @@ def content_of(model: Any, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
         If what fit has learned was changed into something that `model_of` refuses.
     """
     name = type(model).__name__
-    if _loadable.get(name) is not type(model):
+    if entry_of(type(model)) is None:
         raise TypeError(f"expected a model of {', '.join(known_names())}, got one of {name}")
     check_is_fitted(model)
     content = {

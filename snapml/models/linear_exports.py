@@ -14,9 +14,16 @@ from sklearn.base import is_classifier
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
-from snapml.estimators.portable import PortableModel
+from snapml._registry import ESTIMATORS
+from snapml.models.portable import PortableModel
 
-__all__ = ["OWN_ATTRIBUTES", "ExportedLinearModel", "genuine_class", "parameters_from_sklearn"]
+__all__ = [
+    "OWN_ATTRIBUTES",
+    "ExportedLinearModel",
+    "genuine_class",
+    "parameters_from_sklearn",
+    "sklearn_class",
+]
 
 OWN_ATTRIBUTES = frozenset(
     {"gap_", "objective_", "history_", "solver_", "run_report_", "has_offset_"}
@@ -71,7 +78,7 @@ class ExportedLinearModel(PortableModel):
         is_logistic = hasattr(model, "predict_proba")
         if is_logistic and model.multi_class == "ovr" and len(model.classes_) > 2:
             return _one_vs_rest(model)
-        theirs = _sklearn_class(type(model))(**_their_parameters(model))
+        theirs = sklearn_class(type(model))(**_their_parameters(model))
         vars(theirs).update(_learned(model, type(theirs)))
         if hasattr(model, "_is_multilabel"):
             theirs._label_binarizer = _label_binarizer(model)
@@ -110,7 +117,7 @@ class ExportedLinearModel(PortableModel):
         >>> float(Ridge.from_sklearn(theirs).predict([[3.0]])[0])
         2.333...
         """
-        expected = _sklearn_class(cls)
+        expected = sklearn_class(cls)
         if genuine_class(type(model)) is not expected:
             raise TypeError(
                 f"model: expected a {expected.__module__.rsplit('._', 1)[0]}.{expected.__name__}, "
@@ -181,13 +188,21 @@ def parameters_from_sklearn(cls: type[Any], model: Any) -> dict[str, Any]:
     return found
 
 
-def _sklearn_class(cls: type[Any]) -> type[Any]:
-    """Return scikit-learn's class of the same name."""
-    import sklearn.linear_model
-    import sklearn.svm
+def sklearn_class(cls: type[Any]) -> type[Any]:
+    """Return scikit-learn's own class of the same name.
 
-    module = sklearn.svm if cls.__name__ == "LinearSVC" else sklearn.linear_model
-    return genuine_class(getattr(module, cls.__name__))
+    Parameters
+    ----------
+    cls : type
+        One of the estimators.
+
+    Returns
+    -------
+    type
+        Not the one that `snapml.accel` may have put in its place.
+    """
+    entry = next(entry for entry in ESTIMATORS if entry.name == cls.__name__)
+    return genuine_class(entry.load_sklearn())
 
 
 def genuine_class(cls: type[Any]) -> type[Any]:
@@ -221,7 +236,7 @@ def _learned(model: Any, to: type[Any]) -> dict[str, Any]:
 
 def _their_parameters(model: Any) -> dict[str, Any]:
     """Return the parameters that scikit-learn's class of the same name takes."""
-    known = _sklearn_class(type(model))._get_param_names()
+    known = sklearn_class(type(model))._get_param_names()
     found = {k: copy.deepcopy(v) for k, v in model.get_params(deep=False).items() if k in known}
     if "solver" not in found:
         return found

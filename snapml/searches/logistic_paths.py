@@ -12,14 +12,14 @@ from sklearn.metrics import make_scorer
 
 from snapml.data import ChunkedMatrix, Matrix
 from snapml.estimators.fit_call import as_part
-from snapml.estimators.fold_rows import fold_rows
-from snapml.estimators.fold_scores import rows_of
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.offsets import WithOffset
-from snapml.estimators.search_watch import SearchWatch, has_ended
-from snapml.estimators.shared_fits import can_share, solve_shared
-from snapml.estimators.shared_models import SharedFit, SharedModel, fitted
 from snapml.kernels import ResidentMatrix
+from snapml.searches.fold_scores import rows_of
+from snapml.searches.search_watch import SearchWatch, has_ended
+from snapml.searches.shared.fits import can_share, solve_shared
+from snapml.searches.shared.fold_rows import fold_rows
+from snapml.searches.shared.models import SharedFit, SharedModel, fitted
 from snapml.solvers.control import Control
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.rows.cpu_rows import check_rows

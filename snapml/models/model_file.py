@@ -23,8 +23,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from snapml.data.atomic_file import atomic_file
-from snapml.estimators.model_content import content_of, model_of, naming, parsed
-from snapml.estimators.model_values import appended_to, is_plain
+from snapml.models.content import content_of, model_of, naming, parsed
+from snapml.models.values import appended_to, is_plain
 
 __all__ = ["MAGIC", "load", "read_model", "save_model"]
 

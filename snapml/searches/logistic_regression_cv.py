@@ -29,14 +29,14 @@ from snapml._validation import (
 from snapml.data import ChunkedDataset, ChunkedMatrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.fit_call import as_part
-from snapml.estimators.fold_scores import check_stored_scoring
-from snapml.estimators.logistic_paths import LogisticPaths
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.offsets import WithOffset, check_offset, check_two_classes
 from snapml.estimators.placement import fit_input, with_host_predictions
 from snapml.estimators.row_sources import is_row_source, opened
-from snapml.estimators.search_watch import SearchWatch
 from snapml.kernels import ResidentMatrix
+from snapml.searches.fold_scores import check_stored_scoring
+from snapml.searches.logistic_paths import LogisticPaths
+from snapml.searches.search_watch import SearchWatch
 
 __all__ = ["LogisticRegressionCV"]
 

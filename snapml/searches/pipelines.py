@@ -15,9 +15,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_feature_names
 
 from snapml._validation import check_fit_input, check_sample_weight
-from snapml.estimators.shared_fits import can_share, solve_shared
-from snapml.estimators.shared_models import SharedFit, fitted
-from snapml.model_selection.stand_in import SharedSearch, last_step, parameters_of
+from snapml.searches.shared.fits import can_share, solve_shared
+from snapml.searches.shared.models import SharedFit, fitted
+from snapml.searches.stand_in import SharedSearch, last_step, parameters_of
 from snapml.solvers.rows.cpu_rows import check_rows
 
 __all__ = ["is_shareable", "solve_pipelines"]

@@ -26,11 +26,11 @@ from snapml._validation import (
 from snapml.data import Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
 from snapml.estimators.fit_call import CallbackSupport, as_part
-from snapml.estimators.fold_scores import fold_scores, takes_weights
 from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
 from snapml.estimators.offsets import check_index, check_offset, offset_vector, targets_without
 from snapml.estimators.ridge import Ridge, RidgeClassifier, RidgeLabels
-from snapml.estimators.search_watch import SearchWatch
+from snapml.searches.fold_scores import fold_scores, takes_weights
+from snapml.searches.search_watch import SearchWatch
 from snapml.solvers.control import Interim
 from snapml.solvers.least_squares.leave_one_out import LeaveOneOut
 from snapml.solvers.range_checks import NonFiniteError

@@ -27,19 +27,19 @@ from snapml.estimators.base import all_or_nothing
 from snapml.estimators.fit_call import refit_of, search_control_of
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.row_sources import is_row_source, opened
-from snapml.estimators.shared_fits import can_share, solve_shared
-from snapml.estimators.shared_models import SharedFit
-from snapml.estimators.shared_regressions import REGRESSIONS
 from snapml.estimators.support_vector_machine import LinearSVC
-from snapml.model_selection.pipelines import is_shareable, solve_pipelines
-from snapml.model_selection.stand_in import (
+from snapml.searches.pipelines import is_shareable, solve_pipelines
+from snapml.searches.shared.fits import can_share, solve_shared
+from snapml.searches.shared.models import SharedFit
+from snapml.searches.shared.regressions import REGRESSIONS
+from snapml.searches.stand_in import (
     SharedSearch,
     StandIn,
     for_row_numbers,
     last_step,
     parameters_of,
 )
-from snapml.model_selection.stored_search import (
+from snapml.searches.stored_search import (
     StoredSearch,
     check_stored_search,
     stored_rows,

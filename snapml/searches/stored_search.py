@@ -13,11 +13,11 @@ from sklearn.utils import check_array
 from snapml._validation import check_sample_weight, refuse_store
 from snapml.data import ChunkedMatrix
 from snapml.estimators.base import LinearEstimator
-from snapml.estimators.fold_rows import fold_labels, fold_weights
-from snapml.estimators.fold_scores import check_stored_scoring
 from snapml.estimators.placement import byte_limit
 from snapml.estimators.row_sources import is_row_source, stored_source
-from snapml.model_selection.stand_in import SharedSearch
+from snapml.searches.fold_scores import check_stored_scoring
+from snapml.searches.shared.fold_rows import fold_labels, fold_weights
+from snapml.searches.stand_in import SharedSearch
 
 __all__ = ["StoredRows", "StoredSearch", "check_stored_search", "stored_rows"]
 

@@ -8,13 +8,22 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from snapml._validation import as_matrix
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import margins_where_rows_are
-from snapml.estimators.shared_models import SharedModel
 from snapml.kernels import ResidentMatrix
+from snapml.searches.shared.models import SharedModel
 
-__all__ = ["FoldRows", "Judge", "StoredFoldRows", "fold_labels", "fold_rows", "fold_weights"]
+__all__ = [
+    "FoldRows",
+    "Judge",
+    "StoredFoldRows",
+    "fold_labels",
+    "fold_rows",
+    "fold_weights",
+    "take_rows",
+]
 
 Judge = Callable[[LogisticRegression, SharedModel | None], tuple[Any, Any]]
 """Takes a model of a fold, and what it was found as where it was shared.
@@ -207,3 +216,28 @@ def _selectable(matrix: Matrix) -> Any:
     if values is None:
         values = np.ones(matrix.n_stored, dtype=matrix.dtype)
     return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def take_rows(matrix: Matrix, rows: np.ndarray) -> Matrix:
+    """Return a copy of some rows.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        All rows.
+    rows : ndarray
+        Their numbers, or a mask.
+
+    Returns
+    -------
+    Matrix
+        Dense or compressed as the original.
+    """
+    if not isinstance(matrix, CompressedMatrix):
+        return as_matrix(matrix.values[rows])  # type: ignore[attr-defined]
+    from scipy.sparse import csr_matrix
+
+    values = matrix.values
+    stored = np.ones(matrix.n_stored, matrix.dtype) if values is None else values
+    parts = (stored, matrix.indices, matrix.indptr)
+    return as_matrix(csr_matrix(parts, shape=matrix.shape)[rows])

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing, indexable
 from snapml.estimators.base import callers_level
 from snapml.estimators.fit_call import as_part
 from snapml.estimators.offsets import WithOffset
-from snapml.estimators.search_watch import SearchWatch, has_ended
+from snapml.searches.search_watch import SearchWatch, has_ended
 
 __all__ = ["check_stored_scoring", "fold_scores", "rows_of", "takes_weights"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
-from snapml.estimators.regularization_path import take_rows
-from snapml.estimators.shared_models import SharedFit, SharedModel
+from snapml.searches.shared.fold_rows import take_rows
+from snapml.searches.shared.models import SharedFit, SharedModel
 from snapml.solvers.many.many_chunks import many_products
 from snapml.solvers.many.many_rows import PANEL
 from snapml.solvers.range_checks import NonFiniteError

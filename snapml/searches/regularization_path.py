@@ -23,7 +23,7 @@ from snapml._validation import (
     raise_non_finite,
     refuse_device,
 )
-from snapml.data import CompressedMatrix, Dataset, Matrix
+from snapml.data import Dataset, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.coordinate_regression import (
     ElasticNet,
@@ -34,8 +34,9 @@ from snapml.estimators.coordinate_regression import (
     warn_not_converged,
 )
 from snapml.estimators.offsets import check_offset, targets_without
-from snapml.estimators.search_watch import SearchWatch, has_ended
 from snapml.problems import Intercept, Problem, Squared
+from snapml.searches.search_watch import SearchWatch, has_ended
+from snapml.searches.shared.fold_rows import take_rows
 from snapml.solvers.columns.cpu_columns import CpuColumns
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.control import UNBOUNDED, Control
@@ -665,28 +666,3 @@ random_state, selection, n_threads, deterministic, device_ids, max_time_s : obje
             device_ids=device_ids,
             max_time_s=max_time_s,
         )
-
-
-def take_rows(matrix: Matrix, rows: np.ndarray) -> Matrix:
-    """Return a copy of some rows.
-
-    Parameters
-    ----------
-    matrix : Matrix
-        All rows.
-    rows : ndarray
-        Their numbers, or a mask.
-
-    Returns
-    -------
-    Matrix
-        Dense or compressed as the original.
-    """
-    if not isinstance(matrix, CompressedMatrix):
-        return as_matrix(matrix.values[rows])  # type: ignore[attr-defined]
-    from scipy.sparse import csr_matrix
-
-    values = matrix.values
-    stored = np.ones(matrix.n_stored, matrix.dtype) if values is None else values
-    parts = (stored, matrix.indices, matrix.indptr)
-    return as_matrix(csr_matrix(parts, shape=matrix.shape)[rows])

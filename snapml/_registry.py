@@ -1,0 +1,135 @@
+"""Every public estimator, once: whatever else lists estimators reads this table."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+__all__ = ["ESTIMATORS", "Entry", "entry_of", "nearest_entry"]
+
+_ESTIMATORS, _SEARCHES = "snapml.estimators", "snapml.searches"
+
+
+class Entry(NamedTuple):
+    """An estimator, and what the rest of the package may do with it.
+
+    Attributes
+    ----------
+    name : str
+        Of the class; scikit-learn's of the same name is what `snapml.accel` replaces.
+    module : str
+        Where the class is; it is imported when it is asked for.
+    sklearn_module : str
+        Where scikit-learn has its own.
+    command : str or None
+        Its name on the command line; None where it has none.
+    trains_on_ranks : bool
+        Whether `snapml.distributed.mpi` has a class of the same name.
+    likelihood : str or None
+        ``"binomial"`` or ``"normal"`` where `snapml.statistics` knows the covariance of its
+        coefficients; None where it does not.
+    has_estimate : bool
+        Whether `snapml.estimate` knows how much memory its fits need.
+    """
+
+    name: str
+    module: str
+    sklearn_module: str = "sklearn.linear_model"
+    command: str | None = None
+    trains_on_ranks: bool = False
+    likelihood: str | None = None
+    has_estimate: bool = False
+
+    def load(self) -> Any:
+        """Return the class."""
+        return getattr(import_module(self.module), self.name)
+
+    def load_sklearn(self) -> Any:
+        """Return scikit-learn's class of the same name."""
+        return getattr(import_module(self.sklearn_module), self.name)
+
+
+ESTIMATORS = (
+    Entry("DecisionTreeClassifier", "snapml.trees.decision_tree", sklearn_module="sklearn.tree"),
+    Entry("DecisionTreeRegressor", "snapml.trees.decision_tree", sklearn_module="sklearn.tree"),
+    Entry(
+        "ElasticNet",
+        f"{_ESTIMATORS}.coordinate_regression",
+        command="elasticnet",
+        trains_on_ranks=True,
+    ),
+    Entry("ElasticNetCV", f"{_SEARCHES}.regularization_path"),
+    Entry("Lasso", f"{_ESTIMATORS}.coordinate_regression", command="lasso", trains_on_ranks=True),
+    Entry("LassoCV", f"{_SEARCHES}.regularization_path"),
+    Entry(
+        "LinearRegression",
+        f"{_ESTIMATORS}.linear_regression",
+        command="linear",
+        trains_on_ranks=True,
+        likelihood="normal",
+    ),
+    Entry(
+        "LinearSVC",
+        f"{_ESTIMATORS}.support_vector_machine",
+        sklearn_module="sklearn.svm",
+        command="svc",
+        trains_on_ranks=True,
+        has_estimate=True,
+    ),
+    Entry(
+        "LogisticRegression",
+        f"{_ESTIMATORS}.logistic_regression",
+        command="logistic",
+        trains_on_ranks=True,
+        likelihood="binomial",
+        has_estimate=True,
+    ),
+    Entry("LogisticRegressionCV", f"{_SEARCHES}.logistic_regression_cv"),
+    Entry(
+        "Ridge",
+        f"{_ESTIMATORS}.ridge",
+        command="ridge",
+        trains_on_ranks=True,
+        likelihood="normal",
+        has_estimate=True,
+    ),
+    Entry("RidgeCV", f"{_SEARCHES}.ridge_cv"),
+    Entry("RidgeClassifier", f"{_ESTIMATORS}.ridge", command="ridge-classifier", has_estimate=True),
+    Entry("RidgeClassifierCV", f"{_SEARCHES}.ridge_cv"),
+)
+"""All of them, by name."""
+
+_BY_NAME = {entry.name: entry for entry in ESTIMATORS}
+
+
+def entry_of(cls: type[Any]) -> Entry | None:
+    """Return the entry of a class.
+
+    Parameters
+    ----------
+    cls : type
+        Of a model.
+
+    Returns
+    -------
+    Entry or None
+        None where it is not one of the estimators itself; a subclass is not.
+    """
+    entry = _BY_NAME.get(cls.__name__)
+    return entry if entry is not None and entry.module == cls.__module__ else None
+
+
+def nearest_entry(cls: type[Any]) -> Entry | None:
+    """Return the entry of a class, or of the nearest that it inherits from.
+
+    Parameters
+    ----------
+    cls : type
+        Of a model.
+
+    Returns
+    -------
+    Entry or None
+        None where no base of it is an estimator.
+    """
+    return next((entry for base in cls.__mro__ if (entry := entry_of(base)) is not None), None)

@@ -1,0 +1,1 @@
+"""Models in files and in the forms of other systems."""

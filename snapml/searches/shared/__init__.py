@@ -1,0 +1,1 @@
+"""Models that are fitted together, in shared reads of the rows."""
