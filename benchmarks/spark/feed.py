@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from snapml.data.temporary_store import removing_temporary_stores
-from snapml.distributed.spark.batch_size import small_batches
-from snapml.distributed.spark.batches import rows_of
-from snapml.distributed.spark.job import _selected
-from snapml.distributed.spark.local_rows import LocalRows
-from snapml.distributed.spark.partitions import in_partitions
-from snapml.distributed.spark.request import FitRequest
+from snapml.distributed.spark.driver.batch_size import small_batches
+from snapml.distributed.spark.driver.job import _selected
+from snapml.distributed.spark.driver.partitions import in_partitions
+from snapml.distributed.spark.tasks.batches import rows_of
+from snapml.distributed.spark.tasks.local_rows import LocalRows
+from snapml.distributed.spark.tasks.request import FitRequest
 
 __all__ = ["feed_seconds"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.sparse import issparse
 
-from snapml.distributed.spark import worker
+from snapml.distributed.spark.tasks import worker
 
 from .test_tcp import KEY
 

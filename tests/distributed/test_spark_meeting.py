@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from snapml.distributed.spark.batch_size import small_batches
-from snapml.distributed.spark.cards import Card, Contact
-from snapml.distributed.spark.meeting import Meeting
+from snapml.distributed.spark.driver.batch_size import small_batches
+from snapml.distributed.spark.tasks.cards import Card, Contact
+from snapml.distributed.spark.tasks.meeting import Meeting
 from snapml.distributed.tcp import Listener, PeerError
 
 from .spark_tasks import KEY, Tasks
@@ -74,7 +74,7 @@ def test_tasks_that_have_shown_their_cards_hold_no_connections():
 
 def test_the_folder_of_a_fit_has_the_permissions_of_its_parent_and_goes(tmp_path):
     pytest.importorskip("pyspark")
-    from snapml.distributed.spark.checkpoint_folder import own_folder
+    from snapml.distributed.spark.driver.checkpoint_folder import own_folder
 
     tmp_path.chmod(0o1777)
 

@@ -7,10 +7,10 @@ from scipy.special import expit
 
 from snapml.data import CompressedMatrix, Dataset
 from snapml.data.temporary_store import removing_temporary_stores
-from snapml.distributed.spark.batches import RowBatch
-from snapml.distributed.spark.local_rows import LocalRows
-from snapml.distributed.spark.request import FitRequest
-from snapml.distributed.spark.worker import _fit
+from snapml.distributed.spark.tasks.batches import RowBatch
+from snapml.distributed.spark.tasks.local_rows import LocalRows
+from snapml.distributed.spark.tasks.request import FitRequest
+from snapml.distributed.spark.tasks.worker import _fit
 from snapml.problems import Logistic, Penalty, Problem
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings

@@ -13,11 +13,11 @@ from scipy.sparse import csr_matrix
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix
 from snapml.data.growing_array import can_share
 from snapml.data.temporary_store import removing_temporary_stores
-from snapml.distributed.spark import held_rows
-from snapml.distributed.spark.batches import RowBatch, rows_of
-from snapml.distributed.spark.column_moments import ColumnMoments
-from snapml.distributed.spark.local_rows import LocalRows
-from snapml.distributed.spark.request import FitRequest
+from snapml.distributed.spark.tasks import held_rows
+from snapml.distributed.spark.tasks.batches import RowBatch, rows_of
+from snapml.distributed.spark.tasks.column_moments import ColumnMoments
+from snapml.distributed.spark.tasks.local_rows import LocalRows
+from snapml.distributed.spark.tasks.request import FitRequest
 from snapml.solvers.communicator import SerialCommunicator
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")

@@ -18,10 +18,10 @@ from scipy.sparse import csr_matrix
 
 from snapml.data.growing_array import can_share
 from snapml.data.temporary_store import temporary_store_path
-from snapml.distributed.spark import held_rows, worker
-from snapml.distributed.spark.cards import Card, Contact, errors_of, version_errors
-from snapml.distributed.spark.request import FitRequest
-from snapml.distributed.spark.team import teams_of
+from snapml.distributed.spark.tasks import held_rows, worker
+from snapml.distributed.spark.tasks.cards import Card, Contact, errors_of, version_errors
+from snapml.distributed.spark.tasks.request import FitRequest
+from snapml.distributed.spark.tasks.team import teams_of
 from snapml.distributed.tcp import PeerError
 from snapml.solvers import threads
 

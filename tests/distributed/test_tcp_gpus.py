@@ -9,8 +9,8 @@ from kernels.emulator.memory import watched
 from kernels.emulator.strict_arrays import StrictDevice
 
 from snapml.distributed import device_ranks
-from snapml.distributed.spark import gpus
-from snapml.distributed.spark.request import FitOutcome, FitRequest
+from snapml.distributed.spark.tasks import gpus
+from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
 from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.solvers.plan import device_choice
 from snapml.solvers.rows import gpu_primal_engine

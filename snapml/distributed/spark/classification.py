@@ -9,18 +9,18 @@ from pyspark import keyword_only
 from pyspark.ml.classification import ProbabilisticClassificationModel, ProbabilisticClassifier
 from pyspark.ml.linalg import DenseMatrix, DenseVector
 
-from snapml.distributed.spark.classification_summary import (
+from snapml.distributed.spark.driver.errors import InvalidInput
+from snapml.distributed.spark.estimator import SparkEstimator
+from snapml.distributed.spark.model import SparkModel
+from snapml.distributed.spark.model_numbers import ModelNumbers, decided
+from snapml.distributed.spark.params import LogisticRegressionParams
+from snapml.distributed.spark.summaries.classification_summary import (
     BinaryLogisticSummary,
     ClassificationSummary,
     Labelled,
     LogisticSummary,
 )
-from snapml.distributed.spark.errors import InvalidInput
-from snapml.distributed.spark.estimator import SparkEstimator
-from snapml.distributed.spark.model import SparkModel
-from snapml.distributed.spark.model_numbers import ModelNumbers, decided
-from snapml.distributed.spark.params import LogisticRegressionParams
-from snapml.distributed.spark.request import FitOutcome
+from snapml.distributed.spark.tasks.request import FitOutcome
 from snapml.distributed.spark.transform import Outputs
 
 __all__ = ["LogisticRegression", "LogisticRegressionModel"]

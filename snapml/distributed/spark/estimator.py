@@ -11,14 +11,14 @@ from typing import Any
 from pyspark.ml.util import MLReadable, MLWritable
 from sklearn.exceptions import ConvergenceWarning
 
-from snapml.distributed.spark import job
-from snapml.distributed.spark.columns import check_features, check_number
-from snapml.distributed.spark.errors import InvalidInput
+from snapml.distributed.spark.driver import job
+from snapml.distributed.spark.driver.columns import check_features, check_number
+from snapml.distributed.spark.driver.errors import InvalidInput
 from snapml.distributed.spark.model_numbers import ModelNumbers
 from snapml.distributed.spark.param_effects import BOUNDS, REFUSED
 from snapml.distributed.spark.params import LinearParams
 from snapml.distributed.spark.persistence import EstimatorReader, EstimatorWriter
-from snapml.distributed.spark.request import FitOutcome, FitRequest
+from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
 
 __all__ = ["SparkEstimator"]
 

@@ -9,13 +9,13 @@ import numpy as np
 from pyspark.ml.linalg import DenseVector
 from pyspark.ml.util import MLReadable, MLWritable
 
-from snapml.distributed.spark.columns import is_connect
 from snapml.distributed.spark.conversion import sklearn_estimator, spark_model
-from snapml.distributed.spark.errors import InvalidInput
+from snapml.distributed.spark.driver.columns import is_connect
+from snapml.distributed.spark.driver.errors import InvalidInput
 from snapml.distributed.spark.model_numbers import LinearScores, ModelNumbers
 from snapml.distributed.spark.params import LinearParams
 from snapml.distributed.spark.persistence import ModelReader, ModelWriter
-from snapml.distributed.spark.request import FitOutcome
+from snapml.distributed.spark.tasks.request import FitOutcome
 from snapml.distributed.spark.transform import Outputs, SentOnce, with_predictions
 
 __all__ = ["SparkModel"]

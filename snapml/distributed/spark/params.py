@@ -25,8 +25,8 @@ from pyspark.ml.param.shared import (
 )
 
 from snapml.data.memory_limit import resolve_memory_limit
-from snapml.distributed.spark.checkpoint_folder import check_checkpoint_dir
-from snapml.distributed.spark.errors import InvalidInput
+from snapml.distributed.spark.driver.checkpoint_folder import check_checkpoint_dir
+from snapml.distributed.spark.driver.errors import InvalidInput
 from snapml.distributed.spark.own_params import HasFeatures, OwnParams
 from snapml.distributed.spark.param_effects import ACCEPTED, BOUNDS, REFUSED
 

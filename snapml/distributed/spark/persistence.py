@@ -13,9 +13,9 @@ from typing import Any
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader, MLWriter
 
 import snapml
-from snapml.distributed.spark.columns import is_connect
 from snapml.distributed.spark.conversion import numbers_of
-from snapml.distributed.spark.errors import InvalidInput
+from snapml.distributed.spark.driver.columns import is_connect
+from snapml.distributed.spark.driver.errors import InvalidInput
 
 __all__ = ["EstimatorReader", "EstimatorWriter", "ModelReader", "ModelWriter"]
 

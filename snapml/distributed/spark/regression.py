@@ -11,8 +11,8 @@ from snapml.distributed.spark.estimator import SparkEstimator
 from snapml.distributed.spark.model import SparkModel
 from snapml.distributed.spark.model_numbers import ModelNumbers
 from snapml.distributed.spark.params import LinearRegressionParams
-from snapml.distributed.spark.regression_summary import RegressionSummary
-from snapml.distributed.spark.request import FitOutcome
+from snapml.distributed.spark.summaries.regression_summary import RegressionSummary
+from snapml.distributed.spark.tasks.request import FitOutcome
 
 __all__ = ["LinearRegression", "LinearRegressionModel"]
 

@@ -8,12 +8,12 @@ from pyspark import keyword_only
 from pyspark.ml.classification import ClassificationModel, Classifier
 from pyspark.ml.linalg import DenseVector
 
-from snapml.distributed.spark.classification_summary import BinarySummary, Labelled
 from snapml.distributed.spark.estimator import SparkEstimator
 from snapml.distributed.spark.model import SparkModel
 from snapml.distributed.spark.model_numbers import ModelNumbers, decided
 from snapml.distributed.spark.params import LinearSVCParams
-from snapml.distributed.spark.request import FitOutcome
+from snapml.distributed.spark.summaries.classification_summary import BinarySummary, Labelled
+from snapml.distributed.spark.tasks.request import FitOutcome
 from snapml.distributed.spark.transform import Outputs
 
 __all__ = ["LinearSVC", "LinearSVCModel"]

@@ -9,7 +9,7 @@ import pandas as pd
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import functions as F
 
-from snapml.distributed.spark.columns import (
+from snapml.distributed.spark.driver.columns import (
     check_features,
     check_free,
     features_struct,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyspark.ml.linalg
 from pyspark.daemon import manager
 
+import snapml.distributed.spark.tasks.worker
 import snapml.distributed.spark.transform
-import snapml.distributed.spark.worker
 
 __all__ = ["pyspark", "snapml"]
 

@@ -12,7 +12,7 @@ from pyspark.ml.linalg import SparseVector, Vectors, VectorUDT
 from pyspark.sql.types import DoubleType, StructField, StructType
 
 from snapml.distributed import spark as snapml_spark
-from snapml.distributed.spark import job
+from snapml.distributed.spark.driver import job
 
 pytestmark = pytest.mark.spark
 

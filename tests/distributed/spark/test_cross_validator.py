@@ -9,7 +9,7 @@ from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.ml.tuning import CrossValidator, CrossValidatorModel, ParamGridBuilder
 
 from snapml.distributed import spark as snapml_spark
-from snapml.distributed.spark import job
+from snapml.distributed.spark.driver import job
 
 pytestmark = pytest.mark.spark
 

@@ -9,8 +9,8 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 from snapml.distributed.spark import LogisticRegression
-from snapml.distributed.spark.batch_size import small_batches
-from snapml.distributed.spark.partitions import in_partitions
+from snapml.distributed.spark.driver.batch_size import small_batches
+from snapml.distributed.spark.driver.partitions import in_partitions
 
 pytestmark = pytest.mark.spark
 

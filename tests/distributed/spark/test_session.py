@@ -28,7 +28,7 @@ def test_a_machine_without_any_java_is_said_to_have_none(monkeypatch, tmp_path):
 
 def test_a_task_loads_nothing_of_pyspark_ml_with_the_package():
     script = (
-        "import sys, snapml.distributed.spark.worker, snapml.distributed.spark.pandas_rows;"
+        "import sys, snapml.distributed.spark.tasks.worker, snapml.distributed.spark.pandas_rows;"
         "sys.exit(any(name.split('.')[0] == 'pyspark' for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

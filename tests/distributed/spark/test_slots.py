@@ -7,8 +7,8 @@ pytest.importorskip("pyspark")
 import pyspark
 
 from snapml.distributed import spark as snapml_spark
-from snapml.distributed.spark import slots
-from snapml.distributed.spark.gpu_profile import gpu_profile
+from snapml.distributed.spark.driver import slots
+from snapml.distributed.spark.driver.gpu_profile import gpu_profile
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 from snapml.distributed import spark as snapml_spark
-from snapml.distributed.spark import curves
+from snapml.distributed.spark.summaries import curves
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from .session import environment
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from snapml.distributed.spark import worker_python
+from snapml.distributed.spark.driver import worker_python
 
 PROGRAM = """
 from pyspark.sql import SparkSession

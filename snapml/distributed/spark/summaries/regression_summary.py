@@ -8,9 +8,9 @@ from typing import Any
 from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.sql import functions as F
 
-from snapml.distributed.spark.columns import check_number, quoted
-from snapml.distributed.spark.request import FitOutcome
-from snapml.distributed.spark.training import TrainingFacts
+from snapml.distributed.spark.driver.columns import check_number, quoted
+from snapml.distributed.spark.summaries.training import TrainingFacts
+from snapml.distributed.spark.tasks.request import FitOutcome
 
 __all__ = ["RegressionSummary"]
 

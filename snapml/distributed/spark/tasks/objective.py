@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from snapml.distributed.spark.request import FitOutcome, FitRequest
+from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
 from snapml.problems import Hinge, Intercept, Logistic, Loss, Penalty, Problem, Softmax, Squared
 from snapml.solvers.result import FitResult
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any
 
-from snapml.distributed.spark.cards import Card, Contact, version_errors
+from snapml.distributed.spark.tasks.cards import Card, Contact, version_errors
 from snapml.distributed.tcp import Listener, Mesh, PeerError
 from snapml.distributed.tcp.group import TcpGroup
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapml.distributed.spark.request import FitOutcome
+from snapml.distributed.spark.tasks.request import FitOutcome
 
 __all__ = ["TrainingFacts"]
 

@@ -15,8 +15,8 @@ import numpy as np
 
 import snapml
 from snapml.data.temporary_store import TemporaryStore
-from snapml.distributed.spark.local_rows import LocalRows
-from snapml.distributed.spark.request import FitRequest
+from snapml.distributed.spark.tasks.local_rows import LocalRows
+from snapml.distributed.spark.tasks.request import FitRequest
 
 __all__ = [
     "Card",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from snapml.distributed.spark.columns import is_connect
+from snapml.distributed.spark.driver.columns import is_connect
 
 __all__ = ["in_partitions"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from snapml.distributed.spark.errors import InvalidInput
+from snapml.distributed.spark.driver.errors import InvalidInput
 
 __all__ = ["check_checkpoint_dir", "own_folder"]
 

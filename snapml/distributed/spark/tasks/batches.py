@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from snapml.data import CompressedMatrix
-from snapml.distributed.spark.request import FitRequest
+from snapml.distributed.spark.tasks.request import FitRequest
 
 __all__ = ["FEATURES", "LABEL", "WEIGHT", "RowBatch", "rows_of"]
 

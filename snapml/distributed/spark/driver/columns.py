@@ -9,7 +9,7 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, NumericType
 
-from snapml.distributed.spark.errors import InvalidInput
+from snapml.distributed.spark.driver.errors import InvalidInput
 
 __all__ = [
     "check_features",

@@ -7,16 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from snapml.distributed.spark import slots, worker
-from snapml.distributed.spark.batch_size import small_batches
-from snapml.distributed.spark.batches import FEATURES, LABEL, WEIGHT
-from snapml.distributed.spark.cancellation import cancelled_on_error
-from snapml.distributed.spark.checkpoint_folder import own_folder
-from snapml.distributed.spark.errors import InvalidInput
-from snapml.distributed.spark.gpu_profile import gpu_profile
-from snapml.distributed.spark.partitions import in_partitions
-from snapml.distributed.spark.request import FitOutcome, FitRequest
-from snapml.distributed.spark.worker_python import check_worker_python
+from snapml.distributed.spark.driver import slots
+from snapml.distributed.spark.driver.batch_size import small_batches
+from snapml.distributed.spark.driver.cancellation import cancelled_on_error
+from snapml.distributed.spark.driver.checkpoint_folder import own_folder
+from snapml.distributed.spark.driver.errors import InvalidInput
+from snapml.distributed.spark.driver.gpu_profile import gpu_profile
+from snapml.distributed.spark.driver.partitions import in_partitions
+from snapml.distributed.spark.driver.worker_python import check_worker_python
+from snapml.distributed.spark.tasks import worker
+from snapml.distributed.spark.tasks.batches import FEATURES, LABEL, WEIGHT
+from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
 from snapml.distributed.tcp.values import from_bytes
 
 __all__ = ["fit"]
@@ -77,7 +78,7 @@ def _selected(dataframe: Any, request: FitRequest) -> Any:
     from pyspark.sql import functions as F
     from pyspark.sql.types import UserDefinedType
 
-    from snapml.distributed.spark.columns import quoted
+    from snapml.distributed.spark.driver.columns import quoted
 
     columns = [F.col(quoted(request.label_col)).cast("double").alias(LABEL)]
     if request.weight_col is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from snapml.distributed.spark.request import FitRequest
+from snapml.distributed.spark.tasks.request import FitRequest
 from snapml.solvers.plan import device_choice
 
 __all__ = ["RESOURCE", "in_spark_terms", "placed", "release"]

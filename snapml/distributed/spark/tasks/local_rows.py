@@ -20,9 +20,9 @@ from snapml.data import (
 from snapml.data.growing_array import by_blocks
 from snapml.data.stacking import stacked
 from snapml.data.temporary_store import temporary_store_path
-from snapml.distributed.spark.batches import RowBatch
-from snapml.distributed.spark.column_moments import ColumnMoments
-from snapml.distributed.spark.held_rows import HeldRows
+from snapml.distributed.spark.tasks.batches import RowBatch
+from snapml.distributed.spark.tasks.column_moments import ColumnMoments
+from snapml.distributed.spark.tasks.held_rows import HeldRows
 from snapml.solvers.communicator import Communicator
 
 __all__ = ["LocalRows"]

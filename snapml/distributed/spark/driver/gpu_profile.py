@@ -6,8 +6,8 @@ from typing import Any
 
 import pyspark
 
-from snapml.distributed.spark.gpus import RESOURCE
-from snapml.distributed.spark.slots import is_local
+from snapml.distributed.spark.driver.slots import is_local
+from snapml.distributed.spark.tasks.gpus import RESOURCE
 
 __all__ = ["gpu_profile"]
 

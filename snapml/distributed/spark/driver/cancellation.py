@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from snapml.distributed.spark.columns import is_connect
+from snapml.distributed.spark.driver.columns import is_connect
 
 __all__ = ["cancelled_on_error"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.sql import functions as F
 
-from snapml.distributed.spark import curves
-from snapml.distributed.spark.columns import check_number, quoted
-from snapml.distributed.spark.request import FitOutcome
-from snapml.distributed.spark.training import TrainingFacts
+from snapml.distributed.spark.driver.columns import check_number, quoted
+from snapml.distributed.spark.summaries import curves
+from snapml.distributed.spark.summaries.training import TrainingFacts
+from snapml.distributed.spark.tasks.request import FitOutcome
 
 __all__ = [
     "BinaryLogisticSummary",

@@ -17,9 +17,9 @@ from snapml.data.memory_limit import resolve_memory_limit
 from snapml.data.temporary_store import removing_temporary_stores
 from snapml.distributed.checkpoints import Checkpoints
 from snapml.distributed.ranks import RankError, Ranks
-from snapml.distributed.spark import gpus
-from snapml.distributed.spark.batches import rows_of
-from snapml.distributed.spark.cards import (
+from snapml.distributed.spark.tasks import gpus
+from snapml.distributed.spark.tasks.batches import rows_of
+from snapml.distributed.spark.tasks.cards import (
     Card,
     Contact,
     errors_of,
@@ -27,11 +27,11 @@ from snapml.distributed.spark.cards import (
     team_name,
     version_errors,
 )
-from snapml.distributed.spark.local_rows import LocalRows
-from snapml.distributed.spark.meeting import Meeting
-from snapml.distributed.spark.objective import Columns, loss_of, outcome_of, problem_of
-from snapml.distributed.spark.request import FitOutcome, FitRequest
-from snapml.distributed.spark.team import Team
+from snapml.distributed.spark.tasks.local_rows import LocalRows
+from snapml.distributed.spark.tasks.meeting import Meeting
+from snapml.distributed.spark.tasks.objective import Columns, loss_of, outcome_of, problem_of
+from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
+from snapml.distributed.spark.tasks.team import Team
 from snapml.distributed.tcp import Listener, Mesh
 from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.distributed.tcp.values import to_bytes

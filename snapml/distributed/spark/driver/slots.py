@@ -102,7 +102,7 @@ def _too_few(asked: int | None, n_slots: int, has_all: bool, use_gpu: bool) -> s
 
 def _n_slots(session: Any, use_gpu: bool, profile: Any) -> int | None:
     """Return how many tasks run at once now, None where the session does not show it."""
-    from snapml.distributed.spark.columns import is_connect
+    from snapml.distributed.spark.driver.columns import is_connect
 
     if is_connect(session):
         return None if use_gpu else _n_slots_by_query(session)

@@ -1,0 +1,1 @@
+"""What tasks do: they hold their rows, meet each other, and fit as shards."""
