@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "svmlight.hpp"
+#include "text/svmlight.hpp"
 
 namespace {
 

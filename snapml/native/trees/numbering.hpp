@@ -8,7 +8,7 @@
 #include <queue>
 #include <vector>
 
-#include "grown.hpp"
+#include "trees/histogram/grown.hpp"
 
 namespace snapml::native::trees {
 

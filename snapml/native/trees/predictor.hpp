@@ -10,9 +10,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "../clones.hpp"
-#include "../parallel.hpp"
 #include "snapml/views.hpp"
+#include "threads/clones.hpp"
+#include "threads/parallel.hpp"
 
 namespace snapml::native::trees {
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "../parallel.hpp"
-#include "numbering.hpp"
+#include "threads/parallel.hpp"
+#include "trees/numbering.hpp"
 
 namespace snapml::native::trees {
 

@@ -1,0 +1,276 @@
+// The face of many models' sweeps towards Python: check what comes, release the GIL, call.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+
+#include "bindings/arguments.hpp"
+#include "bindings/dispatch.hpp"
+#include "bindings/without_gil.hpp"
+#include "many/many_models.hpp"
+#include "many/many_softmax.hpp"
+#include "rows/rows.hpp"
+
+namespace snapml::native {
+
+void bind_many(nb::module_& m);
+
+namespace {
+
+template <class View>
+constexpr bool is_compressed = false;
+template <class Real, class Index>
+constexpr bool is_compressed<CompressedView<Real, Index>> = true;
+
+// Calls call(view, sum) with a compressed view and a number of the vectors' type.
+template <class Call>
+void with_compressed(const Rows& rows, const ReadOnlyArray& vectors, Call call) {
+  std::visit(
+      [&](const auto& view) {
+        if constexpr (is_compressed<std::decay_t<decltype(view)>>) {
+          vectors.dtype() == nb::dtype<float>() ? call(view, float{}) : call(view, double{});
+        } else {
+          throw std::invalid_argument("rows: expected compressed rows, got dense ones");
+        }
+      },
+      rows.view);
+}
+
+ManyShape shape_of(int64 n_models, int64 n_cols) {
+  if (n_models < 1 || n_models % kFewestModels != 0) {
+    throw std::invalid_argument("n_models: expected a multiple of " +
+                                std::to_string(kFewestModels) + ", got " +
+                                std::to_string(n_models));
+  }
+  return {n_models, n_cols};
+}
+
+void many_products_into(ThreadPool& pool, const Rows& rows, int64 n_models,
+                        const ReadOnlyArray& vectors, const AnyArray& out) {
+  with_compressed(rows, vectors, [&](const auto& view, auto zero) {
+    using Sum = decltype(zero);
+    const ManyShape shape = shape_of(n_models, view.n_cols);
+    const Sum* v = vector_argument<Sum>(vectors, "vectors", shape.size());
+    Sum* z = vector_argument<Sum>(out, "out", view.n_rows * n_models);
+    without_gil([&](Interrupt& interrupt) {
+      many_products(view, shape, v, z, pool, interrupt);
+      return true;
+    });
+  });
+}
+
+void many_adjoints_into(ThreadPool& pool, const Rows& rows, int64 n_models,
+                        const ReadOnlyArray& scales, bool squares_entries, const AnyArray& out,
+                        bool is_part) {
+  with_compressed(rows, scales, [&](const auto& view, auto zero) {
+    using Sum = decltype(zero);
+    const ManyShape shape = shape_of(n_models, view.n_cols);
+    const Sum* s = vector_argument<Sum>(scales, "scales", view.n_rows * n_models);
+    Sum* g = vector_argument<Sum>(out, "out", pool.size() * shape.size());
+    without_gil([&](Interrupt& interrupt) {
+      squares_entries ? many_adjoints<2>(view, shape, s, is_part, g, pool, interrupt)
+                      : many_adjoints<1>(view, shape, s, is_part, g, pool, interrupt);
+      return true;
+    });
+  });
+}
+
+void many_hessians_into(ThreadPool& pool, const Rows& rows, int64 n_models,
+                        const ReadOnlyArray& curvatures, const ReadOnlyArray& vectors,
+                        const AnyArray& out, bool is_part) {
+  with_compressed(rows, vectors, [&](const auto& view, auto zero) {
+    using Sum = decltype(zero);
+    const ManyShape shape = shape_of(n_models, view.n_cols);
+    const Sum* h = vector_argument<Sum>(curvatures, "curvatures", view.n_rows * n_models);
+    const Sum* v = vector_argument<Sum>(vectors, "vectors", shape.size());
+    Sum* g = vector_argument<Sum>(out, "out", pool.size() * shape.size());
+    without_gil([&](Interrupt& interrupt) {
+      many_hessians(view, shape, h, v, is_part, g, pool, interrupt);
+      return true;
+    });
+  });
+}
+
+// The arrays of many models' targets, as Python holds them.
+struct ManyTargetArrays {
+  ReadOnlyArray labels, weights, label_columns, weight_columns, factors;
+};
+
+const int32* columns_argument(const ReadOnlyArray& array, const char* name, int64 n_models,
+                              int64 n_columns) {
+  const int32* columns = vector_argument<int32>(array, name, n_models);
+  for (int64 k = 0; k < n_models; ++k) {
+    if (columns[k] < 0 || columns[k] >= n_columns) {
+      throw std::invalid_argument(std::string(name) + ": expected numbers below " +
+                                  std::to_string(n_columns) + ", got " +
+                                  std::to_string(columns[k]));
+    }
+  }
+  return columns;
+}
+
+// Of models that have one column each, or several.
+template <class Sum>
+ManyTargets<Sum> many_targets(const ManyTargetArrays& arrays, bool has_panels = true) {
+  if (arrays.labels.ndim() != 2 || arrays.weights.ndim() != 2) {
+    throw std::invalid_argument("labels, weights: expected tables of two dimensions");
+  }
+  ManyTargets<Sum> found{};
+  found.n_rows = static_cast<int64>(arrays.labels.shape(0));
+  found.n_label_columns = static_cast<int64>(arrays.labels.shape(1));
+  found.n_weight_columns = static_cast<int64>(arrays.weights.shape(1));
+  found.n_models = static_cast<int64>(arrays.factors.size());
+  if (has_panels) shape_of(found.n_models, 0);
+  found.labels =
+      vector_argument<Sum>(arrays.labels, "labels", found.n_rows * found.n_label_columns);
+  found.weights =
+      vector_argument<Sum>(arrays.weights, "weights", found.n_rows * found.n_weight_columns);
+  found.label_columns = columns_argument(arrays.label_columns, "label_columns", found.n_models,
+                                         found.n_label_columns);
+  found.weight_columns = columns_argument(arrays.weight_columns, "weight_columns", found.n_models,
+                                          found.n_weight_columns);
+  found.factors = vector_argument<Sum>(arrays.factors, "factors", found.n_models);
+  return found;
+}
+
+template <class Sum>
+void many_losses_in(ThreadPool& pool, const std::string& loss, const ManyTargetArrays& arrays,
+                    const ReadOnlyArray& margins, const std::optional<ReadOnlyArray>& moves,
+                    const std::optional<ReadOnlyArray>& steps,
+                    const std::optional<AnyArray>& slopes,
+                    const std::optional<AnyArray>& curvatures, const AnyArray& losses) {
+  const ManyTargets<Sum> targets = many_targets<Sum>(arrays);
+  const int64 size = targets.n_rows * targets.n_models;
+  if (moves.has_value() != steps.has_value()) {
+    throw std::invalid_argument("moves, steps: expected both or none");
+  }
+  ManyMargins<Sum> at{};
+  at.margins = vector_argument<Sum>(margins, "margins", size);
+  if (moves) at.moves = vector_argument<Sum>(*moves, "moves", size);
+  if (steps) at.steps = vector_argument<Sum>(*steps, "steps", targets.n_models);
+  if (slopes) at.slopes = vector_argument<Sum>(*slopes, "slopes", size);
+  if (curvatures) at.curvatures = vector_argument<Sum>(*curvatures, "curvatures", size);
+  double* sums = vector_argument<double>(losses, "losses", targets.n_models);
+  with_primal_loss<Sum>(loss, [&](auto type) {
+    const ReleasedGil released;
+    many_losses<decltype(type)>(targets, at, sums, pool);
+  });
+}
+
+void many_losses_into(ThreadPool& pool, const std::string& loss, const ManyTargetArrays& arrays,
+                      const ReadOnlyArray& margins, const std::optional<ReadOnlyArray>& moves,
+                      const std::optional<ReadOnlyArray>& steps,
+                      const std::optional<AnyArray>& slopes,
+                      const std::optional<AnyArray>& curvatures, const AnyArray& losses) {
+  const bool is_short = margins.dtype() == nb::dtype<float>();
+  const auto run = is_short ? &many_losses_in<float> : &many_losses_in<double>;
+  run(pool, loss, arrays, margins, moves, steps, slopes, curvatures, losses);
+}
+
+SoftmaxShape softmax_shape(int64 n_models, int n_classes, int64 n_numbers, int64 n_rows) {
+  const int64 stride = n_rows == 0 ? n_models * n_classes : n_numbers / n_rows;
+  if (n_classes < 2 || stride < n_models * n_classes || stride * n_rows != n_numbers) {
+    throw std::invalid_argument("expected rows of at least " + std::to_string(n_models) +
+                                " models of " + std::to_string(n_classes) + " classes, got " +
+                                std::to_string(n_numbers) + " numbers of " +
+                                std::to_string(n_rows) + " rows");
+  }
+  return {n_models, n_classes, stride};
+}
+
+// Class numbers index the margins: nothing else may get through.
+template <class Sum>
+void check_classes(const ManyTargets<Sum>& targets, int n_classes) {
+  for (int64 k = 0; k < targets.n_rows * targets.n_label_columns; ++k) {
+    const Sum label = targets.labels[k];
+    if (!(label >= 0 && label < static_cast<Sum>(n_classes))) {
+      throw std::invalid_argument("labels: expected class numbers below " +
+                                  std::to_string(n_classes) + ", got " + std::to_string(label));
+    }
+  }
+}
+
+template <class Sum>
+void many_softmax_losses_in(ThreadPool& pool, const ManyTargetArrays& arrays, int n_classes,
+                            const ReadOnlyArray& margins, const std::optional<ReadOnlyArray>& moves,
+                            const std::optional<ReadOnlyArray>& steps,
+                            const std::optional<AnyArray>& slopes,
+                            const std::optional<AnyArray>& curvatures, const AnyArray& losses) {
+  const ManyTargets<Sum> targets = many_targets<Sum>(arrays, false);
+  check_classes(targets, n_classes);
+  if (moves.has_value() != steps.has_value() || slopes.has_value() != curvatures.has_value()) {
+    throw std::invalid_argument("moves, steps; slopes, curvatures: expected both or none");
+  }
+  const auto size = static_cast<int64>(margins.size());
+  const SoftmaxShape shape = softmax_shape(targets.n_models, n_classes, size, targets.n_rows);
+  ManyMargins<Sum> at{};
+  at.margins = vector_argument<Sum>(margins, "margins", size);
+  if (moves) at.moves = vector_argument<Sum>(*moves, "moves", size);
+  if (steps) at.steps = vector_argument<Sum>(*steps, "steps", targets.n_models);
+  if (slopes) at.slopes = vector_argument<Sum>(*slopes, "slopes", size);
+  if (curvatures) at.curvatures = vector_argument<Sum>(*curvatures, "curvatures", size);
+  double* sums = vector_argument<double>(losses, "losses", targets.n_models);
+  const ReleasedGil released;
+  many_softmax_losses(targets, at, shape, sums, pool);
+}
+
+void many_softmax_losses_into(ThreadPool& pool, const ManyTargetArrays& arrays, int n_classes,
+                              const ReadOnlyArray& margins,
+                              const std::optional<ReadOnlyArray>& moves,
+                              const std::optional<ReadOnlyArray>& steps,
+                              const std::optional<AnyArray>& slopes,
+                              const std::optional<AnyArray>& curvatures, const AnyArray& losses) {
+  const bool is_short = margins.dtype() == nb::dtype<float>();
+  const auto run = is_short ? &many_softmax_losses_in<float> : &many_softmax_losses_in<double>;
+  run(pool, arrays, n_classes, margins, moves, steps, slopes, curvatures, losses);
+}
+
+template <class Sum>
+void many_softmax_curve_in(ThreadPool& pool, int64 n_models, int n_classes, int64 n_rows,
+                           const ReadOnlyArray& curvatures, const AnyArray& moved) {
+  const auto size = static_cast<int64>(moved.size());
+  const SoftmaxShape shape = softmax_shape(n_models, n_classes, size, n_rows);
+  const Sum* q = vector_argument<Sum>(curvatures, "curvatures", size);
+  Sum* u = vector_argument<Sum>(moved, "moved", size);
+  const ReleasedGil released;
+  many_softmax_curve(q, n_rows, shape, u, pool);
+}
+
+void many_softmax_curve_into(ThreadPool& pool, int64 n_models, int n_classes, int64 n_rows,
+                             const ReadOnlyArray& curvatures, const AnyArray& moved) {
+  const bool is_short = moved.dtype() == nb::dtype<float>();
+  const auto run = is_short ? &many_softmax_curve_in<float> : &many_softmax_curve_in<double>;
+  run(pool, n_models, n_classes, n_rows, curvatures, moved);
+}
+
+}  // namespace
+
+void bind_many(nb::module_& m) {
+  nb::class_<ManyTargetArrays>(m, "ManyTargets")
+      .def_static(
+          "make",
+          [](ReadOnlyArray labels, ReadOnlyArray weights, ReadOnlyArray label_columns,
+             ReadOnlyArray weight_columns, ReadOnlyArray factors) {
+            return ManyTargetArrays{std::move(labels), std::move(weights), std::move(label_columns),
+                                    std::move(weight_columns), std::move(factors)};
+          },
+          nb::arg("labels"), nb::arg("weights"), nb::arg("label_columns"),
+          nb::arg("weight_columns"), nb::arg("factors"));
+  m.def("many_products", &many_products_into, nb::arg("pool"), nb::arg("rows"), nb::arg("n_models"),
+        nb::arg("vectors"), nb::arg("out"));
+  m.def("many_adjoints", &many_adjoints_into, nb::arg("pool"), nb::arg("rows"), nb::arg("n_models"),
+        nb::arg("scales"), nb::arg("squares_entries"), nb::arg("out"), nb::arg("is_part") = false);
+  m.def("many_hessians", &many_hessians_into, nb::arg("pool"), nb::arg("rows"), nb::arg("n_models"),
+        nb::arg("curvatures"), nb::arg("vectors"), nb::arg("out"), nb::arg("is_part") = false);
+  m.def("many_losses", &many_losses_into, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),
+        nb::arg("margins"), nb::arg("moves").none(), nb::arg("steps").none(),
+        nb::arg("slopes").none(), nb::arg("curvatures").none(), nb::arg("losses"));
+  m.def("many_softmax_losses", &many_softmax_losses_into, nb::arg("pool"), nb::arg("targets"),
+        nb::arg("n_classes"), nb::arg("margins"), nb::arg("moves").none(), nb::arg("steps").none(),
+        nb::arg("slopes").none(), nb::arg("curvatures").none(), nb::arg("losses"));
+  m.def("many_softmax_curve", &many_softmax_curve_into, nb::arg("pool"), nb::arg("n_models"),
+        nb::arg("n_classes"), nb::arg("n_rows"), nb::arg("curvatures"), nb::arg("moved"));
+}
+
+}  // namespace snapml::native

@@ -1,0 +1,204 @@
+// The face of the primal sweeps towards Python: check what comes, release the GIL, call.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <optional>
+#include <tuple>
+
+#include "bindings/arguments.hpp"
+#include "bindings/dispatch.hpp"
+#include "bindings/without_gil.hpp"
+#include "primal/fused_pass.hpp"
+#include "primal/hessian_product.hpp"
+#include "rows/row_sums.hpp"
+#include "rows/rows.hpp"
+
+namespace snapml::native {
+
+void bind_primal(nb::module_& m);
+
+namespace {
+
+// The arrays of a primal problem's shard, as Python holds them.
+struct TargetArrays {
+  ReadOnlyArray labels;
+  std::optional<ReadOnlyArray> row_weights;
+  double weight;
+  int n_outputs;
+  bool is_softmax;
+  double bias_column;
+};
+
+template <class Real>
+PrimalTargets<Real> primal_targets(const TargetArrays& arrays, int64 n_rows) {
+  const int64 n_labels = n_rows * (arrays.is_softmax ? 1 : arrays.n_outputs);
+  const Real* labels = vector_argument<Real>(arrays.labels, "labels", n_labels);
+  const Real* weights = nullptr;
+  bool differ = false;
+  if (arrays.row_weights) {
+    differ = static_cast<int64>(arrays.row_weights->size()) != n_rows;
+    weights = vector_argument<Real>(*arrays.row_weights, "row_weights",
+                                    differ ? n_rows * arrays.n_outputs : n_rows);
+  }
+  return {labels, weights, arrays.weight, differ, arrays.n_outputs, n_rows, arrays.bias_column};
+}
+
+TargetArrays make_targets(ReadOnlyArray labels, std::optional<ReadOnlyArray> row_weights,
+                          double weight, int n_outputs, bool is_softmax, double bias_column) {
+  if (n_outputs < 1) {
+    throw std::invalid_argument("n_outputs: expected at least 1, got " + std::to_string(n_outputs));
+  }
+  if (is_softmax) {  // class numbers index the margins: nothing else may get through
+    const auto check = [&](auto real) {
+      using Real = decltype(real);
+      const Real* y = vector_argument<Real>(labels, "labels", static_cast<int64>(labels.size()));
+      for (std::size_t i = 0; i < labels.size(); ++i) {
+        if (!(y[i] >= 0 && y[i] < static_cast<Real>(n_outputs))) {
+          throw std::invalid_argument("labels: expected class numbers below " +
+                                      std::to_string(n_outputs) + ", got " + std::to_string(y[i]));
+        }
+      }
+    };
+    labels.dtype() == nb::dtype<float>() ? check(float{}) : check(double{});
+  }
+  return {std::move(labels), std::move(row_weights), weight, n_outputs, is_softmax, bias_column};
+}
+
+// Calls call(how the outputs' losses are evaluated).
+template <class Call>
+auto with_outputs(const TargetArrays& arrays, const std::string& loss, Call call) {
+  if (arrays.is_softmax) return call(SoftmaxOutputs{});
+  return with_primal_loss<double>(
+      loss, [&](auto type) { return call(SeparateOutputs<decltype(type)>{}); });
+}
+
+std::tuple<double, double> fused_pass_of(ThreadPool& pool, const Rows& rows,
+                                         const std::string& loss, const TargetArrays& arrays,
+                                         const ReadOnlyArray& coef, bool wants_stiffness,
+                                         const AnyArray& margins, const AnyArray& gradients,
+                                         bool is_part) {
+  return std::visit(
+      [&](const auto& view) {
+        using Real = typename std::decay_t<decltype(view)>::Real;
+        const PrimalTargets<Real> targets = primal_targets<Real>(arrays, view.n_rows);
+        const int64 k = targets.n_outputs, size = k * (view.n_cols + 1);
+        const double* w = vector_argument<double>(coef, "coef", size);
+        double* z = vector_argument<double>(margins, "margins", k * view.n_rows);
+        double* g = vector_argument<double>(gradients, "gradients", pool.size() * size);
+        const PassSums sums = with_outputs(arrays, loss, [&](auto outputs) {
+          return without_gil([&](Interrupt& interrupt) {
+            return fused_pass<decltype(outputs)>(view, targets, w, wants_stiffness, z, g, is_part,
+                                                 pool, interrupt);
+          });
+        });
+        return std::make_tuple(sums.loss, sums.stiffness);
+      },
+      rows.view);
+}
+
+void hessian_product_of(ThreadPool& pool, const Rows& rows, const std::string& loss,
+                        const TargetArrays& arrays, const ReadOnlyArray& margins,
+                        const ReadOnlyArray& direction, const AnyArray& products, bool is_part) {
+  std::visit(
+      [&](const auto& view) {
+        using Real = typename std::decay_t<decltype(view)>::Real;
+        const PrimalTargets<Real> targets = primal_targets<Real>(arrays, view.n_rows);
+        const int64 size = targets.shape(view.n_cols).size();
+        const double* z =
+            vector_argument<double>(margins, "margins", targets.n_outputs * view.n_rows);
+        const double* d = vector_argument<double>(direction, "direction", size);
+        double* out = vector_argument<double>(products, "products", pool.size() * size);
+        with_outputs(arrays, loss, [&](auto outputs) {
+          return without_gil([&](Interrupt& interrupt) {
+            hessian_product<decltype(outputs)>(view, targets, z, d, out, is_part, pool, interrupt);
+            return true;
+          });
+        });
+      },
+      rows.view);
+}
+
+void weighted_squares_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& weights,
+                         int64 n_outputs, const AnyArray& sums) {
+  std::visit(
+      [&](const auto& view) {
+        const double* c = vector_argument<double>(weights, "weights", n_outputs * view.n_rows);
+        double* out = vector_argument<double>(sums, "sums", pool.size() * n_outputs * view.n_cols);
+        without_gil([&](Interrupt& interrupt) {
+          weighted_squares(view, c, n_outputs, out, pool, interrupt);
+          return true;
+        });
+      },
+      rows.view);
+}
+
+// Calls call(targets) in the type of the labels.
+template <class Call>
+auto with_targets(const TargetArrays& arrays, Call call) {
+  const int64 n_rows =
+      static_cast<int64>(arrays.labels.size()) / (arrays.is_softmax ? 1 : arrays.n_outputs);
+  if (arrays.labels.dtype() == nb::dtype<float>()) {
+    return call(primal_targets<float>(arrays, n_rows));
+  }
+  return call(primal_targets<double>(arrays, n_rows));
+}
+
+std::tuple<double, double> line_point_of(ThreadPool& pool, const std::string& loss,
+                                         const TargetArrays& arrays, const ReadOnlyArray& margins,
+                                         const ReadOnlyArray& trial, double step) {
+  return with_targets(arrays, [&](const auto& targets) {
+    const int64 size = targets.n_outputs * targets.n_rows;
+    const double* z = vector_argument<double>(margins, "margins", size);
+    const double* z_trial = vector_argument<double>(trial, "trial", size);
+    const LinePoint point = with_outputs(arrays, loss, [&](auto outputs) {
+      const ReleasedGil released;
+      return line_point<decltype(outputs)>(targets, z, z_trial, step, pool);
+    });
+    return std::make_tuple(point.value, point.slope);
+  });
+}
+
+void curvatures_into(ThreadPool& pool, const std::string& loss, const TargetArrays& arrays,
+                     const ReadOnlyArray& margins, const AnyArray& out) {
+  with_targets(arrays, [&](const auto& targets) {
+    const int64 size = targets.n_outputs * targets.n_rows;
+    const double* z = vector_argument<double>(margins, "margins", size);
+    double* h = vector_argument<double>(out, "out", size);
+    const auto fill = [&](auto run) {
+      const ReleasedGil released;
+      run();
+      return true;
+    };
+    if (arrays.is_softmax) {
+      return fill([&] { softmax_probabilities(targets, z, h, pool); });
+    }
+    return with_primal_loss<double>(loss, [&](auto type) {
+      return fill([&] { curvatures<decltype(type)>(targets, z, h, pool); });
+    });
+  });
+}
+
+}  // namespace
+
+void bind_primal(nb::module_& m) {
+  nb::class_<TargetArrays>(m, "Targets")
+      .def_static("make", &make_targets, nb::arg("labels"), nb::arg("row_weights").none(),
+                  nb::arg("weight"), nb::arg("n_outputs"), nb::arg("is_softmax"),
+                  nb::arg("bias_column"));
+  m.def("fused_pass", &fused_pass_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
+        nb::arg("targets"), nb::arg("coef"), nb::arg("wants_stiffness"), nb::arg("margins"),
+        nb::arg("gradients"), nb::arg("is_part") = false);
+  m.def("hessian_product", &hessian_product_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
+        nb::arg("targets"), nb::arg("margins"), nb::arg("direction"), nb::arg("products"),
+        nb::arg("is_part") = false);
+  m.def("weighted_squares", &weighted_squares_of, nb::arg("pool"), nb::arg("rows"),
+        nb::arg("weights"), nb::arg("n_outputs"), nb::arg("sums"));
+  m.def("line_point", &line_point_of, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),
+        nb::arg("margins"), nb::arg("trial"), nb::arg("step"));
+  m.def("curvatures", &curvatures_into, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),
+        nb::arg("margins"), nb::arg("out"));
+}
+
+}  // namespace snapml::native

@@ -1,0 +1,218 @@
+// Products of a block of kBlockRows rows with float64 vectors: the two halves of a fused pass.
+//
+// Dense rows go four at a time, so that the vector is loaded, and the sum stored, once for four
+// rows: with sums in float64 the pass still runs at the speed of memory.
+#pragma once
+
+#include <cstring>
+
+#include "primal/block_products_avx512.hpp"
+#include "rows/row_operations.hpp"
+#include "rows/row_reader.hpp"
+
+namespace snapml::native {
+
+// Eight float64 numbers in a register, or in as many as the processor needs for them.
+using Eight = double __attribute__((vector_size(64)));
+inline constexpr int kEight = 8;
+
+[[gnu::always_inline]] inline void load_eight(const double* from, Eight& to) {
+  std::memcpy(&to, from, sizeof to);
+}
+
+[[gnu::always_inline]] inline void load_eight(const float* from, Eight& to) {
+  using Stored = float __attribute__((vector_size(32)));
+  Stored stored;
+  std::memcpy(&stored, from, sizeof stored);
+  to = __builtin_convertvector(stored, Eight);
+}
+
+// The last lanes, one by one from 0 to 8 of them: what is left of a row goes through the same code,
+// on its last eight entries, with those seen before masked out.
+alignas(64) inline constexpr double kLastLanes[16] = {0, 0, 0, 0, 0, 0, 0, 0,
+                                                      1, 1, 1, 1, 1, 1, 1, 1};
+
+// z[i] += x[i].w for four rows of at least eight entries.
+template <class Real>
+SNAPML_CLONES void portable_dot4(const Real* const* x, const double* w, int64 n, double* z) {
+  const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+  Eight a0{}, a1{}, a2{}, a3{}, b0{}, b1{}, b2{}, b3{}, u, v;
+  int64 j = 0;
+  for (; j + 16 <= n; j += 16) {
+    load_eight(w + j, u);
+    load_eight(x0 + j, v), a0 += u * v;
+    load_eight(x1 + j, v), a1 += u * v;
+    load_eight(x2 + j, v), a2 += u * v;
+    load_eight(x3 + j, v), a3 += u * v;
+    load_eight(w + j + 8, u);
+    load_eight(x0 + j + 8, v), b0 += u * v;
+    load_eight(x1 + j + 8, v), b1 += u * v;
+    load_eight(x2 + j + 8, v), b2 += u * v;
+    load_eight(x3 + j + 8, v), b3 += u * v;
+  }
+  for (; j < n; j += 8) {
+    const int64 left = n - j < 8 ? n - j : 8, from = j + left - 8;
+    load_eight(w + from, u);
+    load_eight(kLastLanes + left, v), u *= v;
+    load_eight(x0 + from, v), a0 += u * v;
+    load_eight(x1 + from, v), a1 += u * v;
+    load_eight(x2 + from, v), a2 += u * v;
+    load_eight(x3 + from, v), a3 += u * v;
+  }
+  const Eight sums[4] = {a0 + b0, a1 + b1, a2 + b2, a3 + b3};
+  for (int i = 0; i < 4; ++i) {
+    const Eight& s = sums[i];
+    z[i] += ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+  }
+}
+
+// g += sum_i r[i] x[i] over four rows of at least eight entries. The rows come from cache, so the
+// memory would idle: `ahead` elements further lie the rows of the next block, which are asked for
+// meanwhile (0: nowhere).
+template <class Real>
+SNAPML_CLONES void portable_add4(const Real* const* x, const double* r, int64 n, int64 ahead,
+                                 double* g) {
+  constexpr int64 kLine = 64 / static_cast<int64>(sizeof(Real));
+  const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+  const double r0 = r[0], r1 = r[1], r2 = r[2], r3 = r[3];
+  Eight sum, mask, v;
+  int64 j = 0;
+  for (; j + kLine <= n; j += kLine) {
+    if (ahead != 0) {
+      __builtin_prefetch(x0 + ahead + j);
+      __builtin_prefetch(x1 + ahead + j);
+      __builtin_prefetch(x2 + ahead + j);
+      __builtin_prefetch(x3 + ahead + j);
+    }
+    for (int64 k = j; k < j + kLine; k += 8) {
+      load_eight(x0 + k, v), sum = r0 * v;
+      load_eight(x1 + k, v), sum += r1 * v;
+      load_eight(x2 + k, v), sum += r2 * v;
+      load_eight(x3 + k, v), sum += r3 * v;
+      load_eight(g + k, v), v += sum;
+      std::memcpy(g + k, &v, sizeof v);
+    }
+  }
+  for (; j < n; j += 8) {
+    const int64 left = n - j < 8 ? n - j : 8, from = j + left - 8;
+    load_eight(kLastLanes + left, mask);
+    load_eight(x0 + from, v), sum = r0 * v;
+    load_eight(x1 + from, v), sum += r1 * v;
+    load_eight(x2 + from, v), sum += r2 * v;
+    load_eight(x3 + from, v), sum += r3 * v;
+    load_eight(g + from, v), v += mask * sum;
+    std::memcpy(g + from, &v, sizeof v);
+  }
+}
+
+// The same for rows of any length, by the fastest version that the processor has.
+template <class Real>
+void dense_dot4(const Real* const* x, const double* w, int64 n, double* z) {
+#ifdef SNAPML_HAS_AVX512_BUILD
+  if constexpr (sizeof(Real) == 4) {
+    if (avx512::kIsSupported) return avx512::dense_dot4(x, w, n, z);
+  }
+#endif
+  if (n >= 8) return portable_dot4(x, w, n, z);
+  for (int i = 0; i < 4; ++i) {
+    for (int64 k = 0; k < n; ++k) z[i] += w[k] * static_cast<double>(x[i][k]);
+  }
+}
+
+template <class Real>
+void dense_add4(const Real* const* x, const double* r, int64 n, int64 ahead, double* g) {
+#ifdef SNAPML_HAS_AVX512_BUILD
+  if constexpr (sizeof(Real) == 4) {
+    if (avx512::kIsSupported) return avx512::dense_add4(x, r, n, ahead, g);
+  }
+#endif
+  if (n >= 8) return portable_add4(x, r, n, ahead, g);
+  for (int i = 0; i < 4; ++i) {
+    for (int64 k = 0; k < n; ++k) g[k] += r[i] * static_cast<double>(x[i][k]);
+  }
+}
+
+// Pointers to four rows; what is missing at the end of a block points to its first row, for whose
+// product the caller has no use.
+template <class Real>
+struct FourRows {
+  const Real* rows[4];
+  FourRows(const RowReader<DenseView<Real>>& reader, int first, int count) {
+    for (int j = 0; j < 4; ++j) rows[j] = reader.row(first + j < count ? first + j : first).values;
+  }
+};
+
+// z_j += x_j.w for the rows of the loaded block; z has room for kBlockRows numbers.
+template <class Real>
+void block_dots(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* w,
+                double* z) {
+  for (int j = 0; j < count; j += 4) {
+    const FourRows<Real> four(reader, j, count);
+    dense_dot4(four.rows, w, n_cols, z + j);
+  }
+}
+
+// g += sum_j r_j x_j; r is zero beyond `count`.
+template <class Real>
+void block_add(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* r,
+               double* g) {
+  for (int j = 0; j < count; j += 4) {
+    const FourRows<Real> four(reader, j, count);
+    dense_add4(four.rows, r + j, n_cols, reader.ahead(), g);
+  }
+}
+
+template <class Real, class Index>
+void block_dots(const RowReader<CompressedView<Real, Index>>& reader, int count, int64,
+                const double* w, double* z) {
+  for (int j = 0; j < count; ++j) z[j] += row_dot_wide(reader.row(j), w);
+}
+
+template <class Real, class Index>
+void block_add(const RowReader<CompressedView<Real, Index>>& reader, int count, int64,
+               const double* r, double* g) {
+  for (int j = 0; j < count; ++j) {
+    if (r[j] != 0) row_add_wide(reader.row(j), r[j], g);
+  }
+}
+
+template <class Real, class Index>
+[[gnu::always_inline]] inline double entry(const CompressedRow<Real, Index>& row, int64 i) {
+  return static_cast<double>(row.values == nullptr ? row.constant : row.values[i]);
+}
+
+// Of a sparse row with vectors that lie side by side, `width` (a multiple of kEight) numbers a
+// column: z = sum_j x_j w_j.
+template <class Real, class Index>
+SNAPML_CLONES void interleaved_dots(const CompressedRow<Real, Index>& row, const double* w,
+                                    int64 width, double* z) {
+  for (int64 from = 0; from < width; from += kEight) {
+    Eight even{}, odd{}, v;
+    int64 i = 0;
+    for (; i + 2 <= row.n_stored; i += 2) {
+      load_eight(w + row.indices[i] * width + from, v), even += entry(row, i) * v;
+      load_eight(w + row.indices[i + 1] * width + from, v), odd += entry(row, i + 1) * v;
+    }
+    if (i < row.n_stored)
+      load_eight(w + row.indices[i] * width + from, v), even += entry(row, i) * v;
+    even += odd;
+    std::memcpy(z + from, &even, sizeof even);
+  }
+}
+
+// g_j += x_j r for vectors that lie side by side.
+template <class Real, class Index>
+SNAPML_CLONES void interleaved_add(const CompressedRow<Real, Index>& row, const double* r,
+                                   int64 width, double* g) {
+  for (int64 from = 0; from < width; from += kEight) {
+    Eight slope, v;
+    load_eight(r + from, slope);
+    for (int64 i = 0; i < row.n_stored; ++i) {
+      double* const at = g + row.indices[i] * width + from;
+      load_eight(at, v), v += entry(row, i) * slope;
+      std::memcpy(at, &v, sizeof v);
+    }
+  }
+}
+
+}  // namespace snapml::native
