@@ -27,8 +27,8 @@ from sklearn.utils.validation import _check_n_features, _check_sample_weight, va
 from snapml._dates import refuse_dates
 from snapml.data import ChunkedDataset, ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.kernels import ResidentMatrix
-from snapml.kernels.device_arrays import host_copy_of, is_device_frame
-from snapml.kernels.resident_matrix import device_number
+from snapml.kernels.device.device_arrays import host_copy_of, is_device_frame
+from snapml.kernels.matrices.resident_matrix import device_number
 
 __all__ = [
     "Exchange",

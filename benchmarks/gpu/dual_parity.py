@@ -12,8 +12,8 @@ from benchmarks.gpu.parity import make_matrix, random_rows, relative_error, wide
 from snapml import _native
 from snapml.data import Dataset
 from snapml.kernels import Device
-from snapml.kernels.coordinate_descent import CoordinateDescent
-from snapml.kernels.device_matrix import DeviceMatrix
+from snapml.kernels.descent.coordinate_descent import CoordinateDescent
+from snapml.kernels.matrices.device_matrix import DeviceMatrix
 from snapml.problems import Hinge, Intercept, Logistic, Loss, Problem, Squared, SquaredHinge
 from snapml.solvers.certificate import certify
 from snapml.solvers.communicator import SerialCommunicator

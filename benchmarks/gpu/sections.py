@@ -26,7 +26,7 @@ from benchmarks.gpu.data import Shape
 from benchmarks.gpu.measurement import Measurement
 from snapml.kernels import CudaDevice, Device
 from snapml.kernels.all_programs import all_programs
-from snapml.kernels.compiler import cached_cubin
+from snapml.kernels.device.compiler import cached_cubin
 from snapml.problems import Loss
 
 __all__ = ["SECTIONS", "Context", "Section"]

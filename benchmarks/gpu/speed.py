@@ -14,11 +14,12 @@ from benchmarks.gpu.data import Shape, logistic
 from benchmarks.gpu.measurement import Measurement, seconds_per_call
 from benchmarks.gpu.profiled_device import ProfiledDevice
 from snapml.data import CompressedMatrix, Dataset
-from snapml.kernels import DenseRows, Device, fused_pass
-from snapml.kernels.losses import MarginLosses
-from snapml.kernels.ranked_rows import MOST_HOT, ranked_margins, ranked_products
-from snapml.kernels.rows import margins
-from snapml.kernels.transposed import transposed_products
+from snapml.kernels import DenseRows, Device
+from snapml.kernels.losses import fused_pass
+from snapml.kernels.losses.losses import MarginLosses
+from snapml.kernels.products.ranked_rows import MOST_HOT, ranked_margins, ranked_products
+from snapml.kernels.products.rows import margins
+from snapml.kernels.products.transposed import transposed_products
 from snapml.problems import Problem
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.dual_ascent.gpu_engine import GpuEngine

@@ -12,7 +12,8 @@ import numpy as np
 
 from benchmarks.gpu.ceilings import ceiling_programs
 from benchmarks.gpu.measurement import Measurement
-from snapml.kernels import Device, Kernel, reduce
+from snapml.kernels import Device, Kernel
+from snapml.kernels.sums import reduce
 
 __all__ = ["measure_transfers", "wall_s"]
 

@@ -39,7 +39,7 @@ from snapml.estimators.placement import (
     with_host_predictions,
 )
 from snapml.kernels import ResidentMatrix
-from snapml.kernels.resident_matrix import device_number
+from snapml.kernels.matrices.resident_matrix import device_number
 from snapml.models.linear_exports import ExportedLinearModel
 from snapml.models.objective_parameters import objective_parameters
 from snapml.problems import Intercept, Problem

@@ -21,7 +21,7 @@ from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import byte_limit
 from snapml.estimators.support_vector_machine import LinearSVC
-from snapml.kernels.resident_matrix import device_number
+from snapml.kernels.matrices.resident_matrix import device_number
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax, Squared, SquaredHinge
 from snapml.solvers.plan import device_choice, device_room
 from snapml.solvers.plan.host_room import RowSizes, working_bytes

@@ -30,8 +30,8 @@ from snapml.estimators.row_sources import (
 )
 from snapml.io.encoding import check_encoding
 from snapml.kernels import Device, ResidentMatrix
-from snapml.kernels.device_arrays import host_copy_of
-from snapml.kernels.resident_matrix import device_number, resident_matrix
+from snapml.kernels.device.device_arrays import host_copy_of
+from snapml.kernels.matrices.resident_matrix import device_number, resident_matrix
 from snapml.solvers.plan import device_choice
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.rows import cpu_rows

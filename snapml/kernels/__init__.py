@@ -7,12 +7,12 @@ whatever else obeys it. ``cupy`` is imported when a `CudaDevice` is made, and no
 
 from __future__ import annotations
 
-from snapml.kernels.cuda_device import CudaDevice
-from snapml.kernels.device import Argument, Device
-from snapml.kernels.matrices import CompressedRows, DenseRows, Targets
-from snapml.kernels.program import Kernel, Program
-from snapml.kernels.ranked_rows import RankedRows
-from snapml.kernels.resident_matrix import ResidentMatrix
+from snapml.kernels.device.cuda_device import CudaDevice
+from snapml.kernels.device.device import Argument, Device
+from snapml.kernels.device.program import Kernel, Program
+from snapml.kernels.matrices.layouts import CompressedRows, DenseRows, Targets
+from snapml.kernels.matrices.resident_matrix import ResidentMatrix
+from snapml.kernels.products.ranked_rows import RankedRows
 
 __all__ = [
     "Argument",

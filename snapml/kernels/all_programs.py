@@ -6,25 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from snapml.kernels import (
-    adjoint,
-    column_descent,
-    coordinate_descent,
-    dense_rounds,
-    fused_pass,
-    losses,
-    many_losses,
-    many_rows,
-    objective,
-    ranked_rows,
-    ranking,
-    reduce,
-    row_checks,
-    rows,
-    transposed,
-    widen,
-)
-from snapml.kernels.program import Program
+from snapml.kernels.descent import column_descent, coordinate_descent, dense_rounds
+from snapml.kernels.device.program import Program
+from snapml.kernels.losses import fused_pass, losses, many_losses, objective
+from snapml.kernels.matrices import ranking, row_checks, widen
+from snapml.kernels.products import adjoint, many_rows, ranked_rows, rows, transposed
+from snapml.kernels.sums import reduce
 
 __all__ = ["all_programs"]
 

@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from snapml.kernels.program import kernel_dir
+from snapml.kernels.device.program import kernel_dir
 
-SOURCES = sorted(kernel_dir().glob("*.cu*"))
+SOURCES = sorted(kernel_dir().glob("*/*.cu*"))
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<][^">]*[">])', re.MULTILINE)
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
 def test_kernel_includes_core_headers_and_its_neighbours_only(source):
     """NVRTC has no standard headers, and CUDA's own take seconds to compile."""
-    neighbours = {f'"{path.name}"' for path in kernel_dir().glob("*.cuh")}
+    neighbours = {f'"{path.parent.name}/{path.name}"' for path in kernel_dir().glob("*/*.cuh")}
     for name in INCLUDE.findall(source.read_text()):
         assert name in neighbours or re.fullmatch(r'"snapml/\w+\.hpp"', name)
 
@@ -24,9 +24,9 @@ def test_kernel_does_not_ask_which_compiler_reads_it(source):
 
 
 def test_every_kernel_file_has_its_launches_beside_it():
-    found = {path.stem for path in kernel_dir().glob("*.cu")}
+    found = {path.stem for path in kernel_dir().glob("*/*.cu")}
     assert found >= {"rows", "reduce", "ranked_rows"}
-    beside = {path.stem for path in kernel_dir().glob("*.py")} | {"dense_pass"}
+    beside = {path.stem for path in kernel_dir().glob("*/*.py")} | {"dense_pass"}
     assert found <= beside
 
 
@@ -37,4 +37,4 @@ def test_cupy_is_imported_in_one_file():
         for path in package.rglob("*.py")
         if re.search(r"^\s*(import|from) cupy", path.read_text(), re.MULTILINE)
     ]
-    assert importers == ["kernels/cuda_device.py"]
+    assert importers == ["kernels/device/cuda_device.py"]

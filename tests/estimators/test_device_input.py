@@ -37,7 +37,7 @@ from snapml import (
     RidgeClassifierCV,
     RidgeCV,
 )
-from snapml.kernels import device_arrays
+from snapml.kernels.device import device_arrays
 from snapml.searches.shared import fits as shared_fits
 from snapml.solvers.plan import device_choice
 

@@ -7,12 +7,12 @@ from reference.data import make_labels, make_rows, make_weights
 from reference.losses import ORACLES
 from scipy.sparse import csr_matrix
 
-from snapml.kernels.coordinate_descent import CoordinateDescent, Step
-from snapml.kernels.device_matrix import DeviceMatrix
-from snapml.kernels.matrices import CompressedRows, DenseRows
-from snapml.kernels.objective import RowSums
-from snapml.kernels.row_checks import inspect_rows
-from snapml.kernels.shared_vector import FixedVector, FloatVector
+from snapml.kernels.descent.coordinate_descent import CoordinateDescent, Step
+from snapml.kernels.losses.objective import RowSums
+from snapml.kernels.matrices.device_matrix import DeviceMatrix
+from snapml.kernels.matrices.layouts import CompressedRows, DenseRows
+from snapml.kernels.matrices.row_checks import inspect_rows
+from snapml.kernels.sums.shared_vector import FixedVector, FloatVector
 from snapml.problems import Logistic, Loss
 
 from .emulator import EmulatedDevice

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from reference.data import make_rows, rounding
 
-from snapml.kernels.adjoint import ExactProducts
+from snapml.kernels.products.adjoint import ExactProducts
 
 from .descent_case import CONSTANT_ENTRY, LAYOUTS, make_device_matrix
 from .emulator import EmulatedDevice

@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from snapml.kernels import chunk_stream
-from snapml.kernels.chunk_stream import ChunkStream, Piece
+from snapml.kernels.device import chunk_stream
+from snapml.kernels.device.chunk_stream import ChunkStream, Piece
 
 from .emulator.streams import LateCopyStream, OrderError
 from .emulator.strict_arrays import StrictDevice

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from reference.data import make_rows, rounding
 
-from snapml.kernels.column_descent import ColumnRounds, Quadratic
-from snapml.kernels.shared_vector import FixedVector
+from snapml.kernels.descent.column_descent import ColumnRounds, Quadratic
+from snapml.kernels.sums.shared_vector import FixedVector
 
 from .descent_case import CONSTANT_ENTRY, make_device_matrix
 from .emulator import EmulatedDevice

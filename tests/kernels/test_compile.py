@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snapml.kernels import Program, compiler, fused_pass
+from snapml.kernels import Program
 from snapml.kernels.all_programs import all_programs
-from snapml.kernels.program import kernel_dir
+from snapml.kernels.device import compiler
+from snapml.kernels.device.program import kernel_dir
+from snapml.kernels.losses import fused_pass
 from snapml.problems import Loss
 
 from .nvrtc import find_nvrtc
@@ -109,7 +111,7 @@ def test_dense_pass_compiles_for_every_number_of_columns(nvrtc, architecture):
 
 
 def test_every_kernel_file_is_compiled():
-    files = {path.stem for path in kernel_dir().glob("*.cu")}
+    files = {path.stem for path in kernel_dir().glob("*/*.cu")}
     for programs in PROGRAMS.values():
         assert {program.file for program in programs} == files
     assert set(MOST_REGISTERS) == files
@@ -169,7 +171,7 @@ def test_program_is_compiled_once_for_each_digest(cache, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "digest", ["snapml.core.source_digest", "snapml.kernels.program._kernel_digest"]
+    "digest", ["snapml.core.source_digest", "snapml.kernels.device.program._kernel_digest"]
 )
 def test_changed_header_or_kernel_is_another_program(digest, monkeypatch):
     before = Program("reduce").digest

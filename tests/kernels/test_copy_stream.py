@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from real_device import real_device, with_real_device
 
-from snapml.kernels.copy_stream import CudaCopyStream, marked
+from snapml.kernels.device.copy_stream import CudaCopyStream, marked
 
 from .emulator.strict_arrays import StrictDevice
 from .test_staged_copy import FakeArray, FakeCupy

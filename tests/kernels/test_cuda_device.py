@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from real_device import real_device, why_no_device
 
-from snapml.kernels import CudaDevice, Kernel, Program, cuda_device, reduce
+from snapml.kernels import CudaDevice, Kernel, Program
+from snapml.kernels.device import cuda_device
+from snapml.kernels.sums import reduce
 
 from .emulator import EmulatedDevice
 from .emulator.strict_arrays import StrictDevice

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snapml.kernels import coordinate_descent
-from snapml.kernels.dense_rounds import DenseRoundsShape
+from snapml.kernels.descent import coordinate_descent
+from snapml.kernels.descent.dense_rounds import DenseRoundsShape
 from snapml.problems import Hinge, Logistic, Squared
 
 from .descent_case import DescentCase

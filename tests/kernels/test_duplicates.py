@@ -5,8 +5,8 @@ import pytest
 from reference.data import rounding
 from scipy.sparse import csr_matrix
 
-from snapml.kernels.duplicates import summed_rows
-from snapml.kernels.matrices import CompressedRows
+from snapml.kernels.matrices.layouts import CompressedRows
+from snapml.kernels.products.duplicates import summed_rows
 
 from .emulator.strict_arrays import DeviceArray, StrictDevice
 

@@ -9,7 +9,8 @@ from reference.data import make_labels, make_weights, rounding
 from reference.losses import ORACLES
 from reference.softmax import softmax_loss, softmax_probabilities
 
-from snapml.kernels import DenseRows, Program, Targets, fused_pass
+from snapml.kernels import DenseRows, Program, Targets
+from snapml.kernels.losses import fused_pass
 
 from .emulator import EmulatedDevice
 from .layouts import SHAPES, make_matrix

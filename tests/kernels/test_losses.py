@@ -6,8 +6,9 @@ from reference.data import rounding
 from reference.losses import ORACLES
 from reference.softmax import softmax_loss, softmax_probabilities
 
-from snapml.kernels import Targets, transposed
-from snapml.kernels.losses import MarginLosses
+from snapml.kernels import Targets
+from snapml.kernels.losses.losses import MarginLosses
+from snapml.kernels.products import transposed
 
 from .layouts import LAYOUTS, SHAPES, make_matrix
 

@@ -6,8 +6,8 @@ from reference.data import make_rows, rounding
 from reference.losses import ORACLES
 from scipy import sparse
 
-from snapml.kernels.many_losses import ManyMarginLosses
-from snapml.kernels.many_rows import PANEL, ManyRows
+from snapml.kernels.losses.many_losses import ManyMarginLosses
+from snapml.kernels.products.many_rows import PANEL, ManyRows
 
 from .emulator import EmulatedDevice
 from .layouts import LAYOUTS, compressed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from snapml.kernels.program import kernel_dir
+from snapml.kernels.device.program import kernel_dir
 
 from .emulator.build import environment_of
 
@@ -21,9 +21,9 @@ from kernels.emulator import EmulatedDevice
 from scipy.sparse import csr_matrix
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.kernels import CompressedRows
-from snapml.kernels.many_losses import ManyMarginLosses
-from snapml.kernels.many_rows import ManyRows
-from snapml.kernels.widen import widened
+from snapml.kernels.losses.many_losses import ManyMarginLosses
+from snapml.kernels.products.many_rows import ManyRows
+from snapml.kernels.matrices.widen import widened
 from snapml.problems import Logistic, Problem
 from snapml.solvers.rows.gpu_primal_engine import GpuPrimalEngine
 
@@ -75,4 +75,4 @@ def test_sanitizer_has_nothing_to_report(sanitizer):
 
 
 def test_no_kernel_is_left_out():
-    assert {path.stem for path in kernel_dir().glob("*.cu")} == PRIMAL | DUAL
+    assert {path.stem for path in kernel_dir().glob("*/*.cu")} == PRIMAL | DUAL

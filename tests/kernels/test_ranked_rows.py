@@ -8,8 +8,10 @@ import pytest
 from reference.data import make_rows, rounding
 from scipy import sparse
 
-from snapml.kernels import CompressedRows, RankedRows, ranked_rows, ranking
-from snapml.kernels.ranked_rows import ranked_margins, ranked_products
+from snapml.kernels import CompressedRows, RankedRows
+from snapml.kernels.matrices import ranking
+from snapml.kernels.products import ranked_rows
+from snapml.kernels.products.ranked_rows import ranked_margins, ranked_products
 
 from .emulator import EmulatedDevice
 from .layouts import compressed

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from reference.data import make_weights, rounding
 
-from snapml.kernels.device_matrix import DeviceMatrix
-from snapml.kernels.matrices import CompressedRows
-from snapml.kernels.row_checks import has_legal_indices, inspect_rows
+from snapml.kernels.matrices.device_matrix import DeviceMatrix
+from snapml.kernels.matrices.layouts import CompressedRows
+from snapml.kernels.matrices.row_checks import has_legal_indices, inspect_rows
 
 from .descent_case import LAYOUTS, make_device_matrix
 from .emulator import EmulatedDevice

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from reference.data import rounding
 
-from snapml.kernels import rows
+from snapml.kernels.products import rows
 
 from .layouts import LAYOUTS, SHAPES, make_matrix
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from snapml.kernels import staged_copy
-from snapml.kernels.staged_copy import copy_staged
+from snapml.kernels.device import staged_copy
+from snapml.kernels.device.staged_copy import copy_staged
 
 STAGE_BYTES = 4096
 

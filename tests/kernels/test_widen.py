@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from snapml.data.narrow_rows import NarrowRows, narrowed
-from snapml.kernels.widen import widened
+from snapml.kernels.matrices.widen import widened
 
 from .emulator import EmulatedDevice
 

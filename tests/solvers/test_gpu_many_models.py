@@ -5,7 +5,7 @@ import pytest
 from kernels.emulator.strict_arrays import StrictDevice
 from real_device import real_device, with_real_device
 
-from snapml.kernels import many_rows
+from snapml.kernels.products import many_rows
 from snapml.problems import Intercept, Logistic, Problem, SquaredHinge
 from snapml.solvers.many import many_preconditioners
 from snapml.solvers.many.gpu_many_rows import device_products, most_models

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, CompressedMatrix, DenseMatrix
-from snapml.kernels.ranked_rows import TEAM_ENTRIES
+from snapml.kernels.products.ranked_rows import TEAM_ENTRIES
 from snapml.solvers.rows.host_chunks import HostChunks, PieceSize
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from snapml.kernels import CompressedRows, DenseRows
-from snapml.kernels.column_descent import ColumnRounds, Quadratic
-from snapml.kernels.row_selection import transposed
-from snapml.kernels.shared_vector import FixedVector
+from snapml.kernels.descent.column_descent import ColumnRounds, Quadratic
+from snapml.kernels.matrices.row_selection import transposed
+from snapml.kernels.sums.shared_vector import FixedVector
 from snapml.problems import Intercept, Problem
 from snapml.solvers.columns.column_model import Slopes, minimise_on_columns
 from snapml.solvers.columns.gpu_packed import DeviceColumns, device_gram

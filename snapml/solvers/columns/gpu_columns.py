@@ -8,7 +8,7 @@ import numpy as np
 
 from snapml.data import Dataset
 from snapml.kernels import Device, Targets
-from snapml.kernels.objective import RowSums
+from snapml.kernels.losses.objective import RowSums
 from snapml.problems import Intercept, Problem
 from snapml.solvers.columns.gpu_column_set import ColumnSet
 from snapml.solvers.columns.gpu_packed import DeviceColumns, DevicePacker

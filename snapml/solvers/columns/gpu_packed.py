@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from snapml.kernels import CompressedRows, DenseRows, Device, RankedRows, Targets
-from snapml.kernels.rows import margins
-from snapml.kernels.transposed import transposed_products
+from snapml.kernels.products.rows import margins
+from snapml.kernels.products.transposed import transposed_products
 from snapml.problems import Problem
 from snapml.solvers.rows.device_dataset import BLOCK_ENTRIES, DeviceDataset
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from snapml.data import Dataset
 from snapml.kernels import Device
-from snapml.kernels.adjoint import ExactProducts
-from snapml.kernels.coordinate_descent import CoordinateDescent, EpochSums, Step
-from snapml.kernels.objective import RowSums
-from snapml.kernels.row_checks import RowFacts, inspect_rows
-from snapml.kernels.row_selection import host_copy, take_rows
-from snapml.kernels.shared_vector import FixedVector, FloatVector, SharedVector
+from snapml.kernels.descent.coordinate_descent import CoordinateDescent, EpochSums, Step
+from snapml.kernels.losses.objective import RowSums
+from snapml.kernels.matrices.row_checks import RowFacts, inspect_rows
+from snapml.kernels.matrices.row_selection import host_copy, take_rows
+from snapml.kernels.products.adjoint import ExactProducts
+from snapml.kernels.sums.shared_vector import FixedVector, FloatVector, SharedVector
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.concurrency import Concurrency, measure_coupling, rows_in_flight

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from snapml.kernels import Device
-from snapml.kernels.shared_vector import SharedVector
+from snapml.kernels.sums.shared_vector import SharedVector
 
 __all__ = ["MirroredVector"]
 

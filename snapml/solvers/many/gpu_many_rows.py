@@ -8,10 +8,10 @@ import numpy as np
 
 from snapml.data import CompressedMatrix, DenseMatrix
 from snapml.kernels import CompressedRows, DenseRows, Device, ResidentMatrix
-from snapml.kernels.many_losses import ManyMarginLosses
-from snapml.kernels.many_rows import PANEL, ManyRows
-from snapml.kernels.row_selection import transposed
-from snapml.kernels.rows import row_norms_sq
+from snapml.kernels.losses.many_losses import ManyMarginLosses
+from snapml.kernels.matrices.row_selection import transposed
+from snapml.kernels.products.many_rows import PANEL, ManyRows
+from snapml.kernels.products.rows import row_norms_sq
 from snapml.problems import Loss
 from snapml.solvers.many.many_arrays import DeviceArrays, ManyArrays, ManyLosses, ManyProducts
 from snapml.solvers.rows.gpu_matrix import upload_rows

@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 
 from snapml.data import Dataset
-from snapml.kernels import CudaDevice, Device, cuda_device
+from snapml.kernels import CudaDevice, Device
+from snapml.kernels.device import cuda_device
 from snapml.problems import Problem
 from snapml.solvers.columns.gpu_columns import GpuColumns
 from snapml.solvers.communicator import Communicator

@@ -11,7 +11,7 @@ import numpy as np
 
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
 from snapml.kernels import DenseRows, Device, ResidentMatrix
-from snapml.kernels.fused_pass import DensePassShape
+from snapml.kernels.losses.fused_pass import DensePassShape
 from snapml.problems import Problem
 from snapml.solvers.dual_ascent.gpu_engine import SAMPLED_ROWS
 from snapml.solvers.fit_settings import Settings

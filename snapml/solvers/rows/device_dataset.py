@@ -11,8 +11,8 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import Dataset
 from snapml.kernels import CompressedRows, DenseRows, Device, RankedRows, ResidentMatrix, Targets
-from snapml.kernels.ranked_rows import ranked_products
-from snapml.kernels.row_selection import entries_of, host_copy, take_compressed
+from snapml.kernels.matrices.row_selection import entries_of, host_copy, take_compressed
+from snapml.kernels.products.ranked_rows import ranked_products
 from snapml.problems import Problem
 from snapml.solvers.rows.gpu_matrix import upload_rows
 

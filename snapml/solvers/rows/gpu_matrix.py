@@ -7,10 +7,10 @@ import logging
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.data.compressed import check_indices
 from snapml.kernels import Device, ResidentMatrix
-from snapml.kernels.device_matrix import DeviceMatrix
-from snapml.kernels.duplicates import summed_rows
-from snapml.kernels.matrices import CompressedRows, DenseRows
-from snapml.kernels.row_checks import has_legal_indices, inspect_rows
+from snapml.kernels.matrices.device_matrix import DeviceMatrix
+from snapml.kernels.matrices.layouts import CompressedRows, DenseRows
+from snapml.kernels.matrices.row_checks import has_legal_indices, inspect_rows
+from snapml.kernels.products.duplicates import summed_rows
 
 __all__ = ["device_matrix", "upload_rows"]
 

@@ -10,10 +10,11 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml.data import Dataset
-from snapml.kernels import DenseRows, Device, fused_pass
-from snapml.kernels.losses import MarginLosses
-from snapml.kernels.rows import margins, row_norms_sq
-from snapml.kernels.transposed import transposed_products
+from snapml.kernels import DenseRows, Device
+from snapml.kernels.losses import fused_pass
+from snapml.kernels.losses.losses import MarginLosses
+from snapml.kernels.products.rows import margins, row_norms_sq
+from snapml.kernels.products.transposed import transposed_products
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_formulas import loss_quantity

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from snapml.kernels import DenseRows, ResidentMatrix
-from snapml.kernels.adjoint import ExactProducts
-from snapml.kernels.device_matrix import DeviceMatrix
-from snapml.kernels.rows import margins
+from snapml.kernels.matrices.device_matrix import DeviceMatrix
+from snapml.kernels.products.adjoint import ExactProducts
+from snapml.kernels.products.rows import margins
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.rows.gpu_matrix import upload_rows
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
-from snapml.kernels.chunk_stream import Piece
-from snapml.kernels.ranked_rows import TEAM_ENTRIES
+from snapml.kernels.device.chunk_stream import Piece
+from snapml.kernels.products.ranked_rows import TEAM_ENTRIES
 
 __all__ = ["HostChunks", "PieceSize"]
 

@@ -13,12 +13,12 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import Dataset
 from snapml.kernels import CompressedRows, DenseRows, Device, RankedRows
-from snapml.kernels.chunk_stream import DEVICE_BUFFERS, ChunkStream, Piece
-from snapml.kernels.device_matrix import DeviceMatrix
-from snapml.kernels.ranked_rows import Ranking
-from snapml.kernels.ranking import ColumnFacts, rank_type
-from snapml.kernels.row_checks import has_legal_indices
-from snapml.kernels.widen import widened
+from snapml.kernels.device.chunk_stream import DEVICE_BUFFERS, ChunkStream, Piece
+from snapml.kernels.matrices.device_matrix import DeviceMatrix
+from snapml.kernels.matrices.ranking import ColumnFacts, rank_type
+from snapml.kernels.matrices.row_checks import has_legal_indices
+from snapml.kernels.matrices.widen import widened
+from snapml.kernels.products.ranked_rows import Ranking
 from snapml.problems import Problem
 from snapml.solvers.rows.cpu_rows import array_of
 from snapml.solvers.rows.device_dataset import DeviceDataset, DeviceTargets, Visit, upload_targets

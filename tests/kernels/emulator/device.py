@@ -10,7 +10,7 @@ import numpy as np
 import scipy.special
 from scipy.linalg import solve_triangular
 
-from snapml.kernels.failures import out_of_memory
+from snapml.kernels.device.failures import out_of_memory
 
 from .build import build, sanitizer_of_process
 from .memory import OutOfMemory

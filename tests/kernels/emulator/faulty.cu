@@ -1,6 +1,6 @@
 // Kernels for the emulator's own tests: some right, most wrong in one way each.
-#include "async_copy.cuh"
-#include "grid_barrier.cuh"
+#include "device/async_copy.cuh"
+#include "device/grid_barrier.cuh"
 #include "snapml/config.hpp"
 
 using snapml::int64;

@@ -1,0 +1,1 @@
+"""Coordinate ascent and descent."""

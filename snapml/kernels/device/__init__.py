@@ -1,0 +1,1 @@
+"""The device: its memory, its launches, the compiler and its cache."""

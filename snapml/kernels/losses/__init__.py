@@ -1,0 +1,1 @@
+"""Losses of rows, and the pass that fuses them with the products."""

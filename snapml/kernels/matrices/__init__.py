@@ -1,0 +1,1 @@
+"""Matrices on a device: how rows lie, and what is checked of them."""

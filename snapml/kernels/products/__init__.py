@@ -1,0 +1,1 @@
+"""Products with rows and with their transpose."""

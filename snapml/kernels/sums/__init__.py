@@ -1,0 +1,1 @@
+"""Sums over threads, blocks and launches."""
