@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from snapml.data.temporary_store import removing_temporary_stores
+from snapml.data.store.temporary_store import removing_temporary_stores
 from snapml.distributed.spark.driver.batch_size import small_batches
 from snapml.distributed.spark.driver.job import _selected
 from snapml.distributed.spark.driver.partitions import in_partitions

@@ -15,7 +15,7 @@ from snapml.cli.reading import add_common_options, add_reading_options, reading_
 from snapml.cli.store_summary import classes_text, store_summary
 from snapml.cli.table import print_table
 from snapml.data import ChunkedDataset
-from snapml.data.chunk_format import MANIFEST
+from snapml.data.store.chunk_format import MANIFEST
 from snapml.io.encoding import encoding_text
 from snapml.io.sources import open_source
 from snapml.models.model_file import MAGIC

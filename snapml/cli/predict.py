@@ -13,8 +13,8 @@ from snapml.cli.reading import add_common_options, add_reading_options, reading_
 from snapml.cli.scores import RunningScore
 from snapml.cli.table import print_table
 from snapml.estimators.batch_predictions import METHODS, batches_with, column_names
-from snapml.io.array_files import ARRAY_SUFFIXES, check_array_path, write_arrays
 from snapml.io.encoding import HASHED_COLUMNS
+from snapml.io.readers.array_files import ARRAY_SUFFIXES, check_array_path, write_arrays
 
 __all__ = ["add_parser"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from snapml.io.batch import Batch
+from snapml.io.readers.batch import Batch
 
 __all__ = ["RunningScore"]
 

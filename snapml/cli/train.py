@@ -19,8 +19,8 @@ from snapml.cli.progress import ProgressLine, logged_fit
 from snapml.cli.reading import add_common_options, add_reading_options, reading_options
 from snapml.cli.table import print_table, sized
 from snapml.data import ChunkedDataset
-from snapml.data.chunk_format import MANIFEST
-from snapml.data.temporary_store import removing_temporary_stores, temporary_store_path
+from snapml.data.store.chunk_format import MANIFEST
+from snapml.data.store.temporary_store import removing_temporary_stores, temporary_store_path
 from snapml.io import convert
 
 __all__ = ["add_parser"]

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedDataset, CompressedMatrix
-from snapml.data.temporary_store import TemporaryStore
+from snapml.data.store.temporary_store import TemporaryStore
 from snapml.io import convert, dump_snap, load_snap, load_svmlight
 
 __all__ = [

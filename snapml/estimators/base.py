@@ -27,7 +27,7 @@ from snapml._validation import (
     refuse_rows_elsewhere,
 )
 from snapml.data import Dataset, Matrix
-from snapml.data.temporary_store import removing_temporary_stores
+from snapml.data.store.temporary_store import removing_temporary_stores
 from snapml.estimators.fit_call import control_of, in_fit_call
 from snapml.estimators.near_data import near_data
 from snapml.estimators.offsets import added_offset

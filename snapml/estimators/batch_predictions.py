@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from snapml._validation import check_names
 from snapml.data import ChunkedDataset, CompressedMatrix
-from snapml.io.array_files import check_array_path, write_arrays
-from snapml.io.batch import Batch
+from snapml.io.readers.array_files import check_array_path, write_arrays
+from snapml.io.readers.batch import Batch
 from snapml.io.sources import is_source, open_source
 
 __all__ = ["METHODS", "batches_with", "column_names", "predict_batches", "write_predictions"]

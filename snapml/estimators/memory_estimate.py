@@ -15,8 +15,8 @@ from sklearn.base import is_classifier
 from snapml._registry import entry_of
 from snapml._validation import check_device_ids
 from snapml.data import ChunkedDataset, ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix
-from snapml.data.chunk_format import MANIFEST
 from snapml.data.memory_limit import available_bytes
+from snapml.data.store.chunk_format import MANIFEST
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import byte_limit

@@ -11,8 +11,8 @@ from typing import Any
 
 from snapml._validation import check_exists, check_names, check_predict_batch
 from snapml.data import ChunkedDataset, ChunkWriter, Matrix
-from snapml.data.chunk_format import MANIFEST
-from snapml.data.temporary_store import temporary_store_path
+from snapml.data.store.chunk_format import MANIFEST
+from snapml.data.store.temporary_store import temporary_store_path
 from snapml.io.convert import write_source
 from snapml.io.sources import Source, is_source, open_source
 

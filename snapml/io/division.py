@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from snapml.io.columnar import arrow_groups, parquet_groups
-from snapml.io.formats import format_of
-from snapml.io.snap_format import snap_layout
-from snapml.io.text_blocks import is_compressed
+from snapml.io.readers.columnar import arrow_groups, parquet_groups
+from snapml.io.readers.formats import format_of
+from snapml.io.readers.snap_format import snap_layout
+from snapml.io.readers.text_blocks import is_compressed
 
 __all__ = ["Extent", "Piece", "extent_of", "parts_of"]
 
@@ -32,7 +32,7 @@ class Extent:
     path : str
         The file or folder.
     format : str
-        One of `snapml.io.formats.FORMATS`.
+        One of `snapml.io.readers.formats.FORMATS`.
     size : int
         In `unit`.
     unit : {'bytes', 'rows', 'whole'}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from snapml.io.click_log import ClickLogEncoder
+from snapml.io.readers.click_log import ClickLogEncoder
 
 __all__ = [
     "HASHED_COLUMNS",

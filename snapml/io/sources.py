@@ -12,12 +12,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from snapml.data import ChunkedDataset, CompressedMatrix, DenseMatrix
-from snapml.io import columnar
-from snapml.io.array_batches import iterator_batches, npy_batches
-from snapml.io.arrow_columns import roles_of, texts_of
-from snapml.io.batch import Batch
-from snapml.io.click_log import ClickLogEncoder
-from snapml.io.csv_text import open_csv
 from snapml.io.encoding import (
     Encoding,
     check_encoding,
@@ -26,9 +20,15 @@ from snapml.io.encoding import (
     encoding_of_log,
     log_encoder,
 )
-from snapml.io.formats import FORMATS, format_of
-from snapml.io.snap_format import snap_batches
-from snapml.io.svmlight import svmlight_batches
+from snapml.io.readers import columnar
+from snapml.io.readers.array_batches import iterator_batches, npy_batches
+from snapml.io.readers.arrow_columns import roles_of, texts_of
+from snapml.io.readers.batch import Batch
+from snapml.io.readers.click_log import ClickLogEncoder
+from snapml.io.readers.csv_text import open_csv
+from snapml.io.readers.formats import FORMATS, format_of
+from snapml.io.readers.snap_format import snap_batches
+from snapml.io.readers.svmlight import svmlight_batches
 
 __all__ = ["FORMATS", "Source", "is_source", "open_source", "read_batches"]
 

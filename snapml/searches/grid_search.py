@@ -22,7 +22,7 @@ from snapml._validation import (
     is_routing_enabled,
 )
 from snapml.data import ChunkedDataset, Matrix
-from snapml.data.temporary_store import removing_temporary_stores
+from snapml.data.store.temporary_store import removing_temporary_stores
 from snapml.estimators.base import all_or_nothing
 from snapml.estimators.fit_call import refit_of, search_control_of
 from snapml.estimators.logistic_regression import LogisticRegression

@@ -20,8 +20,8 @@ OPTIONAL = {"cupy", "mpi4py", "pyspark", "matplotlib", "pyarrow", "pandas", "pol
 MAY_IMPORT_NATIVE = {
     "data/growing_array.py",
     "data/narrow_rows.py",
-    "io/click_log.py",
-    "io/svmlight.py",
+    "io/readers/click_log.py",
+    "io/readers/svmlight.py",
     "problems/losses.py",
     "solvers/dual_ascent/cpu_engine.py",
     "solvers/rows/cpu_margins.py",

@@ -25,7 +25,7 @@ from snapml.cli.progress import ProgressLine
 from snapml.cli.scores import RunningScore
 from snapml.data import ChunkedDataset, ChunkWriter
 from snapml.io import load_svmlight
-from snapml.io.batch import Batch
+from snapml.io.readers.batch import Batch
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "command_line.md"
 

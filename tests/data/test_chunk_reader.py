@@ -10,9 +10,10 @@ from reference.data import dense, make_rows
 from scipy.sparse import csr_matrix
 
 from snapml import _native
-from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, CompressedMatrix, chunk_reader
-from snapml.data.chunk_format import ALIGNMENT
+from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, CompressedMatrix
 from snapml.data.compressed import CheckedMatrix
+from snapml.data.store import chunk_reader
+from snapml.data.store.chunk_format import ALIGNMENT
 from snapml.solvers.rows.cpu_rows import native_rows
 
 

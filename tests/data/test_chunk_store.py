@@ -9,8 +9,9 @@ import pytest
 from reference.data import dense, make_rows
 from scipy.sparse import csr_matrix
 
-from snapml.data import ChunkedDataset, ChunkWriter, CompressedMatrix, chunk_writer
-from snapml.data.chunk_format import ALIGNMENT, MANIFEST
+from snapml.data import ChunkedDataset, ChunkWriter, CompressedMatrix
+from snapml.data.store import chunk_writer
+from snapml.data.store.chunk_format import ALIGNMENT, MANIFEST
 
 
 def example(*, is_sparse=True, dtype=np.float32, n_rows=100):

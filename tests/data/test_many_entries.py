@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, CompressedMatrix
-from snapml.data.chunk_format import ALIGNMENT, Manifest, lay_out
+from snapml.data.store.chunk_format import ALIGNMENT, Manifest, lay_out
 
 ROOT = Path(__file__).parents[2]
 BILLION = 10**9

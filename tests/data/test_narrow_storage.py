@@ -11,9 +11,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
 from snapml import LogisticRegression, estimate
-from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, RowGroups, chunk_reader
-from snapml.data.chunk_format import ALIGNMENT, MANIFEST
+from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, RowGroups
 from snapml.data.narrow_rows import narrowed
+from snapml.data.store import chunk_reader
+from snapml.data.store.chunk_format import ALIGNMENT, MANIFEST
 
 LARGEST = float(np.finfo(np.float32).max)
 STORAGES = ["bfloat16", "uint8"]

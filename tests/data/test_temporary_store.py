@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from snapml.data.temporary_store import removing_temporary_stores, temporary_store_path
+from snapml.data.store.temporary_store import removing_temporary_stores, temporary_store_path
 
 CHILD = """
 import time
-from snapml.data.temporary_store import removing_temporary_stores, temporary_store_path
+from snapml.data.store.temporary_store import removing_temporary_stores, temporary_store_path
 with removing_temporary_stores():
     path = temporary_store_path()
     path.mkdir()
@@ -112,7 +112,7 @@ def test_forked_child_leaves_the_folder_to_its_parent():
             try:
                 raise SystemExit
             except SystemExit:
-                from snapml.data import temporary_store
+                from snapml.data.store import temporary_store
 
                 temporary_store._scope.get().close()
             finally:

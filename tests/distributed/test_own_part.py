@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import issparse
 
 from snapml.data import ChunkedDataset
-from snapml.data.temporary_store import removing_temporary_stores
+from snapml.data.store.temporary_store import removing_temporary_stores
 from snapml.distributed.mpi import file_sets
 from snapml.distributed.mpi.own_part import own_part
 

@@ -6,7 +6,7 @@ from scipy.sparse import random as random_rows
 from scipy.special import expit
 
 from snapml.data import CompressedMatrix, Dataset
-from snapml.data.temporary_store import removing_temporary_stores
+from snapml.data.store.temporary_store import removing_temporary_stores
 from snapml.distributed.spark.tasks.batches import RowBatch
 from snapml.distributed.spark.tasks.local_rows import LocalRows
 from snapml.distributed.spark.tasks.request import FitRequest

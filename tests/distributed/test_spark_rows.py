@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix
 from snapml.data.growing_array import can_share
-from snapml.data.temporary_store import removing_temporary_stores
+from snapml.data.store.temporary_store import removing_temporary_stores
 from snapml.distributed.spark.tasks import held_rows
 from snapml.distributed.spark.tasks.batches import RowBatch, rows_of
 from snapml.distributed.spark.tasks.column_moments import ColumnMoments

@@ -17,7 +17,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from snapml.data.growing_array import can_share
-from snapml.data.temporary_store import temporary_store_path
+from snapml.data.store.temporary_store import temporary_store_path
 from snapml.distributed.spark.tasks import held_rows, worker
 from snapml.distributed.spark.tasks.cards import Card, Contact, errors_of, version_errors
 from snapml.distributed.spark.tasks.request import FitRequest

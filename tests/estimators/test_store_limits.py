@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from snapml import LogisticRegression
-from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, chunk_reader
+from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter
+from snapml.data.store import chunk_reader
 
 from .conftest import run_python
 

@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from snapml import _native
-from snapml.io import ClickLogEncoder, click_log, text_blocks
+from snapml.io import ClickLogEncoder
+from snapml.io.readers import click_log, text_blocks
 
 MASK = 2**64 - 1
 TEXT = b"1\t3\t-0.5\tred\tx\n\n0\t\t7\tblue\t\r\n-1\t3\t1e9\tr\xc3\xb6d\t00000000ff"

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import snapml
-from snapml.io.stream_loan import Loan
+from snapml.io.readers.stream_loan import Loan
 
 pytest.importorskip("pyarrow")
 

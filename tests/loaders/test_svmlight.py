@@ -15,7 +15,8 @@ from reference.data import public_file
 from scipy.sparse import vstack
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from snapml.io import load_svmlight, svmlight_batches, text_blocks
+from snapml.io import load_svmlight, svmlight_batches
+from snapml.io.readers import text_blocks
 
 TEXT = b"1 qid:3 1:0.5 3:-2e-3\n\n# whole line\r\n-1\t2:1 # 7:7\r\n0.25\n+2 3:1."
 

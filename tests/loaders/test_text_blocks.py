@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from snapml.io import text_blocks
+from snapml.io.readers import text_blocks
 
 
 @given(

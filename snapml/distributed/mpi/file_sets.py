@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snapml.io.division import Extent, Piece, extent_of, parts_of
+from snapml.io.readers.svmlight import parsed_svmlight
 from snapml.io.sources import Source, open_source
-from snapml.io.svmlight import parsed_svmlight
 from snapml.solvers.communicator import Communicator
 
 __all__ = [

@@ -10,9 +10,9 @@ from scipy.sparse import csr_matrix, issparse, vstack
 from snapml.distributed.mpi.agreement import check_alike, together
 from snapml.distributed.mpi.file_sets import Indices, agreed_terms, is_file_set, own_pieces
 from snapml.io import load_snap as load_local_snap
-from snapml.io.batch import Batch
 from snapml.io.division import Piece
-from snapml.io.svmlight import parsed_svmlight
+from snapml.io.readers.batch import Batch
+from snapml.io.readers.svmlight import parsed_svmlight
 from snapml.solvers.communicator import Communicator
 
 __all__ = ["load_parquet", "load_snap", "load_svmlight"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import snapml
-from snapml.data.temporary_store import TemporaryStore
+from snapml.data.store.temporary_store import TemporaryStore
 from snapml.distributed.spark.tasks.local_rows import LocalRows
 from snapml.distributed.spark.tasks.request import FitRequest
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from snapml.data import ChunkedDataset, ChunkWriter, CompressedMatrix, DenseMatrix, Matrix
 from snapml.data.growing_array import GrowingArray
-from snapml.data.temporary_store import temporary_store_path
+from snapml.data.store.temporary_store import temporary_store_path
 from snapml.distributed.spark.tasks.batches import RowBatch
 
 __all__ = ["HeldRows"]

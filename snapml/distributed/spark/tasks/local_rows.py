@@ -19,7 +19,7 @@ from snapml.data import (
 )
 from snapml.data.growing_array import by_blocks
 from snapml.data.stacking import stacked
-from snapml.data.temporary_store import temporary_store_path
+from snapml.data.store.temporary_store import temporary_store_path
 from snapml.distributed.spark.tasks.batches import RowBatch
 from snapml.distributed.spark.tasks.column_moments import ColumnMoments
 from snapml.distributed.spark.tasks.held_rows import HeldRows

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from snapml.data.temporary_store import temporary_store_path
+from snapml.data.store.temporary_store import temporary_store_path
 from snapml.distributed.spark.tasks.cards import Card, Contact, n_features_of
 from snapml.distributed.spark.tasks.local_rows import LocalRows
 from snapml.distributed.tcp import Listener, Mesh, PeerError

@@ -14,7 +14,7 @@ import numpy as np
 from snapml.data import Dataset
 from snapml.data.growing_array import can_share
 from snapml.data.memory_limit import resolve_memory_limit
-from snapml.data.temporary_store import removing_temporary_stores
+from snapml.data.store.temporary_store import removing_temporary_stores
 from snapml.distributed.checkpoints import Checkpoints
 from snapml.distributed.ranks import RankError, Ranks
 from snapml.distributed.spark.tasks import gpus

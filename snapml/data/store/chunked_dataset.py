@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from snapml.data.chunk_format import Manifest, memory_bytes, read_manifest
-from snapml.data.chunk_reader import ChunkReader
 from snapml.data.dataset import DenseMatrix, Matrix
 from snapml.data.memory_limit import resolve_memory_limit
 from snapml.data.narrow_rows import NarrowRows
 from snapml.data.stacking import stacked
+from snapml.data.store.chunk_format import Manifest, memory_bytes, read_manifest
+from snapml.data.store.chunk_reader import ChunkReader
 
 __all__ = ["ChunkedDataset"]
 

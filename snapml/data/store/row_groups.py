@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from snapml.data.chunked_matrix import ChunkedMatrix
 from snapml.data.compressed import CheckedMatrix, CompressedMatrix
 from snapml.data.dataset import DenseMatrix, Matrix
+from snapml.data.store.chunked_matrix import ChunkedMatrix
 
 __all__ = ["RowGroups"]
 

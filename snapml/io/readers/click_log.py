@@ -12,7 +12,7 @@ import numpy as np
 
 from snapml import _native
 from snapml.data import CompressedMatrix
-from snapml.io.text_blocks import name_of, opened, refuse, text_blocks
+from snapml.io.readers.text_blocks import name_of, opened, refuse, text_blocks
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["ClickLogEncoder"]

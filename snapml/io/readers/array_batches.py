@@ -11,9 +11,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from snapml.data import CompressedMatrix
-from snapml.io.arrow_columns import dense_batch, roles_of
-from snapml.io.arrow_package import pyarrow_for
-from snapml.io.batch import BATCH_BYTES, Batch
+from snapml.io.readers.arrow_columns import dense_batch, roles_of
+from snapml.io.readers.arrow_package import pyarrow_for
+from snapml.io.readers.batch import BATCH_BYTES, Batch
 
 __all__ = ["iterator_batches", "npy_batches"]
 

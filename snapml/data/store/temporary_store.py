@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from snapml.data.file_lock import is_locked_by_us
+from snapml.data.store.file_lock import is_locked_by_us
 
 __all__ = ["TemporaryStore", "removing_temporary_stores", "temporary_store_path"]
 

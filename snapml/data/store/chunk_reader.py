@@ -11,11 +11,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from snapml.data.chunk_format import Manifest, array_types, lay_out, memory_bytes
 from snapml.data.compressed import CheckedMatrix
 from snapml.data.dataset import DenseMatrix, Matrix
 from snapml.data.narrow_rows import NarrowRows
 from snapml.data.stacking import stacked
+from snapml.data.store.chunk_format import Manifest, array_types, lay_out, memory_bytes
 
 __all__ = ["ChunkReader"]
 

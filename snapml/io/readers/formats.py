@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from snapml.data import ChunkedDataset
-from snapml.data.chunk_format import MANIFEST
+from snapml.data.store.chunk_format import MANIFEST
 
 __all__ = ["FORMATS", "delimiter_of", "format_of"]
 

@@ -9,12 +9,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from snapml.io.arrow_columns import text_advice
-from snapml.io.arrow_package import pyarrow_for
-from snapml.io.columnar import ArrowReader, explained
-from snapml.io.formats import delimiter_of
-from snapml.io.stream_loan import Loan
-from snapml.io.text_blocks import LinesOfRange, opened, text_blocks
+from snapml.io.readers.arrow_columns import text_advice
+from snapml.io.readers.arrow_package import pyarrow_for
+from snapml.io.readers.columnar import ArrowReader, explained
+from snapml.io.readers.formats import delimiter_of
+from snapml.io.readers.stream_loan import Loan
+from snapml.io.readers.text_blocks import LinesOfRange, opened, text_blocks
 
 __all__ = ["open_csv"]
 

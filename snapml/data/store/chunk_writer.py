@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from snapml.data.chunk_format import (
+from snapml.data.compressed import CompressedMatrix
+from snapml.data.label_numbers import LabelNumbers
+from snapml.data.narrow_rows import narrowed
+from snapml.data.store.chunk_format import (
     ALIGNMENT,
     MANIFEST,
     Chunk,
@@ -25,9 +28,6 @@ from snapml.data.chunk_format import (
     lay_out,
     read_manifest,
 )
-from snapml.data.compressed import CompressedMatrix
-from snapml.data.label_numbers import LabelNumbers
-from snapml.data.narrow_rows import narrowed
 
 __all__ = ["ChunkWriter"]
 

@@ -8,10 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from snapml.io.arrow_columns import ColumnRoles, dense_batch, labels_and_weights
-from snapml.io.arrow_package import pyarrow_for
-from snapml.io.batch import BATCH_BYTES, Batch
-from snapml.io.row_groups import between, groups_between, parquet_part, rows_of_groups
+from snapml.io.readers.arrow_columns import ColumnRoles, dense_batch, labels_and_weights
+from snapml.io.readers.arrow_package import pyarrow_for
+from snapml.io.readers.batch import BATCH_BYTES, Batch
+from snapml.io.readers.row_groups import between, groups_between, parquet_part, rows_of_groups
 
 __all__ = [
     "ArrowReader",

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml import _native
-from snapml.io.text_blocks import name_of, opened, refuse, text_blocks
+from snapml.io.readers.text_blocks import name_of, opened, refuse, text_blocks
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["SvmlightRows", "load_svmlight", "parsed_svmlight", "svmlight_batches"]

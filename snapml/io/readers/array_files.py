@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from snapml.data.atomic_file import atomic_file
-from snapml.io.arrow_package import pyarrow_for
+from snapml.io.readers.arrow_package import pyarrow_for
 
 __all__ = ["ARRAY_SUFFIXES", "check_array_path", "write_arrays"]
 

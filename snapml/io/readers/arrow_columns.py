@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from snapml.io.batch import Batch
+from snapml.io.readers.batch import Batch
 
 __all__ = [
     "ColumnRoles",

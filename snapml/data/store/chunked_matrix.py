@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from snapml.data.chunk_format import Manifest, array_types
-from snapml.data.chunked_dataset import ChunkedDataset
 from snapml.data.compressed import CheckedMatrix, CompressedMatrix
 from snapml.data.dataset import DenseMatrix, Matrix
 from snapml.data.narrow_rows import NarrowRows
 from snapml.data.stacking import stacked
+from snapml.data.store.chunk_format import Manifest, array_types
+from snapml.data.store.chunked_dataset import ChunkedDataset
 
 __all__ = ["ChunkedMatrix"]
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
-from snapml.io.arrow_package import pyarrow_for
+from snapml.io.readers.arrow_package import pyarrow_for
 
 __all__ = ["LinesOfRange", "is_compressed", "name_of", "opened", "refuse", "text_blocks"]
 

@@ -1,0 +1,1 @@
+"""Chunk stores: rows in files, in chunks of bounded size."""

@@ -1,0 +1,1 @@
+"""Readers: what rows come from, as batches of bounded size."""
