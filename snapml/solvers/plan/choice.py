@@ -24,7 +24,8 @@ from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.newton import quasi_newton, smoothed_hinge
 from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS
 from snapml.solvers.newton.row_space import RowSpace
-from snapml.solvers.plan import device_choice, out_of_core
+from snapml.solvers.plan import device_choice, out_of_core, support
+from snapml.solvers.plan.support import is_streamed
 from snapml.solvers.result import FitResult, StartModel, stack_outputs
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.rows.cpu_rows import as_array
@@ -61,8 +62,6 @@ _RESTART_GAP = 0.5
 _TALL, _STIFF = 0.67, 150.0
 # Rows that show the stiffness, and from how many chunks of a store they come.
 _STIFFNESS_ROWS, _STIFFNESS_CHUNKS = 256, 8
-# Columns up to which coefficients have bounds: descent on their Gram matrix keeps them.
-_MOST_BOUNDED = 5000
 # Reads of the data within which the quasi-Newton method must converge where the curvature jumps.
 _TRIAL_READS = 60
 
@@ -103,11 +102,9 @@ def fit(
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
     if not problem.penalty.is_smooth:
         _check_alike(dataset, communicator)
-        _check_bounds(problem.penalty, dataset, communicator, settings)
-    if out_of_core.is_streamed(dataset):
-        out_of_core.check_solvable(problem, settings)
-        if settings.device_ids or not problem.penalty.is_smooth:
-            return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
+    support.check(problem, dataset, communicator, settings)
+    if is_streamed(dataset) and (settings.device_ids or not problem.penalty.is_smooth):
+        return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         if dataset.labels.ndim == 2 and not device_choice.is_joint(problem, settings):
             return _fit_apart(problem, dataset, communicator, rule, settings, start)
@@ -171,10 +168,10 @@ def fit_sequence(
     """
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
     _check_alike(dataset, communicator)
-    for penalty in penalties:
-        _check_bounds(penalty, dataset, communicator, settings)
+    for each in problems:
+        support.check(each, dataset, communicator, settings)
     rule.observer.recognise(dataset, communicator)
-    if out_of_core.is_streamed(dataset):
+    if is_streamed(dataset):
         return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
@@ -190,28 +187,12 @@ def _goes_on(result: FitResult, rule: StoppingRule) -> bool:
 
 def _check_alike(dataset: Dataset, communicator: Communicator) -> None:
     """Refuse shards of which some are in memory: working sets are another method on stores."""
-    found = communicator.exchange(out_of_core.is_streamed(dataset))
+    found = communicator.exchange(is_streamed(dataset))
     if len(set(found)) > 1:
         raise ValueError(
             "X: expected stores on all ranks or on none for an L1 penalty or positive "
             f"coefficients, got a store on rank {found.index(True)} and rows in memory on rank "
             f"{found.index(False)}"
-        )
-
-
-def _check_bounds(
-    penalty: Penalty, dataset: Dataset, communicator: Communicator, settings: Settings
-) -> None:
-    """Refuse bounds where no solver of this version keeps them."""
-    if penalty.bounds is None:
-        return
-    is_elsewhere = settings.device_ids or out_of_core.is_streamed(dataset) or communicator.size > 1
-    if is_elsewhere or dataset.matrix.shape[1] > _MOST_BOUNDED:
-        raise NotImplementedError(
-            f"bounds: this version has them for rows in memory, on the CPU, on one rank and of at "
-            f"most {_MOST_BOUNDED} columns, got {dataset.matrix.shape[1]} columns, "
-            f"device_ids={list(settings.device_ids)!r}, {communicator.size} ranks and rows "
-            f"{'in a store' if out_of_core.is_streamed(dataset) else 'in memory'}"
         )
 
 
@@ -234,7 +215,7 @@ def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> 
         return True
     if settings.solver != "auto":
         return settings.solver == "sdca"
-    if out_of_core.is_streamed(dataset) and problem.loss.is_smooth:
+    if is_streamed(dataset) and problem.loss.is_smooth:
         return False  # reads cost most there, and all outputs share them
     is_small = dataset.matrix.shape[1] <= _FEW_COLUMNS or problem.penalty.l2 <= 0.0
     # One step length for all outputs at once does not suit the hinge's corners.
@@ -276,10 +257,7 @@ def _choose(
     """Return the solver, the reason, and how patient coordinate ascent should be."""
     never = math.inf
     if not problem.penalty.is_smooth:
-        working_set_descent.check_solver(settings.solver)
         return "wsd", "an L1 penalty or a constraint leaves few columns to work on", never
-    if settings.solver == "sdca":
-        dual_coordinate_ascent.check_solvable(problem)
     if settings.solver != "auto":
         return settings.solver, "as asked for", never
     if not problem.loss.is_smooth:
@@ -317,7 +295,7 @@ def _choose_for_sparse(
     if problem.loss.kinks == "curvature":
         return "sdca", "sparse rows", math.inf
     # A product with the Hessian reads a store as an epoch does: it is no longer half the price.
-    price = 2.0 if out_of_core.is_streamed(dataset) else 1.0
+    price = 2.0 if is_streamed(dataset) else 1.0
     n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
     if dataset.matrix.shape[1] > _TALL * n_rows:
         patience = _SPARSE_PATIENCE if communicator.size == 1 else _MERGED_PATIENCE
@@ -362,7 +340,7 @@ def _patience_of_many(dataset: Dataset, communicator: Communicator) -> float:
     n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
     if _is_sparse(dataset) or n_features > MOST_DENSE_COLUMNS or n_rows < n_features:
         return math.inf
-    price = 2.0 if out_of_core.is_streamed(dataset) else 1.0  # a step reads rows twice
+    price = 2.0 if is_streamed(dataset) else 1.0  # a step reads rows twice
     return price * _PATIENCE_A_COLUMN * n_features
 
 
@@ -430,7 +408,7 @@ def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> 
     """Return whether few rows span the coefficients that are worth a look."""
     n_rows, n_features = dataset.matrix.shape
     is_alone = communicator.size == 1  # the rows' products need all rows in one place
-    is_in_memory = not out_of_core.is_streamed(dataset)
+    is_in_memory = not is_streamed(dataset)
     is_smooth = problem.loss.is_smooth
     return is_alone and is_in_memory and is_smooth and n_rows < n_features and n_rows <= _FEW_ROWS
 

@@ -29,6 +29,7 @@ from snapml.solvers.plan.device_room import (
     primal_bytes,
     room_for_rows,
 )
+from snapml.solvers.plan.support import is_by_ascent
 from snapml.solvers.plan.thread_shards import dealt_rows, row_shards, rows_of, solve_together
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.rows.gpu_primal_engine import GpuPrimalEngine
@@ -88,12 +89,7 @@ def visible_devices() -> list[str]:
 
 def is_joint(problem: Problem, settings: Settings) -> bool:
     """Return whether several outputs are solved together: where the quasi-Newton method runs."""
-    return problem.penalty.is_smooth and not _is_dual(problem, settings)
-
-
-def _is_dual(problem: Problem, settings: Settings) -> bool:
-    """Return whether coordinate ascent runs: where it is asked for, or the loss has a corner."""
-    return settings.solver == "sdca" or not problem.loss.is_smooth
+    return problem.penalty.is_smooth and not is_by_ascent(problem, settings)
 
 
 def fit(
@@ -129,13 +125,12 @@ def fit(
     Raises
     ------
     NotImplementedError
-        If this version has no way to solve the problem on a GPU, or the devices differ.
+        If the devices differ.
     RuntimeError
         If there is no such device.
     MemoryError
         If the rows do not fit.
     """
-    _check_solvable(problem, settings)
     devices = [make_device(device_id) for device_id in settings.device_ids]
     try:
         result = _fit_on_devices(devices, problem, dataset, communicator, rule, settings, start)
@@ -182,7 +177,6 @@ def fit_sequence(
     NotImplementedError, RuntimeError, MemoryError
         As of `fit`.
     """
-    _check_columns(problems[0], settings)
     check_limit(dataset, 1, settings)
     device = make_device(settings.device_ids[0])
     check_room([device], [column_bytes(dataset)])
@@ -205,7 +199,7 @@ def _fit_on_devices(
     if not problem.penalty.is_smooth:
         check_limit(dataset, 1, settings)
         needed = column_bytes(dataset)
-    elif _is_dual(problem, settings):
+    elif is_by_ascent(problem, settings):
         check_limit(dataset, count, settings)
         needed = dual_bytes(dataset, count)
     else:
@@ -238,7 +232,7 @@ def _solve_together(
     ranks: Communicator,
 ) -> FitResult:
     """Solve on several devices of this process, together with those of others."""
-    if _is_dual(problem, settings):
+    if is_by_ascent(problem, settings):
         return _ascend_together(problem, dataset, devices, settings, rule, start, ranks)
     shards = row_shards(dataset, len(devices))
     solves = [
@@ -312,7 +306,7 @@ def _solve_on_device(
     if not problem.penalty.is_smooth:
         begin = start.model(problem.intercept_scaling)
         return _descend([problem], dataset, device, settings, communicator, rule, begin)[0]
-    if _is_dual(problem, settings):
+    if is_by_ascent(problem, settings):
         dual_engine = GpuEngine(
             problem,
             dataset,
@@ -424,34 +418,3 @@ def forget_locals(error: BaseException) -> None:
         traceback.clear_frames(one.__traceback__)
         causes = (one.__cause__, one.__context__)
         left += [cause for cause in causes if cause is not None and id(cause) not in seen]
-
-
-def _check_solvable(problem: Problem, settings: Settings) -> None:
-    """Refuse what nothing on a GPU solves."""
-    if not problem.penalty.is_smooth:
-        _check_columns(problem, settings)
-        return
-    if not _is_dual(problem, settings):
-        return
-    dual_coordinate_ascent.check_solvable(problem)
-    if settings.solver == "pqn":
-        raise NotImplementedError(
-            f"the {problem.loss.core_name.lower()} loss with solver='pqn' and device_ids: this "
-            "version has coordinate ascent for it on a GPU; use solver='auto' or 'sdca', or "
-            "device_ids=None"
-        )
-
-
-def _check_columns(problem: Problem, settings: Settings) -> None:
-    """Refuse what no GPU solves of L1 penalties and positive coefficients."""
-    working_set_descent.check_solver(settings.solver)
-    if problem.loss.is_joint:
-        raise NotImplementedError(
-            "the multinomial loss with an L1 penalty and device_ids: this version has L1 for one "
-            "class against the rest on a GPU; use multi_class='ovr', or device_ids=None"
-        )
-    if len(settings.device_ids) > 1:
-        raise NotImplementedError(
-            f"an L1 penalty or positive coefficients with device_ids={list(settings.device_ids)!r}:"
-            f" this version has them on one GPU; use device_ids=[{settings.device_ids[0]}]"
-        )

@@ -17,14 +17,8 @@ from snapml.solvers.plan import device_choice
 from snapml.solvers.result import FitResult, StartModel, overflow_error, stack_outputs
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_sets import streamed_descent
-from snapml.solvers.working_sets.working_set_descent import check_solver
 
-__all__ = ["check_solvable", "fit", "fit_sequence", "is_streamed", "spread_rows"]
-
-
-def is_streamed(dataset: Dataset) -> bool:
-    """Return whether the rows come from a store."""
-    return isinstance(dataset.matrix, ChunkedMatrix)
+__all__ = ["fit", "fit_sequence", "spread_rows"]
 
 
 def fit(
@@ -114,53 +108,15 @@ def fit_sequence(
     -------
     list of FitResult
         One per problem.
-
-    Raises
-    ------
-    NotImplementedError
-        If this version has no way to solve them on a store.
     """
     results = []
     for problem in problems:
-        check_solvable(problem, settings)
         engine = StreamedColumns(problem, dataset, n_threads=settings.n_threads)
         start = streamed_descent.solve(engine, communicator, rule, start)
         if not math.isfinite(start.objective):
             raise overflow_error(engine.dtype)
         results.append(start)
     return results
-
-
-def check_solvable(problem: Problem, settings: Settings) -> None:
-    """Refuse what this version cannot solve on a store.
-
-    Parameters
-    ----------
-    problem : Problem
-        What to solve.
-    settings : Settings
-        How.
-
-    Raises
-    ------
-    NotImplementedError
-        With what would work instead.
-    """
-    load = "use ChunkedDataset.load() if the rows fit memory"
-    is_smooth = problem.penalty.is_smooth and problem.loss.is_smooth
-    if settings.device_ids and not (is_smooth and settings.solver != "sdca"):
-        raise NotImplementedError(
-            f"device_ids={list(settings.device_ids)!r} on a store with an L1 penalty, positive "
-            "coefficients or coordinate ascent (the hinge, or solver='sdca'): this version streams "
-            f"those to the CPU only; use device_ids=None, or {load}"
-        )
-    if not problem.penalty.is_smooth:
-        check_solver(settings.solver)
-        if problem.loss.is_joint:
-            raise NotImplementedError(
-                "an L1 penalty on the multinomial loss on a store: this version has it with "
-                f"multi_class='ovr', or the L2 penalty, out of core; use one of these, or {load}"
-            )
 
 
 def spread_rows(matrix: ChunkedMatrix, n_rows: int, n_chunks: int) -> np.ndarray:

@@ -1,0 +1,162 @@
+"""What this version solves where: one table, from which every refusal is made.
+
+A task is what a problem asks a solver for, a place is where the rows are and what works on them.
+`check` is asked once, before anything is copied or read.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from snapml.data import ChunkedMatrix, Dataset
+from snapml.problems import Problem
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.dual_ascent import dual_coordinate_ascent
+from snapml.solvers.fit_settings import Settings
+from snapml.solvers.working_sets import working_set_descent
+
+__all__ = ["check", "is_by_ascent", "is_streamed"]
+
+# Columns up to which coefficients have bounds: descent on their Gram matrix keeps them.
+_MOST_BOUNDED = 5000
+
+
+class _Task(Enum):
+    """What a problem asks for, in the words of a message."""
+
+    SMOOTH = "a smooth loss"
+    CORNERED = "the {loss} loss with solver='pqn'"
+    ASCENT = "coordinate ascent (the hinge, or solver='sdca')"
+    SPARSE = "an L1 penalty or positive coefficients"
+    SPARSE_JOINT = "an L1 penalty on the multinomial loss"
+    BOUNDED = "bounds"
+
+
+class _Place(Enum):
+    """Where rows are, and what works on them."""
+
+    MEMORY = auto()
+    STORE = auto()
+    GPU = auto()
+    GPUS = auto()
+    STORE_TO_GPU = auto()
+    RANKS = auto()
+
+
+_WORDS = {
+    _Place.MEMORY: "for rows in memory",
+    _Place.STORE: "on a store",
+    _Place.GPU: "on one GPU",
+    _Place.GPUS: "on several GPUs",
+    _Place.STORE_TO_GPU: "on a GPU from a store",
+    _Place.RANKS: "on several ranks",
+}
+
+_EVERYWHERE = frozenset(_Place)
+_SUPPORT = {
+    _Task.SMOOTH: _EVERYWHERE,
+    # A hinge is smoothed anew around the last dual point, which only the host's engines know.
+    _Task.CORNERED: _EVERYWHERE - {_Place.GPU, _Place.GPUS, _Place.STORE_TO_GPU},
+    # Epochs read random groups of rows: no stream to a device brings these.
+    _Task.ASCENT: _EVERYWHERE - {_Place.STORE_TO_GPU},
+    # A working set lies packed on one device.
+    _Task.SPARSE: _EVERYWHERE - {_Place.GPUS, _Place.STORE_TO_GPU},
+    _Task.SPARSE_JOINT: frozenset({_Place.MEMORY, _Place.RANKS}),
+    _Task.BOUNDED: frozenset({_Place.MEMORY}),
+}
+
+
+def is_streamed(dataset: Dataset) -> bool:
+    """Return whether the rows come from a store."""
+    return isinstance(dataset.matrix, ChunkedMatrix)
+
+
+def is_by_ascent(problem: Problem, settings: Settings) -> bool:
+    """Return whether coordinate ascent runs on a GPU: if asked for, or if the loss has a corner."""
+    return settings.solver == "sdca" or not problem.loss.is_smooth
+
+
+def check(
+    problem: Problem, dataset: Dataset, communicator: Communicator, settings: Settings
+) -> None:
+    """Refuse what nothing solves, or nothing solves there; say what would work.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    dataset : Dataset
+        Rows, in memory or in a store.
+    communicator : Communicator
+        The other shards.
+    settings : Settings
+        On which devices, and by which solver.
+
+    Raises
+    ------
+    ValueError
+        If the solver that was asked for cannot solve such a problem anywhere.
+    NotImplementedError
+        If this version has no way to solve it where it is asked for.
+    """
+    if not problem.penalty.is_smooth:
+        working_set_descent.check_solver(settings.solver)
+    elif settings.solver == "sdca" or (settings.device_ids and is_by_ascent(problem, settings)):
+        dual_coordinate_ascent.check_solvable(problem)
+    task, place = _task(problem, settings), _place(dataset, communicator, settings)
+    if place not in _SUPPORT[task]:
+        raise _refusal(problem, task, place, settings)
+    if task is _Task.BOUNDED and dataset.matrix.shape[1] > _MOST_BOUNDED:
+        raise NotImplementedError(
+            f"bounds: this version has them for at most {_MOST_BOUNDED} columns, got "
+            f"{dataset.matrix.shape[1]}"
+        )
+
+
+def _task(problem: Problem, settings: Settings) -> _Task:
+    if problem.penalty.bounds is not None:
+        return _Task.BOUNDED
+    if not problem.penalty.is_smooth:
+        return _Task.SPARSE_JOINT if problem.loss.is_joint else _Task.SPARSE
+    if settings.solver == "pqn" and not problem.loss.is_smooth:
+        return _Task.CORNERED
+    return _Task.ASCENT if is_by_ascent(problem, settings) else _Task.SMOOTH
+
+
+def _place(dataset: Dataset, communicator: Communicator, settings: Settings) -> _Place:
+    """Return the place, of several the one that fewest tasks have."""
+    if settings.device_ids and is_streamed(dataset):
+        return _Place.STORE_TO_GPU
+    if settings.device_ids:
+        return _Place.GPUS if len(settings.device_ids) > 1 else _Place.GPU
+    if is_streamed(dataset):
+        return _Place.STORE
+    return _Place.RANKS if communicator.size > 1 else _Place.MEMORY
+
+
+def _refusal(
+    problem: Problem, task: _Task, place: _Place, settings: Settings
+) -> NotImplementedError:
+    """Return the error that says what works: another place, or another task there."""
+    has, ids = _SUPPORT[task], list(settings.device_ids)
+    ways = []
+    if task is _Task.CORNERED:
+        ways.append("solver='auto' or 'sdca'")
+    if task is _Task.SPARSE_JOINT and place in _SUPPORT[_Task.SPARSE]:
+        ways.append("multi_class='ovr'")
+    if place is _Place.GPUS and _Place.GPU in has:
+        ways.append(f"device_ids=[{ids[0]}]")
+    is_stored = place in (_Place.STORE, _Place.STORE_TO_GPU)
+    if ids and (_Place.STORE if is_stored else _Place.MEMORY) in has:
+        ways.append("device_ids=None")
+    if is_stored:
+        ways.append("ChunkedDataset.load() if the rows fit memory")
+    if place is _Place.RANKS:
+        ways.append("the class of one machine")
+    where = " on a store" if is_stored else " on several ranks" if place is _Place.RANKS else ""
+    asked = f" with device_ids={ids!r}{where}" if ids else where
+    name = task.value.format(loss=problem.loss.core_name.lower())
+    places = ", ".join(_WORDS[each] for each in _Place if each in has)
+    return NotImplementedError(
+        f"{name}{asked}: this version has it {places}; use {', or '.join(ways)}"
+    )
