@@ -261,14 +261,18 @@ def _begin(descent: Descent, model: SampledCurvature | NewtonSteps, progress: Pr
 
 
 def _begin_better(descent: Descent, model: SampledCurvature) -> None:
-    """Start from zero where that is better than the minimum over a sample that misled."""
-    model.distrust()
+    """Start from zero where that is better than the minimum over a sample that misled.
+
+    The sample's curvature there tells nothing of zero's. It is made larger where a step fails.
+    """
     misled, value = descent.coef, descent.value
     descent.coef = descent.engine.vectors.zeros_like(misled)
     descent.begin()
     if descent.value > value:
         descent.coef = misled
         descent.begin()
+    else:
+        model.update(descent.coef)
 
 
 def _state(

@@ -159,7 +159,8 @@ class SampledCurvature:
         if self._is_quadratic:
             return False
         if not self.is_exact:
-            return self._has_slowed and descent.n_passes in _RENEWALS
+            is_due = self._has_slowed and descent.n_passes in _RENEWALS
+            return is_due and _reads_of_hessian(descent, self._n_rows) < self._reads_left(descent)
         return self._has_slowed or self.engine.n_features <= _CHEAP_COLUMNS
 
     def step(self, descent: Descent, before: float) -> float:
@@ -227,18 +228,28 @@ class SampledCurvature:
 
     def _grow(self, descent: Descent) -> bool:
         """Take more rows where their Hessian costs less than the reads that seem to be left."""
-        seen, target = self._decrements, self._tol * abs(descent.value)
         is_able = self.has_other_rows and isinstance(self.curvature, DenseCurvature)
-        if not is_able or len(seen) < _WATCHED_STEPS or not seen[-1] > target > 0.0:
+        if not is_able or len(self._decrements) < _WATCHED_STEPS:
             return False
-        decline = max(math.log(seen[0] / seen[-1]) / (len(seen) - 1), 1e-3)
-        reads_left = math.log(seen[-1] / target) / decline
         wanted = min(4 * self._n_rows, self._total)
-        if 2.0 * _reads_of_hessian(descent, wanted) >= reads_left:
+        if 2.0 * _reads_of_hessian(descent, wanted) >= self._reads_left(descent):
             return False
         self._take(wanted)
-        seen.clear()
+        self._decrements.clear()
         return True
+
+    def _reads_left(self, descent: Descent) -> float:
+        """Return how many reads are left if the squared decrement goes on to decline as it does.
+
+        Infinite after too few steps to tell, 0 where none seems to be needed.
+        """
+        seen, target = self._decrements, self._tol * abs(descent.value)
+        if len(seen) < _WATCHED_STEPS:
+            return math.inf
+        if not seen[-1] > target > 0.0:
+            return 0.0
+        decline = max(math.log(seen[0] / seen[-1]) / (len(seen) - 1), 1e-3)
+        return math.log(seen[-1] / target) / decline
 
     def update(self, coef: Any = None) -> None:
         """Make the curvature at a point.
