@@ -52,6 +52,7 @@ class Shard:
         shared: np.ndarray[Any, Any],
         tau: float,
         offset: float,
+        row_offsets: np.ndarray[Any, Any] | None = None,
     ) -> Shard: ...
 
 class Targets:
@@ -65,6 +66,7 @@ class Targets:
         n_outputs: int,
         is_softmax: bool,
         bias_column: float,
+        row_offsets: np.ndarray[Any, Any] | None = None,
     ) -> Targets: ...
 
 class ManyTargets:

@@ -89,12 +89,15 @@ class Dataset:
         c_i of the objective; None where all of them are `weight`.
     weight : float
         The common weight where `row_weights` is None.
+    offsets : ndarray of shape (n_rows,) or (n_outputs, n_rows), float64, or None, default=None
+        o_i, added to the margins as they are; None where there are none.
     """
 
     matrix: Matrix
     labels: np.ndarray
     row_weights: np.ndarray | None
     weight: float
+    offsets: np.ndarray | None = None
 
     @functools.cached_property
     def total_weight(self) -> float:
@@ -109,13 +112,35 @@ class Dataset:
         Yields
         ------
         Dataset
-            With its own labels and row weights, and the same matrix.
+            With its own labels, row weights and offsets, and the same matrix.
         """
         for k, labels in enumerate(self.labels):
-            weights = self.row_weights
-            if weights is not None and weights.ndim == 2:
-                weights = weights[k]
-            yield replace(self, labels=labels, row_weights=weights)
+            weights, offsets = (
+                array if array is None or array.ndim == 1 else array[k]
+                for array in (self.row_weights, self.offsets)
+            )
+            yield replace(self, labels=labels, row_weights=weights, offsets=offsets)
+
+    def of_rows(self, matrix: Matrix, rows: slice | np.ndarray) -> Dataset:
+        """Return what belongs to some rows, whose matrix is given.
+
+        Parameters
+        ----------
+        matrix : Matrix
+            These rows.
+        rows : slice or ndarray of int64
+            Which they are; a slice gives views.
+
+        Returns
+        -------
+        Dataset
+            With their labels, weights and offsets.
+        """
+        weights, offsets = (
+            None if array is None else array[..., rows]
+            for array in (self.row_weights, self.offsets)
+        )
+        return Dataset(matrix, self.labels[..., rows], weights, self.weight, offsets)
 
     def take(self, rows: np.ndarray, factor: float | np.ndarray) -> Dataset:
         """Return a copy of some rows, their weights multiplied.
@@ -141,4 +166,5 @@ class Dataset:
         if not isinstance(factor, np.ndarray):
             common *= factor
         labels = np.ascontiguousarray(self.labels[..., rows])
-        return Dataset(self.matrix.take(rows), labels, weights, common)
+        offsets = None if self.offsets is None else np.ascontiguousarray(self.offsets[..., rows])
+        return Dataset(self.matrix.take(rows), labels, weights, common, offsets)

@@ -24,12 +24,11 @@ from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.offsets import (
     check_offset,
     check_two_classes,
-    offset_labels,
     start_within_reach,
 )
 from snapml.estimators.penalty_parameters import resolve_penalty
 from snapml.estimators.placement import fit_input, with_host_predictions
-from snapml.problems import Intercept, Logistic, Loss, OffsetLogistic, Penalty, Problem, Softmax
+from snapml.problems import Intercept, Logistic, Loss, Penalty, Problem, Softmax
 
 __all__ = ["LogisticRegression"]
 
@@ -230,7 +229,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
             Weight k counts as k copies of the row, weight 0 as none.
         offset : float or array-like of shape (n_samples,), default=None
             Of two classes: added to each row's log-odds ``x.w + b`` as it is, with a coefficient of
-            1; from -80 to 80 for float32 rows, -700 to 700 for float64.
+            1.
 
         Returns
         -------
@@ -256,8 +255,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         problem, dataset = self._pose(matrix, y, classes, weights, cost, penalty)
         if offsets is not None:
             check_two_classes(classes)
-            problem = replace(problem, loss=OffsetLogistic())
-            dataset = replace(dataset, labels=offset_labels(dataset.labels, offsets))
+            dataset = replace(dataset, offsets=offsets)
         n_outputs = 1 if len(classes) == 2 else len(classes)
         start = self._last_end(matrix.shape[0], n_outputs)
         if offsets is not None and problem.intercept is Intercept.FREE:

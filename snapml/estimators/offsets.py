@@ -19,7 +19,6 @@ __all__ = [
     "check_offset",
     "check_two_classes",
     "checked_offset",
-    "offset_labels",
     "offset_vector",
     "start_within_reach",
     "targets_without",
@@ -30,8 +29,6 @@ _REACH = 20.0
 _TAKING_OFFSETS = frozenset(
     {"predict", "decision_function", "predict_proba", "predict_log_proba", "score"}
 )
-# Labels of the logistic loss carry exp(offset), which is to be a normal number.
-_FARTHEST = {np.dtype(np.float32): 80.0, np.dtype(np.float64): 700.0}
 
 
 class WithOffset:
@@ -112,36 +109,6 @@ def targets_without(y: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
     return y - (offset if y.ndim == 1 else offset[:, None])
 
 
-def offset_labels(labels: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """Return labels that carry the offsets of their rows, as the loss `OffsetLogistic` reads them.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rows,), float32 or float64
-        -1 and +1.
-    offset : ndarray of shape (n_rows,)
-        Of each row.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), the labels' dtype
-        ``labels * exp(offset)``.
-
-    Raises
-    ------
-    ValueError
-        If an offset is beyond what the dtype can carry; no probability is as close to 0 or 1.
-    """
-    farthest = _FARTHEST[labels.dtype]
-    largest = float(np.abs(offset).max(initial=0.0))
-    if largest > farthest:
-        raise ValueError(
-            f"offset: expected numbers from -{farthest:g} to {farthest:g} for {labels.dtype} rows, "
-            f"got one of size {largest:.4g}"
-        )
-    return (labels * np.exp(offset)).astype(labels.dtype)
-
-
 def start_within_reach(start: Start | None, offset: np.ndarray, n_features: int) -> Start | None:
     """Return a start from which a solver sees the loss bend.
 
@@ -168,7 +135,7 @@ def start_within_reach(start: Start | None, offset: np.ndarray, n_features: int)
         return start
     coef = coef.copy()
     coef[0, -1] = -middle
-    return Start(coef=coef)
+    return Start(coef=coef, offset=-middle)
 
 
 def added_offset(model: Any, place: Place, margins: Any, offset: Any, X: Any) -> Any:

@@ -12,7 +12,6 @@ __all__ = [
     "Huber",
     "Logistic",
     "Loss",
-    "OffsetLogistic",
     "Poisson",
     "SmoothedHinge",
     "Softmax",
@@ -100,11 +99,6 @@ class Logistic(Loss):
 
 
 @dataclass(frozen=True)
-class OffsetLogistic(Loss):
-    """l = log(1 + exp(-y (z + o))) of an offset o, which the labels carry: t = y exp(o)."""
-
-
-@dataclass(frozen=True)
 class Squared(Loss):
     """l = (z - y)^2 / 2."""
 
@@ -116,10 +110,7 @@ class SquaredHinge(Loss):
 
 @dataclass(frozen=True)
 class SmoothedHinge(Loss):
-    """The hinge with its corner rounded off over a width g, around a dual variable over c, a0.
-
-    The labels carry both: y = -g (1 + a0) or g (1 + a0), where g is a power of two.
-    """
+    """The hinge with its corner rounded off over a width of 1."""
 
 
 @dataclass(frozen=True)

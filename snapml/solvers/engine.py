@@ -161,6 +161,9 @@ class PrimalEngine(Protocol):
     def total_weight(self) -> float:
         """Sum of c_i."""
 
+    def offsets(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return o_i of a few rows, on the host; the last axis is theirs. None without any."""
+
     def row_weights(self, rows: np.ndarray | None = None) -> Any:
         """Return c_i of a few rows on the host, or of all where the rows are."""
 
@@ -258,8 +261,12 @@ class ColumnEngine(Protocol):
     def total_weight(self) -> float:
         """Sum of c_i."""
 
+    @property
+    def offsets(self) -> Any:
+        """o_i, a vector over the rows that is added to their margins; None without any."""
+
     def product(self, coef: np.ndarray) -> Any:
-        """Return X coef, the margins without a free intercept."""
+        """Return X coef, the margins without a free intercept and offsets."""
 
     def adjoint(self, vector: Any) -> np.ndarray:
         """Return X^T vector; refuse a matrix that is not finite."""

@@ -13,7 +13,7 @@ NUMBERS = st.floats(-1e4, 1e4, width=32)
 NEAR = st.floats(-20, 20, width=32)
 STIFFNESS = st.floats(0, 2.0**20, width=32)
 # A step that is iterated ends within this share of the way; the others are closed formulas.
-ACCURACY = {"Logistic": 1e-2, "OffsetLogistic": 1e-2}
+ACCURACY = {"Logistic": 1e-2}
 # The change of a logistic dual variable over a longer way is a plain difference of two sigmoids.
 LONG_STEP = 4.0
 # The logistic gap of a short way is a series of three terms; the next is d^3 / 60 of the first.

@@ -232,7 +232,9 @@ def test_what_cannot_keep_bounds_says_so(tmp_path):
         writer.append(X, LABELS)
     store = ChunkedDataset.open(tmp_path / "store")
     for made in (LogisticRegression(bounds=(0, 1)), Lasso(bounds=(0, 1))):
-        with pytest.raises(NotImplementedError, match="bounds on a store: this version has it for rows in memory"):
+        with pytest.raises(
+            NotImplementedError, match="bounds on a store: this version has it for rows in memory"
+        ):
             made.fit(store)
     with pytest.raises(ValueError, match="expected two classes, got 3"):
         LogisticRegression(bounds=(0, 1)).fit(X, np.arange(N) % 3)

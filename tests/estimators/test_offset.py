@@ -1,5 +1,7 @@
 """Offsets: against statsmodels, against SciPy's minimum, and refused where they mean nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -71,14 +73,25 @@ def test_float32_rows_find_the_same_minimum():
         assert model.objective_ - objective <= model.gap_ + 1e-6 * objective
 
 
+def shifted(loss, offset):
+    """Return the oracle of l(z + o) for all rows together."""
+    return replace(
+        loss,
+        value=lambda z, y: loss.value(z + offset, y),
+        gradient=lambda z, y: loss.gradient(z + offset, y),
+        curvature=lambda z, y: loss.curvature(z + offset, y),
+        conjugate=lambda u, y: loss.conjugate(u, y) - u * offset,
+    )
+
+
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.4])
 @pytest.mark.parametrize("container", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
 def test_l1_penalties_find_the_oracles_minimum(container, l1_ratio):
     model = LogisticRegression(C=0.2, l1_ratio=l1_ratio, tol=1e-10, max_iter=1000)
     model.fit(container(X), LABELS, offset=OFFSET)
-    labels = np.where(LABELS == 1, 1.0, -1.0) * np.exp(OFFSET)
+    labels = np.where(LABELS == 1, 1.0, -1.0)
     objective = ElasticNetObjective(
-        ORACLES["OffsetLogistic"],
+        shifted(ORACLES["Logistic"], OFFSET),
         X,
         labels,
         np.full(N, 0.2),
@@ -187,7 +200,6 @@ def test_next_fit_without_an_offset_forgets_it():
         (np.column_stack([OFFSET, OFFSET]), r"got \(300, 2\)"),
         (np.where(np.arange(N) == 7, np.nan, OFFSET), "finite numbers, got NaN"),
         ("much", "offset: expected numbers, got 'much'"),
-        (np.full(N, 701.0), "from -700 to 700 for float64 rows, got one of size 701"),
     ],
 )
 def test_offset_that_is_none_is_refused_and_leaves_nothing_fitted(offset, words):
@@ -196,9 +208,8 @@ def test_offset_that_is_none_is_refused_and_leaves_nothing_fitted(offset, words)
         model.fit(X, LABELS, offset=offset)
     assert not hasattr(model, "coef_")
     fitted = LogisticRegression().fit(X, LABELS)
-    if "size" not in words:
-        with pytest.raises(ValueError, match=words):
-            fitted.predict(X, offset=offset)
+    with pytest.raises(ValueError, match=words):
+        fitted.predict(X, offset=offset)
 
 
 @pytest.mark.parametrize("multi_class", ["auto", "ovr"])
@@ -252,7 +263,7 @@ def test_metadata_routing_hands_offsets_to_fits_and_scores():
     np.testing.assert_allclose(found["test_score"], scores)
 
 
-@pytest.mark.parametrize("size", [25.0, 40.0, 79.0, -79.0])
+@pytest.mark.parametrize("size", [25.0, 79.0, -300.0, 1e4])
 @pytest.mark.parametrize(
     "wishes", [{}, {"C": np.inf}, {"l1_ratio": 1.0}, {"solver": "pqn"}, {"solver": "sdca"}]
 )

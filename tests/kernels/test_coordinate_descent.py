@@ -112,6 +112,7 @@ def test_common_weight_equals_a_vector_of_it():
         other.labels,
         np.full(other.n_rows, 0.5),
         np.float64(0),
+        None,
         one.facts.norms_sq,
     )
     for case in (one, other):

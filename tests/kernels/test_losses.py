@@ -29,8 +29,6 @@ class Case:
             self.y = np.sign(rng.normal(size=shape)).astype(dtype)
         if core_name == "Poisson":
             self.y = abs(self.y)
-        if core_name == "OffsetLogistic":
-            self.y *= np.exp(rng.normal(size=shape)).astype(dtype)
         given = {
             "none": None,
             "each row": rng.integers(0, 3, n_rows),

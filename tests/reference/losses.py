@@ -32,8 +32,6 @@ class LossOracle:
         Whether the gradient is continuous, and the state therefore a margin.
     max_curvature : float
         Largest l''; infinite where there is none.
-    offset : callable
-        What a state has beyond its margin, from the label.
     """
 
     value: Elementwise
@@ -45,13 +43,12 @@ class LossOracle:
     kinks: Callable[[float], tuple[float, ...]] = lambda y: ()
     is_smooth: bool = True
     max_curvature: float = 0.0
-    offset: Callable[[np.ndarray], np.ndarray] = np.zeros_like
 
     def gap(self, state: np.ndarray, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return l(z) + l*(-beta) + beta z: what one row adds to the duality gap."""
         beta = self.dual(state, y)
         if self.is_smooth:  # the same, as a Bregman divergence: no conjugate near its bounds
-            s = state - self.offset(y)
+            s = state
             return self.value(z, y) - self.value(s, y) + beta * (z - s)
         return self.value(z, y) + self.conjugate(-beta, y) + beta * z
 
@@ -89,49 +86,6 @@ def _poisson_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(mean >= 0, _x_log_x(mean) - mean - _x_log_x(y) + y, np.inf)
 
 
-def _corner(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Width, and the margin where the loss vanishes: 1 + width * centre."""
-    width = 2.0 ** np.floor(np.log2(np.abs(y)))
-    centre = np.abs(y) / width - 1
-    return width, 1 + width * centre
-
-
-def _smoothed_hinge(z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    (width, end), m = _corner(y), np.sign(y) * z
-    parts = [np.zeros_like(m), (end - m) ** 2 / (2 * width), end - m - width / 2]
-    return np.select([m >= end, m >= end - width], parts[:2], parts[2])
-
-
-def _smoothed_hinge_gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    width, end = _corner(y)
-    return -np.sign(y) * np.clip((end - np.sign(y) * z) / width, 0, 1)
-
-
-def _smoothed_hinge_curvature(z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    (width, end), m = _corner(y), np.sign(y) * z
-    return np.where((m < end) & (m > end - width), 1 / width, 0.0)
-
-
-def _smoothed_hinge_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
-    (width, end), a = _corner(y), -u * np.sign(y)
-    return np.where((a >= 0) & (a <= 1), width * a**2 / 2 - end * a, np.inf)
-
-
-# The label carries the corner: |y| = width * (1 + centre), the width being a power of two.
-SMOOTHED_HINGE = LossOracle(
-    value=_smoothed_hinge,
-    gradient=_smoothed_hinge_gradient,
-    curvature=_smoothed_hinge_curvature,
-    conjugate=_smoothed_hinge_conjugate,
-    dual=lambda state, y: -_smoothed_hinge_gradient(state, y),
-)
-
-
-def _odds(y: np.ndarray) -> np.ndarray:
-    """Return the offset that a label carries, y = -exp(offset) or +exp(offset)."""
-    return np.log(np.abs(y))
-
-
 ORACLES = {
     "Logistic": LossOracle(
         value=lambda z, y: np.logaddexp(0, -y * z),
@@ -141,14 +95,14 @@ ORACLES = {
         dual=lambda state, y: y * _sigmoid(-y * state),
         max_curvature=0.25,
     ),
-    "OffsetLogistic": LossOracle(
-        value=lambda z, y: np.logaddexp(0, -np.sign(y) * (z + _odds(y))),
-        gradient=lambda z, y: -np.sign(y) * _sigmoid(-np.sign(y) * (z + _odds(y))),
-        curvature=lambda z, y: _sigmoid(z + _odds(y)) * _sigmoid(-z - _odds(y)),
-        conjugate=lambda u, y: _logistic_conjugate(u, np.sign(y)) - u * _odds(y),
-        dual=lambda state, y: np.sign(y) * _sigmoid(-np.sign(y) * state),
-        max_curvature=0.25,
-        offset=_odds,
+    "SmoothedHinge": LossOracle(
+        value=lambda z, y: np.where(y * z > 0, np.maximum(0, 1 - y * z) ** 2 / 2, 0.5 - y * z),
+        gradient=lambda z, y: -y * np.clip(1 - y * z, 0, 1),
+        curvature=lambda z, y: np.where((y * z > 0) & (y * z < 1), 1.0, 0.0),
+        conjugate=lambda u, y: np.where((u * y <= 0) & (u * y >= -1), u * y + u**2 / 2, np.inf),
+        dual=lambda state, y: y * np.clip(1 - y * state, 0, 1),
+        kinks=lambda y: (0.0, y),
+        max_curvature=1.0,
     ),
     "Squared": LossOracle(
         value=lambda z, y: (z - y) ** 2 / 2,

@@ -1,5 +1,6 @@
 """The hinge by continuation, on columns as they come."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -54,8 +55,7 @@ def watch_stages(monkeypatch, change=None):
     widths, solve = [], quasi_newton.solve
 
     def watched(engine, *args, **kwargs):
-        label = np.abs(engine.labels(np.arange(1)))
-        widths.append(float(2.0 ** np.floor(np.log2(label[0]))))
+        widths.append(math.sqrt(engine.problem.penalty.l2))  # in the stage's units
         result = solve(engine, *args, **kwargs)
         return result if change is None else change(len(widths), result)
 

@@ -105,6 +105,8 @@ def _terms(dataset: Dataset, products: np.ndarray, first: int) -> list[tuple[flo
     y = np.atleast_2d(dataset.labels).astype(np.float64)
     # One number a row also of several outputs, none of which can be exchanged for another.
     y = (np.arange(1.0, len(y) + 1.0) @ y) * c
+    if dataset.offsets is not None:
+        y += _GOLDEN * c * np.atleast_2d(dataset.offsets).sum(axis=0)
     places = np.modf((np.arange(first, first + n_rows) + 1.0) * _GOLDEN)[0] - 0.5
     rows = products * c
     terms = (c, y, rows, products * rows, y * products, places * (rows + y))

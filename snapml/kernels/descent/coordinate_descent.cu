@@ -25,7 +25,8 @@ __device__ double visit(const View& view, const Shard& shard, const Vector& vect
   double scale = 0;
   if (lane_of_thread() == 0) {
     const Real margin = dot + shard.tau * vector.load(view.n_cols);
-    scale = shard.take_step(c, shard.norms_sq[i], shard.labels[i], margin, shard.duals + i, sums);
+    scale =
+        shard.take_step(i, c, shard.norms_sq[i], shard.labels[i], margin, shard.duals + i, sums);
   }
   return __shfl_sync(kAllLanes, scale, 0);
 }
@@ -63,7 +64,8 @@ extern "C" __global__ void visit_at_once(SNAPML_MATRIX, SNAPML_SHARD,
                                          const int64* __restrict__ order, int64 n_positions,
                                          Real* entries, double* sums) {
   const View view = MatrixView<View>::make(indptr, indices, values, constant, mean, n_rows, n_cols);
-  const Shard shard{labels, row_weights, weight, norms_sq, duals, tau, offset, stiffness, outer};
+  const Shard shard{labels, row_weights, weight, row_offsets, norms_sq,
+                    duals,  tau,         offset, stiffness,   outer};
   const FloatVector<Real> vector{entries};
   const int64 n_warps = warps_of_grid();
   VisitSums visited;
@@ -115,7 +117,8 @@ extern "C" __global__ void visit_in_rounds(SNAPML_MATRIX, SNAPML_SHARD,
                                            int64 n_slots, int64* words, double unit, double* scales,
                                            double* sums, uint64* arrivals) {
   const View view = MatrixView<View>::make(indptr, indices, values, constant, mean, n_rows, n_cols);
-  const Shard shard{labels, row_weights, weight, norms_sq, duals, tau, offset, stiffness, outer};
+  const Shard shard{labels, row_weights, weight, row_offsets, norms_sq,
+                    duals,  tau,         offset, stiffness,   outer};
   const FixedVector<Real> vector{words, unit, 1 / unit};
   GridBarrier barrier(arrivals);
   for (int64 first = 0; first < n_positions; first += n_slots) {

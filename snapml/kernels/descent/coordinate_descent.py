@@ -89,6 +89,8 @@ class CoordinateDescent:
         None where all of them are `weight`.
     weight : float
         The common weight.
+    offsets : array of the device of shape (n_rows,), float64, or None, default=None
+        Added to the rows' margins.
     """
 
     def __init__(
@@ -100,11 +102,12 @@ class CoordinateDescent:
         norms_sq: Any,
         row_weights: Any,
         weight: float,
+        offsets: Any = None,
     ) -> None:
         self._device = device
         self._matrix = matrix
         self._real = matrix.dtype.type
-        self._rows = (labels, row_weights, self._real(weight), norms_sq)
+        self._rows = (labels, row_weights, self._real(weight), offsets, norms_sq)
         self._program = program(loss_name, matrix.dtype, matrix.index_dtype)
         self._at_once = Kernel(self._program, "visit_at_once")
         self._in_rounds = Kernel(self._program, "visit_in_rounds", is_cooperative=True)
@@ -226,8 +229,9 @@ class CoordinateDescent:
 
     def _matrix_and_shard(self, step: Step, duals: Any) -> tuple[Argument, ...]:
         """Return the kernels' parameters SNAPML_MATRIX and SNAPML_SHARD."""
-        tau, offset, stiffness = (self._real(x) for x in (step.tau, step.offset, step.stiffness))
-        shard = (*self._rows, duals, tau, offset, stiffness, np.float64(step.outer))
+        tau, stiffness = self._real(step.tau), self._real(step.stiffness)
+        offset, outer = np.float64(step.offset), np.float64(step.outer)
+        shard = (*self._rows, duals, tau, offset, stiffness, outer)
         return (*self._matrix.arguments, *shard)
 
     def _added(self, sums: Any) -> EpochSums:

@@ -124,7 +124,7 @@ struct BlockRounds {
     const Real margin = dot + shard.tau * tile.vector[view.n_cols];
     Real* const state = tile.facts[2] + slot;
     const double scale =
-        shard.take_step(c, tile.facts[1][slot], tile.facts[0][slot], margin, state, sums);
+        shard.take_step(i, c, tile.facts[1][slot], tile.facts[0][slot], margin, state, sums);
     shard.duals[i] = *state;
     return scale;
   }
@@ -156,7 +156,8 @@ extern "C" __global__ void __launch_bounds__(kMaxThreads, 1)
   const int thread = static_cast<int>(threadIdx.x), n_threads = static_cast<int>(blockDim.x);
   const int64 size = n_cols + 1;
   const Tile tile(memory, static_cast<int>(slots_each), static_cast<int>(n_cols));
-  const Shard shard{labels, row_weights, weight, norms_sq, duals, tau, offset, stiffness, outer};
+  const Shard shard{labels, row_weights, weight, row_offsets, norms_sq,
+                    duals,  tau,         offset, stiffness,   outer};
   const View view = MatrixView<View>::make(indptr, indices, values, constant, mean, n_rows, n_cols);
   const BlockRounds rounds{view, shard, tile, order, n_positions, n_slots};
   const FixedVector<Real> start{words, unit, 1 / unit};

@@ -29,10 +29,11 @@ struct Shard {
   const Real* labels;
   const Real* row_weights;  // null: every row has `weight`
   Real weight;
-  const Real* norms_sq;  // without the intercept's column
+  const double* row_offsets;  // o_i, added to the margins; null: none
+  const Real* norms_sq;       // without the intercept's column
   Real* duals;
   Real tau;
-  Real offset;
+  double offset;
   Real stiffness;  // factor on c ||x||^2
   double outer;    // factor on changes of the shared vector
 
@@ -40,13 +41,15 @@ struct Shard {
     return row_weights == nullptr ? weight : row_weights[i];
   }
 
-  // Takes the step of a row of weight c from its margin (without offset); changes its state.
+  // Takes the step of row i of weight c from its margin (without offsets); changes its state.
   // Returns the multiple of the row to add to the shared vector.
-  __device__ double take_step(Real c, Real norm_without_tau, Real label, Real margin, Real* state,
-                              VisitSums& sums) const {
+  __device__ double take_step(int64 i, Real c, Real norm_without_tau, Real label, Real margin,
+                              Real* state, VisitSums& sums) const {
     const Real norm_sq = norm_without_tau + tau * tau;
-    const auto step =
-        coordinate_step(Loss{}, *state, margin + offset, label, stiffness * c * norm_sq);
+    // Far offsets may cancel each other: in float64.
+    const double fixed = offset + (row_offsets == nullptr ? 0.0 : row_offsets[i]);
+    const auto step = coordinate_step(Loss{}, *state, margin + static_cast<Real>(fixed), label,
+                                      stiffness * c * norm_sq);
     *state = step.state;
     const double change = static_cast<double>(c) * static_cast<double>(step.change);
     sums.gap += static_cast<double>(c) * static_cast<double>(step.gap);
@@ -56,8 +59,8 @@ struct Shard {
   }
 };
 
-#define SNAPML_SHARD                                                                           \
-  const Real *labels, const Real *row_weights, Real weight, const Real *norms_sq, Real *duals, \
-      Real tau, Real offset, Real stiffness, double outer
+#define SNAPML_SHARD                                                                   \
+  const Real *labels, const Real *row_weights, Real weight, const double *row_offsets, \
+      const Real *norms_sq, Real *duals, Real tau, double offset, Real stiffness, double outer
 
 }  // namespace snapml::kernels

@@ -170,12 +170,14 @@ struct Share {
   }
 };
 
-// Margins of row t of the tile, from the sums of its team's warps; slopes in their place. Returns
-// the row's loss.
+// Margins of row t of the tile, from the sums of its team's warps and its offsets; slopes in their
+// place. Returns the row's loss.
 __device__ __forceinline__ double finish_row(const Targets& targets, const Sizes& sizes,
                                              const Shared& shared, int t,
                                              const Sum* __restrict__ coef, double bias_column,
-                                             double* __restrict__ margins, int64 n_rows) {
+                                             const double* __restrict__ offsets,
+                                             int64 offset_stride, double* __restrict__ margins,
+                                             int64 n_rows) {
   double* const z = shared.slopes + t * sizes.slope_stride();
   const double* sums = shared.partial + t * sizes.n_outputs * sizes.n_warps();
 #pragma unroll 1
@@ -183,6 +185,7 @@ __device__ __forceinline__ double finish_row(const Targets& targets, const Sizes
     double sum = bias_column * static_cast<double>(coef[k * sizes.stride() + sizes.n_cols]);
 #pragma unroll 1
     for (int w = 0; w < sizes.n_warps(); ++w) sum += *sums++;
+    if (offsets != nullptr) sum += offsets[k * offset_stride];
     z[k] = sum;
     margins[k * n_rows] = sum;
   }
@@ -192,7 +195,8 @@ __device__ __forceinline__ double finish_row(const Targets& targets, const Sizes
 extern "C" __global__ void __launch_bounds__(kMaxThreads, 1)
     dense_pass(const Real* __restrict__ values, int64 n_rows, int64 n_columns,
                const Real* __restrict__ labels, const Real* __restrict__ row_weights,
-               int64 weight_stride, double weight, const Sum* __restrict__ coef, int64 n_outputs,
+               int64 weight_stride, double weight, const double* __restrict__ row_offsets,
+               int64 offset_stride, const Sum* __restrict__ coef, int64 n_outputs,
                double bias_column, int64 team_lanes, int64 team_rows, double* __restrict__ margins,
                double* __restrict__ parts) {
   extern __shared__ double memory[];
@@ -234,7 +238,9 @@ extern "C" __global__ void __launch_bounds__(kMaxThreads, 1)
     const Targets here = tile.targets_of(targets, tile_rows);
 #pragma unroll 1
     for (int t = thread; t < count; t += n_threads) {
-      loss += finish_row(here, sizes, shared, t, coef, bias_column, margins + first + t, n_rows);
+      const double* const offsets = row_offsets == nullptr ? nullptr : row_offsets + first + t;
+      loss += finish_row(here, sizes, shared, t, coef, bias_column, offsets, offset_stride,
+                         margins + first + t, n_rows);
     }
     __syncthreads();
     double* const gradients = shared.gradients + share.team * size;

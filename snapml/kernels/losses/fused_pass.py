@@ -203,6 +203,7 @@ def dense_pass(
     labels = targets.arguments(n_rows, matrix.dtype, is_softmax=core_name == "Softmax")
     team = (np.int64(shape.team_lanes), np.int64(shape.team_rows))
     sizes = (np.int64(targets.n_outputs), np.float64(bias_column), *team)
+    labels += targets.offset_arguments(n_rows)
     args = (matrix.values, np.int64(n_rows), np.int64(n_cols), *labels, coef, *sizes)
     device.launch(kernel, grid, (shape.n_threads,), (*args, margins, parts), shape.shared_bytes)
     out = device.xp.empty(parts.shape[1], np.float64)

@@ -43,10 +43,15 @@ extern "C" __global__ void start_states(const Real* __restrict__ labels, int64 n
   }
 }
 
+__device__ __forceinline__ double offset_of(const double* offsets, int64 i) {
+  return offsets == nullptr ? 0.0 : offsets[i];
+}
+
 // beta'_i = beta_i times the scale of its sign, where `beta` is not null. Sums: the dual's loss
-// terms -c l*(-beta' / c), the positive and the negative beta (not scaled).
+// terms -c l*(-beta' / c) - o beta', the positive and the negative beta (not scaled).
 extern "C" __global__ void dual_sums(const Real* __restrict__ labels,
                                      const Real* __restrict__ row_weights, double weight,
+                                     const double* __restrict__ offsets,
                                      const Real* __restrict__ duals, int64 n_rows,
                                      double positive_scale, double negative_scale,
                                      double* __restrict__ beta, double* __restrict__ parts) {
@@ -57,15 +62,17 @@ extern "C" __global__ void dual_sums(const Real* __restrict__ labels,
     if (beta != nullptr) beta[i] = c == 0 ? 0.0 : scaled;
     if (c == 0) return;
     sums[0] -= c * Loss::conjugate(-scaled / c, y);
+    sums[0] -= scaled * offset_of(offsets, i);
     sums[1] += maximum(0.0, plain);
     sums[2] += minimum(0.0, plain);
   });
 }
 
-// Sums: the derivative in `step` of -c l*(-beta / c) - offset beta on the line from the kept states
-// to the present ones, 0, 0.
+// Sums: the derivative in `step` of -c l*(-beta / c) - (o + offset) beta on the line from the kept
+// states to the present ones, 0, 0.
 extern "C" __global__ void line_slope(const Real* __restrict__ labels,
                                       const Real* __restrict__ row_weights, double weight,
+                                      const double* __restrict__ offsets,
                                       const Real* __restrict__ kept, const Real* __restrict__ duals,
                                       double step, double offset, int64 n_rows,
                                       double* __restrict__ parts) {
@@ -75,7 +82,7 @@ extern "C" __global__ void line_slope(const Real* __restrict__ labels,
     if (c == 0 || first == last) return;
     const double change = Loss::dual(last, y) - Loss::dual(first, y);
     const double slope = dual_slope(Loss{}, dual_between(Loss{}, first, last, y, step), y);
-    sums[0] += c * change * (slope - offset);
+    sums[0] += c * change * (slope - offset_of(offsets, i) - offset);
   });
 }
 

@@ -37,14 +37,23 @@ class RowSums:
         In the labels' dtype; None where all of them are `weight`.
     weight : float
         The common weight.
+    offsets : array of the device of shape (n_rows,), float64, or None, default=None
+        o_i of the dual's terms. Margins come with them.
     """
 
     def __init__(
-        self, device: Device, loss_name: str, labels: Any, row_weights: Any, weight: float
+        self,
+        device: Device,
+        loss_name: str,
+        labels: Any,
+        row_weights: Any,
+        weight: float,
+        offsets: Any = None,
     ) -> None:
         self._device = device
         self._labels = labels
         self._weights = (labels, row_weights, np.float64(weight))
+        self._offsets = offsets
         self._program = program(loss_name, np.dtype(labels.dtype))
 
     def start_states(self) -> Any:
@@ -77,12 +86,14 @@ class RowSums:
         Returns
         -------
         terms, positive, negative : float
-            ``-sum_i c_i l*(-beta'_i / c_i)``, and what the plain beta_i add up to.
+            ``-sum_i (c_i l*(-beta'_i / c_i) + o_i beta'_i)``, and what the plain beta_i add up to.
         """
         count = len(duals)
         scales = (np.float64(positive_scale), np.float64(negative_scale))
         return self._sums(
-            "dual_sums", count, (*self._weights, duals, np.int64(count), *scales, beta)
+            "dual_sums",
+            count,
+            (*self._weights, self._offsets, duals, np.int64(count), *scales, beta),
         )
 
     def line_slope(self, kept: Any, duals: Any, step: float, offset: float) -> float:
@@ -100,10 +111,11 @@ class RowSums:
         Returns
         -------
         float
-            The derivative in `step` of ``sum_i (-c_i l*(-beta_i / c_i) - offset beta_i)``.
+            The derivative in `step` of
+            ``sum_i (-c_i l*(-beta_i / c_i) - (o_i + offset) beta_i)``.
         """
         ends = (kept, duals, np.float64(step), np.float64(offset), np.int64(len(duals)))
-        return self._sums("line_slope", len(duals), (*self._weights, *ends))[0]
+        return self._sums("line_slope", len(duals), (*self._weights, self._offsets, *ends))[0]
 
     def go_to(self, kept: Any, duals: Any, step: float) -> None:
         """Move `duals` to `step` on the line from `kept`; arguments as of `line_slope`."""

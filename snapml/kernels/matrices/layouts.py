@@ -79,7 +79,7 @@ class CompressedRows:
 
 @dataclass(frozen=True)
 class Targets:
-    """Labels and weights of K outputs that share the rows.
+    """Labels, weights and offsets of K outputs that share the rows.
 
     Attributes
     ----------
@@ -91,12 +91,15 @@ class Targets:
         See `row_weights`.
     n_outputs : int
         How many margins a row has.
+    offsets : array of shape (n_rows,) or (n_outputs, n_rows), float64, or None, default=None
+        Added to the margins; None where there are none.
     """
 
     labels: Any
     row_weights: Any
     weight: float
     n_outputs: int
+    offsets: Any = None
 
     def arguments(self, n_rows: int, dtype: np.dtype, *, is_softmax: bool) -> tuple[Any, ...]:
         """Return what the kernels take, checked against the matrix."""
@@ -111,6 +114,16 @@ class Targets:
             shape = all_shape if differ else all_shape[-1:]
             check_array("row_weights", self.row_weights, (dtype.type,), shape)
         return (self.labels, self.row_weights, np.int64(stride), np.float64(self.weight))
+
+    def offset_arguments(self, n_rows: int) -> tuple[Any, ...]:
+        """Return the offsets as a kernel takes them: with the distance of two outputs'."""
+        if self.offsets is None:
+            return (None, np.int64(0))
+        differ = self.offsets.ndim == 2
+        check_array(
+            "offsets", self.offsets, (np.float64,), (self.n_outputs, n_rows)[0 if differ else 1 :]
+        )
+        return (self.offsets, np.int64(n_rows if differ else 0))
 
 
 def check_array(

@@ -155,6 +155,7 @@ struct ShardArrays {
   ReadOnlyArray labels;
   std::optional<ReadOnlyArray> row_weights;
   double weight;
+  std::optional<ReadOnlyArray> row_offsets;
   std::optional<ReadOnlyArray> row_norms_sq;
   AnyArray duals;
   AnyArray shared;
@@ -170,6 +171,9 @@ DualState<typename View::Real> dual_state(const View& view, const ShardArrays& s
   return {vector_argument<Real>(shard.labels, "labels", view.n_rows),
           optional_vector(shard.row_weights, "row_weights"),
           static_cast<Real>(shard.weight),
+          shard.row_offsets
+              ? vector_argument<double>(*shard.row_offsets, "row_offsets", view.n_rows)
+              : nullptr,
           optional_vector(shard.row_norms_sq, "row_norms_sq"),
           vector_argument<Real>(shard.duals, "duals", view.n_rows),
           vector_argument<Real>(shard.shared, "shared", view.n_cols + 1),
@@ -387,10 +391,11 @@ void margins_into(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& coef,
 
 ShardArrays make_shard(ReadOnlyArray labels, std::optional<ReadOnlyArray> row_weights,
                        double weight, std::optional<ReadOnlyArray> row_norms_sq, AnyArray duals,
-                       AnyArray shared, double tau, double offset) {
-  return {std::move(labels),       std::move(row_weights), weight,
-          std::move(row_norms_sq), std::move(duals),       std::move(shared),
-          Intercept{tau, offset}};
+                       AnyArray shared, double tau, double offset,
+                       std::optional<ReadOnlyArray> row_offsets) {
+  return {std::move(labels),      std::move(row_weights),  weight,
+          std::move(row_offsets), std::move(row_norms_sq), std::move(duals),
+          std::move(shared),      Intercept{tau, offset}};
 }
 
 }  // namespace
@@ -418,7 +423,8 @@ NB_MODULE(_native, m) {
   nb::class_<ShardArrays>(m, "Shard")
       .def_static("make", &make_shard, nb::arg("labels"), nb::arg("row_weights").none(),
                   nb::arg("weight"), nb::arg("row_norms_sq").none(), nb::arg("duals"),
-                  nb::arg("shared"), nb::arg("tau"), nb::arg("offset"))
+                  nb::arg("shared"), nb::arg("tau"), nb::arg("offset"),
+                  nb::arg("row_offsets").none() = nb::none())
       .def_prop_rw(
           "offset", [](const ShardArrays& s) { return s.intercept.offset; },
           [](ShardArrays& s, double value) { s.intercept.offset = value; });

@@ -26,6 +26,7 @@ struct TargetArrays {
   ReadOnlyArray labels;
   std::optional<ReadOnlyArray> row_weights;
   double weight;
+  std::optional<ReadOnlyArray> row_offsets;
   int n_outputs;
   bool is_softmax;
   double bias_column;
@@ -42,11 +43,20 @@ PrimalTargets<Real> primal_targets(const TargetArrays& arrays, int64 n_rows) {
     weights = vector_argument<Real>(*arrays.row_weights, "row_weights",
                                     differ ? n_rows * arrays.n_outputs : n_rows);
   }
-  return {labels, weights, arrays.weight, differ, arrays.n_outputs, n_rows, arrays.bias_column};
+  const double* offsets = nullptr;
+  bool offsets_differ = false;
+  if (arrays.row_offsets) {
+    offsets_differ = static_cast<int64>(arrays.row_offsets->size()) != n_rows;
+    offsets = vector_argument<double>(*arrays.row_offsets, "row_offsets",
+                                      offsets_differ ? n_rows * arrays.n_outputs : n_rows);
+  }
+  return {labels,           weights, arrays.weight,     differ, offsets, offsets_differ,
+          arrays.n_outputs, n_rows,  arrays.bias_column};
 }
 
 TargetArrays make_targets(ReadOnlyArray labels, std::optional<ReadOnlyArray> row_weights,
-                          double weight, int n_outputs, bool is_softmax, double bias_column) {
+                          double weight, int n_outputs, bool is_softmax, double bias_column,
+                          std::optional<ReadOnlyArray> row_offsets) {
   if (n_outputs < 1) {
     throw std::invalid_argument("n_outputs: expected at least 1, got " + std::to_string(n_outputs));
   }
@@ -63,7 +73,13 @@ TargetArrays make_targets(ReadOnlyArray labels, std::optional<ReadOnlyArray> row
     };
     labels.dtype() == nb::dtype<float>() ? check(float{}) : check(double{});
   }
-  return {std::move(labels), std::move(row_weights), weight, n_outputs, is_softmax, bias_column};
+  return {std::move(labels),
+          std::move(row_weights),
+          weight,
+          std::move(row_offsets),
+          n_outputs,
+          is_softmax,
+          bias_column};
 }
 
 // Calls call(how the outputs' losses are evaluated).
@@ -186,7 +202,7 @@ void bind_primal(nb::module_& m) {
   nb::class_<TargetArrays>(m, "Targets")
       .def_static("make", &make_targets, nb::arg("labels"), nb::arg("row_weights").none(),
                   nb::arg("weight"), nb::arg("n_outputs"), nb::arg("is_softmax"),
-                  nb::arg("bias_column"));
+                  nb::arg("bias_column"), nb::arg("row_offsets").none() = nb::none());
   m.def("fused_pass", &fused_pass_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("targets"), nb::arg("coef"), nb::arg("wants_stiffness"), nb::arg("margins"),
         nb::arg("gradients"), nb::arg("is_part") = false);

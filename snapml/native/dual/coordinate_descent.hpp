@@ -141,7 +141,6 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
   using Real = typename Loss::Real;
   const auto& [loss, view, state, options, visits, interrupt, order] = epoch;
   const Real tau = static_cast<Real>(state.intercept.tau);
-  const Real offset = static_cast<Real>(state.intercept.offset);
   const Real factor = static_cast<Real>(sigma * options.outer);
   const Real relaxed = static_cast<Real>(options.relaxation) * factor;
   Real* const bias = vector + view.n_cols;
@@ -168,7 +167,9 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
       const auto row = row_of(j);
       const Real norm_sq = state.row_norms_sq == nullptr ? static_cast<Real>(row_norm_sq(row))
                                                          : state.row_norms_sq[i];
-      const Real z = row_dot<Access>(row, vector) + offset + tau * Access::load(bias);
+      // Far offsets may cancel each other: in float64.
+      const Real fixed = static_cast<Real>(state.intercept.offset + state.offset_of(i));
+      const Real z = row_dot<Access>(row, vector) + fixed + tau * Access::load(bias);
       if (j + 1 < count) prefetch_row(row_of(j + 1), vector);
       const Real stiffness = relaxed * c * (norm_sq + tau * tau);
       const auto step = coordinate_step(loss, state.duals[i], z, state.labels[i], stiffness);

@@ -7,7 +7,8 @@
 
 namespace snapml::native {
 
-// Derivative in `step` of sum_i (-c_i l*(-beta_i / c_i) - offset beta_i) on the line from `kept`.
+// Derivative in `step` of sum_i (-c_i l*(-beta_i / c_i) - (o_i + offset) beta_i) on the line from
+// `kept`.
 template <class Loss, class Real>
 double line_slope(const DualState<Real>& state, const Real* kept, double step, int64 n_rows,
                   ThreadPool& pool) {
@@ -18,7 +19,7 @@ double line_slope(const DualState<Real>& state, const Real* kept, double step, i
     const double first = static_cast<double>(kept[i]), last = static_cast<double>(state.duals[i]);
     const double change = Loss::dual(last, y) - Loss::dual(first, y);
     const double slope = dual_slope(Loss{}, dual_between(Loss{}, first, last, y, step), y);
-    return c * change * (slope - state.intercept.offset);
+    return c * change * (slope - state.offset_of(i) - state.intercept.offset);
   });
 }
 

@@ -18,11 +18,13 @@ struct DualState {
   const T* labels;
   const T* row_weights;  // null: every row has `weight`
   T weight;
-  const T* row_norms_sq;  // null: computed from the row (implicit constants make that cheap)
+  const double* row_offsets;  // o_i, added to the margins; null: none
+  const T* row_norms_sq;      // null: computed from the row (implicit constants make that cheap)
   T* duals;
   T* shared;  // n_cols + 1 numbers
   Intercept intercept;
 
+  double offset_of(int64 i) const { return row_offsets == nullptr ? 0.0 : row_offsets[i]; }
   T weight_of(int64 i) const { return row_weights == nullptr ? weight : row_weights[i]; }
 };
 

@@ -86,9 +86,10 @@ struct DualScales {
   double negative;
 };
 
-// One read of the matrix. Fills margins_i = x_i.w (+ the penalised intercept) and one adjoint
+// One read of the matrix. Fills margins_i = x_i.w + o_i (+ the penalised intercept) and one adjoint
 // X^T beta' per worker, of n_cols + 1 numbers, the last being sum_i beta'_i; adds the adjoints up
-// into the first. Returns the dual's loss terms -sum_i c_i l*(-beta'_i / c_i).
+// into the first. Returns the dual's loss terms -sum_i (c_i l*(-beta'_i / c_i) + o_i beta'_i): what
+// is the conjugate of a loss of z + o_i has the second addend.
 template <class Loss, class View>
 double exact_sweep(const View& view, const DualState<typename View::Real>& state, DualScales scales,
                    double* margins, double* adjoints, ThreadPool& pool, Interrupt& interrupt) {
@@ -101,12 +102,13 @@ double exact_sweep(const View& view, const DualState<typename View::Real>& state
     double terms = 0;
     for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
                  [&](int64 i, const auto& row) {
-                   margins[i] = row_dot_wide(row, state.shared) + bias;
+                   margins[i] = row_dot_wide(row, state.shared) + bias + state.offset_of(i);
                    const double c = static_cast<double>(state.weight_of(i));
                    if (c == 0) return;
                    const double plain = beta_of<Loss>(state, i);
                    const double beta = plain * (plain > 0 ? scales.positive : scales.negative);
                    terms -= c * Loss::conjugate(-beta / c, static_cast<double>(state.labels[i]));
+                   terms -= beta * state.offset_of(i);
                    row_add_wide(row, beta, mine);
                    mine[view.n_cols] += beta;
                  });

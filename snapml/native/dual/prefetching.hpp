@@ -25,6 +25,7 @@ template <class Real>
 void prefetch_states(const DualState<Real>& state, int64 first, int64 count) {
   prefetch_span(state.duals + first, count);
   prefetch_span(state.labels + first, count);
+  if (state.row_offsets != nullptr) prefetch_span(state.row_offsets + first, count);
   if (state.row_norms_sq != nullptr) prefetch_span(state.row_norms_sq + first, count);
   if (state.row_weights != nullptr) prefetch_span(state.row_weights + first, count);
 }

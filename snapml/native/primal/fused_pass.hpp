@@ -11,19 +11,24 @@
 
 namespace snapml::native {
 
-// The shard of a primal problem with K outputs that share the rows. Labels, weights and margins
-// hold one output after the other.
+// The shard of a primal problem with K outputs that share the rows. Labels, weights, offsets and
+// margins hold one output after the other.
 template <class T>
 struct PrimalTargets {
   using Real = T;
   const T* labels;       // K x n_rows; for the softmax n_rows class numbers
   const T* row_weights;  // null: every row has `weight`; else one vector, or one per output
   double weight;
-  bool weights_differ;  // between outputs
+  bool weights_differ;        // between outputs
+  const double* row_offsets;  // o_i, added to the margins; null: none; else as the weights
+  bool offsets_differ;
   int n_outputs;
   int64 n_rows;
   double bias_column;  // value of the intercept's column, 0 without an intercept
 
+  const double* offsets_of(int output) const {
+    return row_offsets + (offsets_differ ? output * n_rows : 0);
+  }
   OutputShape shape(int64 n_cols) const { return {n_outputs, n_cols, bias_column}; }
   double weight_of(int64 i, int output) const {
     if (row_weights == nullptr) return weight;
@@ -168,6 +173,10 @@ struct LossTangents {
 
   void operator()(const RowReader<View>& reader, int64 first, int count, double* z) {
     for (int k = 0; k < targets->n_outputs; ++k) {
+      if (targets->row_offsets != nullptr) {
+        const double* const offsets = targets->offsets_of(k) + first;
+        for (int j = 0; j < count; ++j) z[k * kBlockRows + j] += offsets[j];
+      }
       double* const kept = margins + k * targets->n_rows + first;
       for (int j = 0; j < count; ++j) kept[j] = z[k * kBlockRows + j];
     }

@@ -72,6 +72,7 @@ class GpuColumns:
         labels, weights = device.to_device(dataset.labels), dataset.row_weights
         kept = None if weights is None else device.to_device(weights)
         loss_name = problem.loss.core_name
+        self.offsets = None if dataset.offsets is None else device.to_device(dataset.offsets)
         self._row_sums = RowSums(device, loss_name, labels, kept, dataset.weight)
         targets = Targets(labels.reshape(1, -1), kept, dataset.weight, 1)
         self.n_stored = dataset.matrix.n_stored

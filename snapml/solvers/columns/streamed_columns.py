@@ -277,7 +277,7 @@ class StreamedColumns(HostLosses):
 
     def working_set(self, columns: np.ndarray) -> WorkingSet:
         """Refuse: `streamed_descent` asks for packed columns, or for Gram matrices."""
-        raise NotImplementedError("expected `pack` or `gram_of`, got a working set to hold")
+        raise TypeError("expected `pack` or `gram_of`, got a working set to hold")
 
     def bytes_of(self, columns: np.ndarray) -> np.ndarray:
         """Return what each column takes once it is packed.

@@ -140,6 +140,7 @@ class CpuEngine(HostDuals):
             self.shared,
             self.tau,
             self._first_offset,
+            self._dataset.offsets,
         )
 
     def dual_epoch(self, epoch: int, outer_sigma: float = 1.0) -> float:

@@ -109,8 +109,16 @@ class GpuEngine:
         weights = dataset.row_weights
         self._row_weights = None if weights is None else device.to_device(weights)
         self._labels = device.to_device(dataset.labels)
-        loss_name = self.problem.loss.core_name
-        self._row_sums = RowSums(device, loss_name, self._labels, self._row_weights, dataset.weight)
+        offsets = dataset.offsets
+        self._offsets = None if offsets is None else device.to_device(offsets)
+        self._row_sums = RowSums(
+            device,
+            self.problem.loss.core_name,
+            self._labels,
+            self._row_weights,
+            dataset.weight,
+            self._offsets,
+        )
         self._duals = self._row_sums.start_states() if duals is None else device.to_device(duals)
         self._kept: Any = None
         self._terms_and_mass: tuple[float, float] | None = None
@@ -137,7 +145,7 @@ class GpuEngine:
             facts = self._checked_facts()
             weighted, total = facts.weighted_norm_sq_sum, facts.weight_sum
             n_rows = float(self._matrix.shape[0])
-            loss, _, _ = self._row_sums.loss(None, 0.0)
+            loss, _, _ = self._row_sums.loss(self._offsets, 0.0)
             sums = communicator.allreduce_sum(np.array([weighted, total, n_rows, loss]))
             check_range(float(sums[0]), self._matrix.dtype)
             mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
@@ -153,6 +161,7 @@ class GpuEngine:
                 facts.norms_sq,
                 self._row_weights,
                 self._dataset.weight,
+                self._offsets,
             )
             self._concurrency = self._first_concurrency()
             if communicator.size > 1:
@@ -282,7 +291,7 @@ class GpuEngine:
         Returns
         -------
         dual_terms : float
-            ``-sum_i c_i l*(-beta'_i / c_i)`` of the scaled variables.
+            ``-sum_i (c_i l*(-beta'_i / c_i) + o_i beta'_i)`` of the scaled variables.
         adjoint : ndarray of shape (n_features + 1,), float64
             X^T beta', followed by sum(beta').
         """
@@ -299,6 +308,8 @@ class GpuEngine:
             bias = self.tau * float(self.shared[-1])
             reach = (positive - negative) * self._longest
             product = self._products.sweep(model, bias, self._margins, beta, reach)
+            if self._offsets is not None:
+                self._margins += self._offsets
         return terms, np.append(product, mass)
 
     def set_shared(self, adjoint: np.ndarray) -> None:

@@ -239,13 +239,14 @@ class StreamedDualEngine(HostDuals):
         offset: float,
     ) -> _native.Shard:
         """Return some rows' share of labels, weights and norms, beside their states."""
-        weights, norms = (
+        dataset = self._dataset
+        weights, norms, row_offsets = (
             None if array is None else _gathered(array, places)
-            for array in (self._dataset.row_weights, self._norms)
+            for array in (dataset.row_weights, self._norms, dataset.offsets)
         )
-        labels = _gathered(self._dataset.labels, places)
+        labels = _gathered(dataset.labels, places)
         return _native.Shard.make(
-            labels, weights, self._dataset.weight, norms, duals, shared, self.tau, offset
+            labels, weights, dataset.weight, norms, duals, shared, self.tau, offset, row_offsets
         )
 
 

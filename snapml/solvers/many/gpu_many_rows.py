@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ _BLOCK_ENTRIES = 2**24
 _ARRAYS_OF_ROWS, _ARRAYS_OF_VECTORS = 6, 14
 
 
-class _GpuProducts:
+class _GpuProducts(ABC):
     """What products on a device have in common (part of the protocol `ManyProducts`).
 
     Vectors and numbers of rows are on the device too.
@@ -54,18 +55,18 @@ class _GpuProducts:
         name = loss.core_name
         return ManyMarginLosses(self._device, name, labels, weights, *columns, factors)
 
+    @abstractmethod
     def margins(self, vectors: Any) -> Any:
         """Return X vectors, shape (n_rows, n_models)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def adjoint(self, scales: Any, *, squares_entries: bool = False) -> Any:
         """Return X^T scales, or (X * X)^T scales; shape (n_features + 1, n_models)."""
-        raise NotImplementedError
 
     def hessian(self, curvatures: Any, vectors: Any, n_outputs: int = 1) -> Any:
         """Return X^T (curvatures * (X vectors)), shape (n_features + 1, n_models)."""
         if n_outputs > 1:
-            raise NotImplementedError(f"expected models of one output, got {n_outputs}")
+            raise ValueError(f"n_outputs: expected 1 on a device, got {n_outputs}")
         moved = self.margins(vectors)
         moved *= curvatures
         return self.adjoint(moved)

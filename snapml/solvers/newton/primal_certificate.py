@@ -238,4 +238,7 @@ def _terms_change(engine: PrimalEngine, rows: np.ndarray, shift: np.ndarray) -> 
         labels = np.broadcast_to(engine.labels(rows), slopes.shape)
         after = loss_quantity(loss, "conjugate", slopes - relative, labels)
         before = loss_quantity(loss, "conjugate", slopes, labels)
-    return float(np.sum(np.where(is_moved, weights * (before - after), 0.0)))
+    change = float(np.sum(np.where(is_moved, weights * (before - after), 0.0)))
+    # The conjugate of a loss of z + o is that of the loss, less u o.
+    offsets = engine.offsets(rows)
+    return change if offsets is None else change - float(np.sum(shift * offsets))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from snapml.data import Dataset
-from snapml.problems import Intercept, Problem
+from snapml.problems import Intercept, Loss, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import uncertified
@@ -32,7 +32,7 @@ __all__ = ["solve"]
 
 # So wide that every row of a model of zeros lies inside: at 1 all lie beside it, where no row has
 # any curvature to step by, and large columns have steps that no line search can shorten enough.
-# Labels carry widths that are powers of two.
+# All widths are powers of two: a change of units then rounds nothing.
 _FIRST_WIDTH = 16.0
 # From a dual point that belongs to the first coefficients.
 _CENTRED_WIDTH = 0.25
@@ -43,8 +43,6 @@ _NARROWING, _QUICK_NARROWING, _QUICK_READS = 0.5, 0.25, 6
 _STUCK, _MOST_STUCK = 1e-2, 4
 # Narrower corners are lost in the rounding of the margins.
 _LEAST_WIDTH = 1e-11
-# The labels' share for the dual variable: below 1, and a number of float32.
-_MOST_CENTRE = 1.0 - 2.0**-20
 
 
 def solve(
@@ -88,7 +86,6 @@ def solve(
     if kept.result is not None:
         return kept.result
     judge = _Judge(problem, dataset, communicator, n_threads)
-    smooth = replace(problem, loss=loss)
     coef, history, n_reads = start, list[dict[str, float]](), 0
     is_centred = centre is not None
     widths = _Widths(_CENTRED_WIDTH) if is_centred else _Widths()
@@ -100,20 +97,22 @@ def solve(
     elif is_centred:  # the dual variables of what came before are not kept with its result
         kept.keep(_state(widths, coef, centre, n_reads, history))
     while True:
-        rounded = replace(dataset, labels=_labels(dataset.labels, widths.next, centre))
+        corner = _Corner(widths.next, centre)
+        smooth, rounded = corner.problem(problem, loss), corner.dataset(dataset)
         engine = primal_engine(smooth, rounded, n_threads=n_threads)
         stage = _stage_rule(rule, widths.next, n_reads)
+        begin = None if coef is None else coef / widths.next
         result = quasi_newton.solve(
-            engine, communicator, stage, start=coef, uses_sample=False, is_rounded=False
+            engine, communicator, stage, start=begin, uses_sample=False, is_rounded=False
         )
-        slopes = judge.see(engine, rounded, result, widths.next)
+        slopes = judge.see(engine, rounded, result, corner)
         n_reads += result.n_iter + 1 + judge.n_reads  # one for the start
         history.append(_entry(history, result, judge, n_reads))
         is_met = rule.is_met(judge.gap, judge.value)
         if is_met or n_reads >= rule.max_iter or rule.control.reason:
             break
         if widths.see(result):
-            coef, centre = result.point(engine.bias_column), slopes
+            coef, centre = corner.width * result.point(engine.bias_column), slopes
         if widths.are_used_up:
             break
         kept.keep(_state(widths, coef, centre, n_reads, history))
@@ -163,10 +162,43 @@ def _entry(
     return entry | {"time_s": elapsed + entry["time_s"]}
 
 
-def _labels(signs: np.ndarray, width: float, centre: np.ndarray) -> np.ndarray:
-    """Return labels that carry the corner's width, and the dual variables it is rounded around."""
-    sizes = width * (1.0 + np.clip(centre, 0.0, _MOST_CENTRE))
-    return signs * sizes.astype(signs.dtype)
+@dataclass(frozen=True)
+class _Corner:
+    """A corner of any width, as one of width 1 in other units.
+
+    With the slack t = 1 - y z + h a0 the smoothed hinge is h phi(t / h), phi being that of width
+    1. So coefficients and margins are taken in units of h, row weights are h c, the penalty's
+    strength is h^2 l2, and an offset moves the corner to where t / h = 1 - y (z / h + o).
+    """
+
+    width: float
+    centre: np.ndarray  # a0 of each row: alpha / c
+
+    def problem(self, problem: Problem, loss: Loss) -> Problem:
+        """Return the problem in these units."""
+        penalty = replace(problem.penalty, l2=self.width**2 * problem.penalty.l2)
+        return replace(problem, loss=loss, penalty=penalty)
+
+    def dataset(self, dataset: Dataset) -> Dataset:
+        """Return the rows with their weights and offsets in these units."""
+        weights = dataset.row_weights
+        own = 0.0 if dataset.offsets is None else dataset.offsets / self.width
+        move = dataset.labels.astype(np.float64) * (1.0 - 1.0 / self.width - self.centre)
+        return replace(
+            dataset,
+            row_weights=None if weights is None else weights * weights.dtype.type(self.width),
+            weight=dataset.weight * self.width,
+            offsets=move + own,
+        )
+
+    def margins(self, moved: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return the true margins, from those of `dataset`."""
+        y = labels.astype(np.float64)
+        return y + self.width * (moved - y * (1.0 - self.centre))
+
+    def terms(self, a: np.ndarray, weights: np.ndarray) -> float:
+        """Return by how much the hinge's dual terms exceed those of the round corner."""
+        return self.width * float(np.sum(weights * a * (0.5 * a - self.centre)))
 
 
 @dataclass
@@ -214,10 +246,11 @@ class _Judge:
         self.n_reads = 0
         self._bound = 0.0  # no loss and no penalty is negative
         self._communicator, self._n_threads = communicator, n_threads
+        self._problem, self._dataset = problem, dataset
         self._losses = HostLosses(problem, dataset, n_threads)
 
     def see(
-        self, engine: HostPrimalEngine, rounded: Dataset, result: FitResult, width: float
+        self, engine: HostPrimalEngine, rounded: Dataset, result: FitResult, corner: _Corner
     ) -> np.ndarray:
         """Take a stage's model where it is better; return its dual point.
 
@@ -232,11 +265,11 @@ class _Judge:
         engine : HostPrimalEngine
             Of the stage.
         rounded : Dataset
-            Its labels.
+            Its rows.
         result : FitResult
             What the stage has ended with.
-        width : float
-            Of its corner.
+        corner : _Corner
+            Of the stage.
 
         Returns
         -------
@@ -249,25 +282,29 @@ class _Judge:
         smooth = HostLosses(engine.problem, rounded, self._n_threads)
         slopes = np.empty(engine.n_rows)
         smooth.loss_sums(engine.margins[0], 0.0, slopes)
-        terms = self._losses.dual_terms(slopes, 1.0) - smooth.dual_terms(slopes, 1.0)
+        weights = np.broadcast_to(engine.row_weights(), slopes.shape)  # times the width
+        a = np.abs(slopes) / np.where(weights > 0.0, weights, 1.0)
+        terms = corner.terms(a, weights / corner.width)
         loss, terms = self._communicator.allreduce_sum(np.array([loss, terms])).tolist()
         gradient = self._communicator.allreduce_sum(gradient)
         bound = lower_bound(engine, self._communicator, point, loss, gradient)
-        self._bound = max(self._bound, bound + terms - _balancing(engine, gradient, width))
-        self._see_model(engine, point, result)
-        weights = engine.row_weights()
-        return np.abs(slopes) / np.where(weights > 0.0, weights, 1.0)
+        self._bound = max(self._bound, bound + terms - _balancing(engine, gradient))
+        self._see_model(engine, point, result, corner)
+        return a
 
-    def _see_model(self, engine: HostPrimalEngine, exact: np.ndarray, result: FitResult) -> None:
+    def _see_model(
+        self, engine: HostPrimalEngine, exact: np.ndarray, result: FitResult, corner: _Corner
+    ) -> None:
         """Round a stage's coefficients, of which the engine has the margins, to a model."""
-        coef = exact.astype(engine.dtype)
+        coef = (corner.width * exact).astype(engine.dtype)
         point, self.n_reads = coef.astype(np.float64), 1
-        if (point != exact).any():
-            engine.fused_pass(point)
+        if (point != corner.width * exact).any():
+            engine.fused_pass(point / corner.width)
             engine.accept()
             self.n_reads = 2
-        own = np.array([self._losses.loss_sums(engine.margins[0], 0.0)[0]])
-        value = float(self._communicator.allreduce_sum(own)[0]) + _penalty(engine.problem, point)
+        margins = corner.margins(engine.margins[0], self._dataset.labels)
+        own = np.array([self._losses.loss_sums(margins, 0.0)[0]])
+        value = float(self._communicator.allreduce_sum(own)[0]) + _penalty(self._problem, point)
         if value <= self.value:
             intercept = engine.bias_column * float(point[0, -1])
             self.value = value
@@ -275,14 +312,14 @@ class _Judge:
         self.gap = certified_gap(self.value, self._bound)
 
 
-def _balancing(engine: HostPrimalEngine, gradient: np.ndarray, width: float) -> float:
+def _balancing(engine: HostPrimalEngine, gradient: np.ndarray) -> float:
     """Return how much of the terms a free intercept's balance may take away.
 
     The dual variables that `lower_bound` moves make up for the sum of all, and a row's terms have
-    a slope of at most the width.
+    a slope of at most the width, which the gradient here is a multiple of.
     """
     is_free = engine.problem.intercept is Intercept.FREE
-    return width * abs(float(gradient[0, -1])) if is_free else 0.0
+    return abs(float(gradient[0, -1])) if is_free else 0.0
 
 
 def _penalty(problem: Problem, point: np.ndarray) -> float:

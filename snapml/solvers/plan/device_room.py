@@ -328,7 +328,7 @@ class _Shard:
 
 
 def _target_bytes(dataset: Dataset) -> int:
-    given = (dataset.labels, dataset.row_weights)
+    given = (dataset.labels, dataset.row_weights, dataset.offsets)
     return sum(array.nbytes for array in given if array is not None)
 
 

@@ -51,9 +51,7 @@ def row_shards(dataset: Dataset, n_shards: int) -> list[Dataset]:
     shards, last = [], 0
     for matrix in parts:
         first, last = last, last + matrix.shape[0]
-        rows = slice(first, last)
-        weights = None if dataset.row_weights is None else dataset.row_weights[..., rows]
-        shards.append(Dataset(matrix, dataset.labels[..., rows], weights, dataset.weight))
+        shards.append(dataset.of_rows(matrix, slice(first, last)))
     return shards
 
 
@@ -99,17 +97,20 @@ def rows_of(dataset: Dataset, rows: slice | np.ndarray) -> Dataset:
     Returns
     -------
     Dataset
-        With contiguous labels and weights.
+        With contiguous labels, weights and offsets.
     """
-    weights, matrix = dataset.row_weights, dataset.matrix
-    if weights is not None:
-        weights = np.ascontiguousarray(weights[..., rows])
-    labels = np.ascontiguousarray(dataset.labels[..., rows])
+    matrix = dataset.matrix
     if isinstance(matrix, DenseMatrix):
         taken: Matrix = DenseMatrix(matrix.values[rows])
     else:
         taken = _blocks_of(matrix, np.arange(matrix.shape[0])[rows])
-    return replace(dataset, matrix=taken, labels=labels, row_weights=weights)
+    own = dataset.of_rows(taken, rows)
+    weights, offsets = (
+        None if array is None else np.ascontiguousarray(array)
+        for array in (own.row_weights, own.offsets)
+    )
+    labels = np.ascontiguousarray(own.labels)
+    return replace(own, labels=labels, row_weights=weights, offsets=offsets)
 
 
 def solve_together(

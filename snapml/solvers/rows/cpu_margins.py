@@ -1,4 +1,4 @@
-"""Labels, weights and margins of rows on the CPU: what a primal method needs beside the matrix."""
+"""Labels, weights, offsets and margins of rows on the CPU, beside the matrix of a primal method."""
 
 from __future__ import annotations
 
@@ -165,10 +165,7 @@ class CpuMargins:
         """
         margins, targets = self._margins, self._targets
         if rows is not None:
-            data = self.dataset
-            weights = None if data.row_weights is None else data.row_weights[..., rows]
-            labels = np.ascontiguousarray(data.labels[..., rows])
-            targets = self._make_targets(Dataset(data.matrix, labels, weights, data.weight))
+            targets = self._make_targets(self.dataset.of_rows(self.dataset.matrix, rows))
             margins = np.ascontiguousarray(margins[:, rows])
         out = np.empty_like(margins)
         name = self.problem.loss.core_name
@@ -182,12 +179,16 @@ class CpuMargins:
         return loss_quantity(self.problem.loss, "gradient", z, labels)
 
     def _make_targets(self, dataset: Dataset) -> _native.Targets:
-        weights = dataset.row_weights
+        weights, offsets = (
+            None if array is None else np.ascontiguousarray(array)
+            for array in (dataset.row_weights, dataset.offsets)
+        )
         return _native.Targets.make(
             np.ascontiguousarray(dataset.labels),
-            None if weights is None else np.ascontiguousarray(weights),
+            weights,
             dataset.weight,
             self.n_outputs,
             self.problem.loss.is_joint,
             self.bias_column,
+            offsets,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,16 +25,16 @@ BLOCK_ENTRIES = 2**24
 """Entries of a dense copy of some rows: 128 MB in float64, large products and little memory."""
 
 
-class DeviceTargets:
-    """Labels and weights of all rows on a device, wherever the rows are."""
+class DeviceTargets(ABC):
+    """Labels, weights and offsets of all rows on a device, wherever the rows are."""
 
     device: Device
     targets: Targets
 
     @property
+    @abstractmethod
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        raise NotImplementedError
 
     def weights(self) -> Any:
         """Return c_i, float64, broadcastable to (n_outputs, n_rows)."""
@@ -43,7 +44,7 @@ class DeviceTargets:
         return self.device.xp.zeros(self.shape[0], np.float64) + self.targets.weight
 
     def targets_of(self, rows: Any, factor: float | np.ndarray = 1.0) -> Targets:
-        """Return labels and weights of some rows.
+        """Return labels, weights and offsets of some rows.
 
         Parameters
         ----------
@@ -69,7 +70,10 @@ class DeviceTargets:
             common *= factor
             if weights is not None and factor != 1.0:
                 weights = weights * weights.dtype.type(factor)
-        return Targets(labels, weights, common, targets.n_outputs)
+        offsets = targets.offsets
+        if offsets is not None:
+            offsets = xp.ascontiguousarray(offsets[..., rows])
+        return Targets(labels, weights, common, targets.n_outputs, offsets)
 
 
 @dataclass(frozen=True)
@@ -309,13 +313,11 @@ def upload_targets(device: Device, problem: Problem, dataset: Dataset) -> Target
         _check_classes(labels, n_outputs)
     else:
         labels = labels.reshape(n_outputs, -1)
-    weights = dataset.row_weights
-    return Targets(
-        device.to_device(labels),
-        None if weights is None else device.to_device(weights),
-        dataset.weight,
-        n_outputs,
+    weights, offsets = (
+        None if array is None else device.to_device(array)
+        for array in (dataset.row_weights, dataset.offsets)
     )
+    return Targets(device.to_device(labels), weights, dataset.weight, n_outputs, offsets)
 
 
 def _check_classes(labels: np.ndarray, n_classes: int) -> None:

@@ -200,6 +200,11 @@ class GpuPrimalEngine:
         """Return y_i of a few rows; the last axis is theirs."""
         return self.to_host(self._data.targets.labels[..., self.device.to_device(rows)])
 
+    def offsets(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return o_i of a few rows, float64; the last axis is theirs. None where there are none."""
+        given = self._data.targets.offsets
+        return None if given is None else self.to_host(given[..., self.device.to_device(rows)])
+
     @property
     def total_weight(self) -> float:
         """Sum of the rows' weights."""
@@ -350,6 +355,8 @@ class GpuPrimalEngine:
             sums = fused_pass.dense_pass(self.device, matrix, *args)
         else:
             margins(self.device, matrix, point, self.bias_column, own)
+            if targets.offsets is not None:
+                own += targets.offsets
             slopes, loss = self._losses_of(part).slopes(own)
             sums = self.xp.concatenate((self._transposed(part, slopes).ravel(), loss))
         if not is_whole:

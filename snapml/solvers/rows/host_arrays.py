@@ -43,6 +43,11 @@ class HostArrays:
         """Return y_i of a few rows; the last axis is theirs."""
         return self.dataset.labels[..., rows]
 
+    def offsets(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return o_i of a few rows, float64; the last axis is theirs. None where there are none."""
+        given = self.dataset.offsets
+        return None if given is None else given[..., rows]
+
     @property
     def total_weight(self) -> float:
         """Sum of the rows' weights."""

@@ -39,6 +39,7 @@ class HostLosses:
         self._dataset = dataset
         self._labels, self._weights = dataset.labels, dataset.row_weights
         self._weight = dataset.weight
+        self.offsets = dataset.offsets
 
     @property
     def description(self) -> str:

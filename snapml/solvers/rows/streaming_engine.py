@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -247,7 +247,6 @@ class _RowCount:
 
 
 def _labels_of(dataset: Dataset, rows: slice) -> Dataset:
-    """Return labels and weights of neighbouring rows, without the rows."""
-    weights = None if dataset.row_weights is None else dataset.row_weights[..., rows]
+    """Return labels, weights and offsets of neighbouring rows, without the rows."""
     matrix: Any = _RowCount((rows.stop - rows.start, dataset.matrix.shape[1]))
-    return replace(dataset, matrix=matrix, labels=dataset.labels[..., rows], row_weights=weights)
+    return dataset.of_rows(matrix, rows)

@@ -341,7 +341,10 @@ class _Class:
         loss = whole.problem.loss.of_one_class
         assert loss is not None
         problem = replace(whole.problem, loss=loss)
-        self._engine = CpuColumnEngine(problem, replace(data, labels=labels), n_threads=n_threads)
+        # Its offsets are part of what `restart` takes, as the other classes' margins are.
+        own = replace(data, labels=labels, offsets=None)
+        self._offsets = None if data.offsets is None else np.atleast_2d(data.offsets)
+        self._engine = CpuColumnEngine(problem, own, n_threads=n_threads)
         self._whole, self._number = whole, number
         self._state = State(self._engine, whole.communicator, None)
 
@@ -352,7 +355,10 @@ class _Class:
         is_penalised = whole.problem.intercept is Intercept.PENALISED
         coef = whole.coef[k] if is_penalised else whole.coef[k, :-1]
         shift = 0.0 if is_penalised else float(whole.coef[k, -1])
-        state.restart(coef, margins[k] - shift + offset, shift, offset)
+        fixed = offset
+        if self._offsets is not None:
+            fixed = offset + self._offsets[k if len(self._offsets) > 1 else 0]
+        state.restart(coef, margins[k] - shift + offset, shift, fixed)
         descend(state, target)
         whole.coef[k, : len(state.coef)] = state.coef
         if whole.problem.intercept is Intercept.FREE:

@@ -51,7 +51,8 @@ class State:
         if self.problem.penalty.bounds is not None:
             self.coef = self.problem.penalty.bounds.nearest(self.coef)
         has_coef = bool(self.coef.any())
-        self.margins = engine.product(self.coef) if has_coef else self._zeros()
+        self._offset: Any = engine.offsets
+        self.margins = self._margins_of(self.coef) if has_coef else self._empty_margins()
         self.gradients, self.curvatures = self._zeros(), self._zeros()
         self.slopes = np.empty(0)
         self.damping = 0.0
@@ -65,17 +66,26 @@ class State:
         self.objective = math.inf
         self._lower_bound = -math.inf
         self._bounds: Any = None
-        self._offset: Any = None
         self._squares: np.ndarray | None = None
         self._balance = DualBalance(engine, communicator)
         self.shift = self.best_shift(self.margins, self.shift)
         self.refresh()
         # Gaps below the rounding of the labels' share of the sums cannot be told from zero.
-        empty_loss = self.total(engine.loss_sums(self._zeros(), 0.0))[0]
+        empty_loss = self.total(engine.loss_sums(self._empty_margins(), 0.0))[0]
         self.resolution = 2.0**-50 * float(empty_loss)
 
     def _zeros(self) -> Any:
         return self.engine.xp.zeros(self.engine.n_rows, np.float64)
+
+    def _empty_margins(self) -> Any:
+        return self._zeros() if self._offset is None else self._zeros() + self._offset
+
+    def _margins_of(self, coef: np.ndarray) -> Any:
+        """Return the margins of coefficients, without a free intercept."""
+        product = self.engine.product(coef)
+        if self._offset is not None:
+            product += self._offset
+        return product
 
     def restart(self, coef: np.ndarray, margins: Any, shift: float, offset: Any) -> None:
         """Go on with other margins: those of `coef`, and a fixed part of each row's.
@@ -111,7 +121,7 @@ class State:
         """Certify the model that the data's type can hold: it is the one that is returned."""
         rounded = self.coef.astype(self.engine.dtype).astype(np.float64)
         if not np.array_equal(rounded, self.coef):
-            self.coef, self.margins = rounded, self.engine.product(rounded)
+            self.coef, self.margins = rounded, self._margins_of(rounded)
             self.shift = self.best_shift(self.margins, self.shift)
             self.refresh()
             self.gap = certified_gap(self.objective, self._lower_bound)

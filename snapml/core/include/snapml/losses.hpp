@@ -6,14 +6,11 @@
 // hinge has no invertible slope and stores alpha_i / c_i itself. docs/algorithms.md derives every
 // formula. A loss with `has_dual_step` has a `coordinate_step` beside it, and where its state is
 // not linear in beta a `dual_between`.
-//
-// The labels of OffsetLogistic and SmoothedHinge carry a number of the row beside the class.
 #pragma once
 
 #include "snapml/losses/hinge.hpp"
 #include "snapml/losses/huber.hpp"
 #include "snapml/losses/logistic.hpp"
-#include "snapml/losses/offset_logistic.hpp"
 #include "snapml/losses/poisson.hpp"
 #include "snapml/losses/smoothed_hinge.hpp"
 #include "snapml/losses/squared.hpp"
@@ -24,7 +21,6 @@
   CALL(Hinge)                      \
   CALL(Huber)                      \
   CALL(Logistic)                   \
-  CALL(OffsetLogistic)             \
   CALL(Poisson)                    \
   CALL(SmoothedHinge)              \
   CALL(Squared)                    \

@@ -60,15 +60,6 @@ SNAPML_HD float one_minus_exp_minus(float x) {
 
 SNAPML_HD double one_minus_exp_minus(double x) { return -scalar::expm1(-x); }
 
-// The largest power of two that is at most |x|, for a normal number.
-SNAPML_HD double power_of_two_of(double x) {
-  return scalar::from_bits(scalar::to_bits(x) & 0x7FF0000000000000);
-}
-
-SNAPML_HD float power_of_two_of(float x) {
-  return scalar::float_of(scalar::bits_of(x) & 0x7F800000u);
-}
-
 // exp(x) for x <= 0 and log(1 + e) for e in [0, 1], free of branches and calls: a compiler turns a
 // loop over them into vector instructions. Both to 3 roundings; exp is flat below -708, and below
 // -87 in float32.
