@@ -259,7 +259,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         n_outputs = 1 if len(classes) == 2 else len(classes)
         start = self._last_end(matrix.shape[0], n_outputs)
         if offsets is not None and problem.intercept is Intercept.FREE:
-            start = start_within_reach(start, offsets, matrix.shape[1])
+            start = start_within_reach(start, offsets, matrix.shape[1], exchange)
         solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
         result = self._run(X, problem, dataset, rule, start, solver)
         self.coef_ = result.coef.reshape(n_outputs, -1)

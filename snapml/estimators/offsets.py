@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial, update_wrapper
 from typing import Any
 
@@ -109,7 +110,12 @@ def targets_without(y: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
     return y - (offset if y.ndim == 1 else offset[:, None])
 
 
-def start_within_reach(start: Start | None, offset: np.ndarray, n_features: int) -> Start | None:
+def start_within_reach(
+    start: Start | None,
+    offset: np.ndarray,
+    n_features: int,
+    exchange: Callable[[Any], list[Any]],
+) -> Start | None:
     """Return a start from which a solver sees the loss bend.
 
     Where most offsets are far from 0, so are the margins of a model of zeros, and every curvature
@@ -123,13 +129,17 @@ def start_within_reach(start: Start | None, offset: np.ndarray, n_features: int)
         Of each row.
     n_features : int
         Columns of X.
+    exchange : callable
+        Tells all shards a number of each: `Communicator.exchange`.
 
     Returns
     -------
     Start or None
         With another intercept where the present one leaves half of the rows out of reach.
     """
-    middle = float(np.median(offset))
+    # All shards begin alike: near the middle of their own middles.
+    middles = exchange(float(np.median(offset)) if len(offset) else None)
+    middle = float(np.median([own for own in middles if own is not None]))
     coef = np.zeros((1, n_features + 1)) if start is None or start.coef is None else start.coef
     if abs(middle + float(coef[0, -1])) <= _REACH:
         return start

@@ -34,10 +34,7 @@ EVERYWHERE = {
         "parameters: expected the same last model on all ranks",
     ),
     "overflow": ("ValueError", "overflow"),
-    "offset": (
-        "NotImplementedError",
-        "not on ranks; use snapml.LogisticRegression",
-    ),
+    "offset": ("ValueError", "offset: expected finite numbers, got NaN or infinity"),
     "offset_of_machine": ("TypeError", "offset: expected none, LinearSVC has no offset"),
     "many_columns": (
         "NotImplementedError",

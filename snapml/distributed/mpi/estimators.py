@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import zlib
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -114,8 +114,9 @@ class MpiEstimator:
         sample_weight : array-like of shape (n_own_samples,), default=None
             Their weights; ones where only other ranks have some. Beside what ranks share, of all
             its rows.
-        offset : None
-            For models of one machine only, in this version.
+        offset : float or array-like of shape (n_own_samples,), default=None
+            As for the class of one machine, where it has one; 0 where only other ranks have some.
+            Beside what ranks share, of all its rows.
 
         Returns
         -------
@@ -126,10 +127,8 @@ class MpiEstimator:
         ------
         RankError
             If another rank has failed; it says which, and of what.
-        NotImplementedError
-            If there is an offset, which the class of one machine has.
         TypeError
-            If there is one, and it has none either.
+            If there is an offset, and the class of one machine has none.
         ValueError
             If parameters or data are not as described, or the ranks' do not fit each other; or
             the checkpoint is damaged, or of other data or parameters.
@@ -143,9 +142,7 @@ class MpiEstimator:
             self._shards = self._watch.communicator
             try:
                 with interrupts.let_through(), self._watch:
-                    if offset is not None:
-                        self._refuse_offset()
-                    self._fit_own(communicator, X, y, sample_weight)
+                    self._fit_own(communicator, X, y, sample_weight, offset)
                     communicator.finish()
             except BaseException as error:
                 # NaN in one rank's rows is an overflow in the sums of all.
@@ -160,25 +157,22 @@ class MpiEstimator:
                 communicator.close()
         return self
 
-    def _refuse_offset(self) -> NoReturn:
-        """Say that ranks have no offset, and who has."""
-        local: Any = type(self).__mro__[2]
-        if "offset" not in inspect.signature(local.fit).parameters:
-            raise TypeError(f"offset: expected none, {type(self).__name__} has no offset")
-        raise NotImplementedError(
-            "offset: this version has it on one machine, in memory, out of core and on GPUs, not "
-            f"on ranks; use snapml.{local.__name__}"
-        )
-
-    def _fit_own(self, communicator: MpiCommunicator, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit_own(
+        self, communicator: MpiCommunicator, X: Any, y: Any, sample_weight: Any, offset: Any
+    ) -> None:
         """Fit to this rank's rows, together with the other ranks."""
+        local: Any = type(self).__mro__[2]
+        takes_offset = "offset" in inspect.signature(local.fit).parameters
+        if offset is not None and not takes_offset:
+            raise TypeError(f"offset: expected none, {type(self).__name__} has no offset")
         terms = self._terms()
         check_alike("parameters", self._shards.exchange(terms))
         self._watch.begin(self.checkpoint, self.checkpoint_every, self.report, terms)
         self._devices = placed(getattr(self, "device_ids", None), communicator)
-        own = own_part(self._shards, X, y, sample_weight, byte_limit(self))
+        own = own_part(self._shards, X, y, sample_weight, byte_limit(self), offset=offset)
         self._file_names = own.feature_names
-        super().fit(own.X, own.y, own.sample_weight)  # type: ignore[misc]
+        more = {"offset": own.offset} if takes_offset else {}
+        super().fit(own.X, own.y, own.sample_weight, **more)  # type: ignore[misc]
         self.run_report_ = self._watch.end(self)
 
     def _stopping_rule(self, max_iter: int) -> StoppingRule:

@@ -31,7 +31,7 @@ class OwnPart(NamedTuple):
 
     Attributes
     ----------
-    X, y, sample_weight : object
+    X, y, sample_weight, offset : object
         As for `fit` on one machine.
     feature_names : tuple of str or None
         Those that files give their columns.
@@ -40,6 +40,7 @@ class OwnPart(NamedTuple):
     X: Any
     y: Any
     sample_weight: Any
+    offset: Any = None
     feature_names: tuple[str, ...] | None = None
 
 
@@ -65,7 +66,13 @@ class _Found(NamedTuple):
 
 
 def own_part(
-    communicator: Communicator, X: Any, y: Any, sample_weight: Any, limit: int | None
+    communicator: Communicator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    limit: int | None,
+    *,
+    offset: Any = None,
 ) -> OwnPart:
     """Return this rank's part of what ranks name together, or what is its own as it is.
 
@@ -79,6 +86,8 @@ def own_part(
         As for `fit`.
     limit : int or None
         Bytes that this rank's rows may take in memory.
+    offset : object, default=None
+        As for `fit`; 0 where only other ranks have one.
 
     Returns
     -------
@@ -92,12 +101,16 @@ def own_part(
     """
     X = X if isinstance(X, list | tuple) else opened(X)
     kinds = communicator.exchange(_kind(X))
+    has_offset = any(communicator.exchange(offset is not None))
+    if has_offset and offset is None:
+        offset = 0.0
+    given = OwnPart(X, y, sample_weight, offset)
     if "store" in kinds:
-        X, y, sample_weight = _own_chunks(communicator, X, y, sample_weight)
+        given = _own_chunks(communicator, given)
     if "files" not in kinds:
-        return OwnPart(X, y, sample_weight)
+        return given
     files = own_pieces(communicator, X if is_file_set(X) else None)
-    return _own_rows(communicator, files, OwnPart(X, y, sample_weight), limit)
+    return _own_rows(communicator, files, given, limit)
 
 
 def _kind(X: Any) -> str:
@@ -106,22 +119,16 @@ def _kind(X: Any) -> str:
     return "files" if is_file_set(X) else "rows"
 
 
-def _own_chunks(
-    communicator: Communicator, X: Any, y: Any, sample_weight: Any
-) -> tuple[Any, Any, Any]:
+def _own_chunks(communicator: Communicator, given: OwnPart) -> OwnPart:
     """Return this rank's chunks of a store that others have opened too."""
+    X = given.X
     is_store = isinstance(X, ChunkedDataset)
     marks = communicator.exchange(zlib.crc32(X.manifest.to_json().encode()) if is_store else None)
     group = [rank for rank, mark in enumerate(marks) if mark == marks[communicator.rank]]
     if not is_store or len(group) == 1:
-        return X, y, sample_weight
+        return given
     part, rows = X.share(group.index(communicator.rank), len(group))
-    n_rows = X.shape[0]
-    return (
-        part,
-        _of_rows("y", y, rows, n_rows),
-        _of_rows("sample_weight", sample_weight, rows, n_rows),
-    )
+    return _with_own_numbers(given, rows, X.shape[0])._replace(X=part)
 
 
 def _own_rows(
@@ -146,14 +153,14 @@ def _own_rows(
     if is_loaded:
         _check_memory(found[communicator.rank], limit)
     X, labels = _rows_of(store, found, n_features, terms, is_loaded=is_loaded)
-    y, sample_weight = None if is_column else given.y, given.sample_weight
+    own = given._replace(y=None) if is_column else given
     if len(group) > 1:
         before = sum(found[rank].n_rows for rank in group if rank < communicator.rank)
         n_rows = sum(found[rank].n_rows for rank in group)
         rows = slice(before, before + found[communicator.rank].n_rows)
-        y = _of_rows("y", y, rows, n_rows)
-        sample_weight = _of_rows("sample_weight", sample_weight, rows, n_rows)
-    return OwnPart(X, labels if y is None else y, sample_weight, terms.names)
+        own = _with_own_numbers(own, rows, n_rows)
+    y = labels if own.y is None else own.y
+    return own._replace(X=X, y=y, feature_names=terms.names)
 
 
 def _stored(files: FileSet, terms: Terms, label: Any, limit: int | None) -> ChunkedDataset | None:
@@ -220,6 +227,13 @@ def _rows_of(
     if store.manifest.schema.is_sparse:
         store = store.widened(n_features)
     return store.load() if is_loaded else (store, None)
+
+
+def _with_own_numbers(given: OwnPart, rows: slice, n_rows: int) -> OwnPart:
+    """Return a part with this rank's share of the numbers beside rows that ranks share."""
+    names = ("y", "sample_weight", "offset")
+    own = {name: _of_rows(name, getattr(given, name), rows, n_rows) for name in names}
+    return given._replace(**own)
 
 
 def _of_rows(name: str, vector: Any, rows: slice, n_rows: int) -> Any:

@@ -22,6 +22,10 @@ CASES = {
     "hinge": ("LinearSVC", {"loss": "hinge", "C": 0.01}),
     "ridge": ("Ridge", {}),
     "weighted": ("LogisticRegression", {}),
+    "offset": ("LogisticRegression", {}),
+    "offset, coordinate ascent": ("LogisticRegression", {"solver": "sdca", "C": 0.01}),
+    "offset, L1": ("LogisticRegression", {"l1_ratio": 1.0, "C": 0.3}),
+    "offset, ridge": ("Ridge", {}),
 }
 
 
@@ -57,12 +61,26 @@ def main():
                 own = None if weights is None or comm.rank == 1 else weights[rows]
                 if weights is not None and comm.size > 1:
                     weights[_rows_of_rank_1(comm, len(y))] = 1.0
+                offsets = offsets_of(name, comm, len(y))
+                given = {} if offsets is None or comm.rank == 1 else {"offset": offsets[rows]}
                 settings = {"tol": 1e-6, "n_threads": 1, "max_iter": 1000, **parameters}
-                model = getattr(mpi, estimator)(comm=comm, **settings).fit(X[rows], y[rows], own)
+                model = getattr(mpi, estimator)(comm=comm, **settings)
+                model.fit(X[rows], y[rows], own, **given)
                 models = comm.gather((model.coef_.tobytes(), model.intercept_, model.gap_))
                 if comm.rank == 0:
-                    whole = getattr(snapml, estimator)(**settings).fit(X, y, weights)
+                    whole = getattr(snapml, estimator)(**settings)
+                    whole.fit(X, y, weights, **({} if offsets is None else {"offset": offsets}))
                     report(name, is_sparse, dtype, models, model, whole)
+
+
+def offsets_of(name, comm, n_rows):
+    """Return offsets far from zero; rank 1 brings none, which are zeros beside the others'."""
+    if not name.startswith("offset"):
+        return None
+    offsets = np.random.default_rng(1).normal(100.0 if comm.size == 1 else 1.0, 2.0, size=n_rows)
+    if comm.size > 1:
+        offsets[_rows_of_rank_1(comm, n_rows)] = 0.0
+    return offsets
 
 
 def _rows_of_rank_1(comm, n_rows):
