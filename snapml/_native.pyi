@@ -1,214 +1,66 @@
-"""Typed face of the compiled CPU engine (snapml/native/bindings.cpp)."""
+# Made by tests/native/stub.py with nanobind 3.1.0.
+"""CPU engine: sweeps over rows, compiled."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
-import numpy as np
-
-compiler: str  # which built this, and its version
+from numpy.typing import NDArray
 
 class ThreadPool:
-    """Threads of one fit; all have ended once it is gone."""
-
     def __init__(self, size: int) -> None: ...
     @property
     def size(self) -> int: ...
 
 class Rows:
-    """A checked view of a matrix; keeps its arrays alive."""
-
     @staticmethod
-    def dense(values: np.ndarray[Any, Any]) -> Rows: ...
+    def dense(values: Any) -> Rows: ...
     @staticmethod
     def compressed(
         pool: ThreadPool,
-        indptr: np.ndarray[Any, Any],
-        indices: np.ndarray[Any, Any],
-        values: np.ndarray[Any, Any] | None,
+        indptr: Any,
+        indices: Any,
+        values: Any | None,
         constant: float,
         is_float64: bool,
         n_cols: int,
         is_checked: bool = False,
     ) -> Rows: ...
-    def centre(self, mean: np.ndarray[Any, Any]) -> None: ...
-    def has_duplicates(self) -> bool: ...
+    def centre(self, mean: Any) -> None: ...
     @property
     def n_rows(self) -> int: ...
     @property
     def n_cols(self) -> int: ...
     @property
     def is_constant(self) -> bool: ...
+    def has_duplicates(self) -> bool: ...
 
 class Shard:
-    """The arrays of a dual problem's shard."""
-
-    offset: float
     @staticmethod
     def make(
-        labels: np.ndarray[Any, Any],
-        row_weights: np.ndarray[Any, Any] | None,
+        labels: NDArray[Any],
+        row_weights: NDArray[Any] | None,
         weight: float,
-        row_norms_sq: np.ndarray[Any, Any] | None,
-        duals: np.ndarray[Any, Any],
-        shared: np.ndarray[Any, Any],
+        row_norms_sq: NDArray[Any] | None,
+        duals: NDArray[Any],
+        shared: NDArray[Any],
         tau: float,
         offset: float,
-        row_offsets: np.ndarray[Any, Any] | None = None,
+        row_offsets: NDArray[Any] | None = None,
     ) -> Shard: ...
-
-class Targets:
-    """The arrays of a primal problem's shard: K outputs that share the rows."""
-
-    @staticmethod
-    def make(
-        labels: np.ndarray[Any, Any],
-        row_weights: np.ndarray[Any, Any] | None,
-        weight: float,
-        n_outputs: int,
-        is_softmax: bool,
-        bias_column: float,
-        row_offsets: np.ndarray[Any, Any] | None = None,
-    ) -> Targets: ...
-
-class ManyTargets:
-    """Labels and weights of many models: of each one column of the tables, and a factor."""
-
-    @staticmethod
-    def make(
-        labels: np.ndarray[Any, Any],
-        weights: np.ndarray[Any, Any],
-        label_columns: np.ndarray[Any, Any],
-        weight_columns: np.ndarray[Any, Any],
-        factors: np.ndarray[Any, Any],
-    ) -> ManyTargets: ...
-
-def many_products(
-    pool: ThreadPool,
-    rows: Rows,
-    n_models: int,
-    vectors: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
-) -> None: ...
-def many_adjoints(
-    pool: ThreadPool,
-    rows: Rows,
-    n_models: int,
-    scales: np.ndarray[Any, Any],
-    squares_entries: bool,
-    out: np.ndarray[Any, Any],
-    is_part: bool = False,
-) -> None: ...
-def many_hessians(
-    pool: ThreadPool,
-    rows: Rows,
-    n_models: int,
-    curvatures: np.ndarray[Any, Any],
-    vectors: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
-    is_part: bool = False,
-) -> None: ...
-def many_losses(
-    pool: ThreadPool,
-    loss: str,
-    targets: ManyTargets,
-    margins: np.ndarray[Any, Any],
-    moves: np.ndarray[Any, Any] | None,
-    steps: np.ndarray[Any, Any] | None,
-    slopes: np.ndarray[Any, Any] | None,
-    curvatures: np.ndarray[Any, Any] | None,
-    losses: np.ndarray[Any, Any],
-) -> None: ...
-def many_softmax_losses(
-    pool: ThreadPool,
-    targets: ManyTargets,
-    n_classes: int,
-    margins: np.ndarray[Any, Any],
-    moves: np.ndarray[Any, Any] | None,
-    steps: np.ndarray[Any, Any] | None,
-    slopes: np.ndarray[Any, Any] | None,
-    curvatures: np.ndarray[Any, Any] | None,
-    losses: np.ndarray[Any, Any],
-) -> None: ...
-def many_softmax_curve(
-    pool: ThreadPool,
-    n_models: int,
-    n_classes: int,
-    n_rows: int,
-    curvatures: np.ndarray[Any, Any],
-    moved: np.ndarray[Any, Any],
-) -> None: ...
-def fused_pass(
-    pool: ThreadPool,
-    rows: Rows,
-    loss: str,
-    targets: Targets,
-    coef: np.ndarray[Any, Any],
-    wants_stiffness: bool,
-    margins: np.ndarray[Any, Any],
-    gradients: np.ndarray[Any, Any],
-    is_part: bool = False,
-) -> tuple[float, float]: ...
-def hessian_product(
-    pool: ThreadPool,
-    rows: Rows,
-    loss: str,
-    targets: Targets,
-    margins: np.ndarray[Any, Any],
-    direction: np.ndarray[Any, Any],
-    products: np.ndarray[Any, Any],
-    is_part: bool = False,
-) -> None: ...
-def weighted_squares(
-    pool: ThreadPool,
-    rows: Rows,
-    weights: np.ndarray[Any, Any],
-    n_outputs: int,
-    sums: np.ndarray[Any, Any],
-) -> None: ...
-def line_point(
-    pool: ThreadPool,
-    loss: str,
-    targets: Targets,
-    margins: np.ndarray[Any, Any],
-    trial: np.ndarray[Any, Any],
-    step: float,
-) -> tuple[float, float]: ...
-def curvatures(
-    pool: ThreadPool,
-    loss: str,
-    targets: Targets,
-    margins: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
-) -> None: ...
-
-class Columns:
-    """Checked columns of a matrix; keeps their arrays alive."""
-
-    @staticmethod
-    def sparse(
-        pool: ThreadPool,
-        indptr: np.ndarray[Any, Any],
-        indices: np.ndarray[Any, Any],
-        values: np.ndarray[Any, Any] | None,
-        constant: float,
-        is_float64: bool,
-        n_rows: int,
-    ) -> Columns: ...
-    @staticmethod
-    def dense(values: np.ndarray[Any, Any], n_rows: int) -> Columns: ...
     @property
-    def n_rows(self) -> int: ...
-    @property
-    def n_cols(self) -> int: ...
+    def offset(self) -> float: ...
+    @offset.setter
+    def offset(self, arg: float, /) -> None: ...
 
 def inspect_rows(
-    pool: ThreadPool, rows: Rows, row_norms_sq: np.ndarray[Any, Any] | None
+    pool: ThreadPool, rows: Rows, row_norms_sq: NDArray[Any] | None
 ) -> tuple[bool, bool, float]: ...
 def dual_epoch(
     pool: ThreadPool,
     rows: Rows,
     loss: str,
     shard: Shard,
-    replicas: np.ndarray[Any, Any] | None,
+    replicas: NDArray[Any] | None,
     sigma: float,
     outer: float,
     relaxation: float,
@@ -216,8 +68,8 @@ def dual_epoch(
     block_rows: int,
     seed: int,
     epoch: int,
-    picked: np.ndarray[Any, Any] | None = None,
-    row_gaps: np.ndarray[Any, Any] | None = None,
+    picked: NDArray[Any] | None = None,
+    row_gaps: NDArray[Any] | None = None,
 ) -> tuple[float, float, float]: ...
 def dual_mass(pool: ThreadPool, rows: Rows, loss: str, shard: Shard) -> tuple[float, float]: ...
 def exact_sweep(
@@ -227,227 +79,35 @@ def exact_sweep(
     shard: Shard,
     positive_scale: float,
     negative_scale: float,
-    margins: np.ndarray[Any, Any],
-    adjoints: np.ndarray[Any, Any],
+    margins: NDArray[Any],
+    adjoints: NDArray[Any],
 ) -> float: ...
 def loss_value(
-    pool: ThreadPool,
-    rows: Rows,
-    loss: str,
-    shard: Shard,
-    margins: np.ndarray[Any, Any],
-    shift: float,
+    pool: ThreadPool, rows: Rows, loss: str, shard: Shard, margins: NDArray[Any], shift: float
 ) -> float: ...
 def loss_slope(
-    pool: ThreadPool,
-    rows: Rows,
-    loss: str,
-    shard: Shard,
-    margins: np.ndarray[Any, Any],
-    shift: float,
+    pool: ThreadPool, rows: Rows, loss: str, shard: Shard, margins: NDArray[Any], shift: float
 ) -> tuple[float, float]: ...
 def line_slope(
-    pool: ThreadPool,
-    rows: Rows,
-    loss: str,
-    shard: Shard,
-    kept: np.ndarray[Any, Any],
-    step: float,
+    pool: ThreadPool, rows: Rows, loss: str, shard: Shard, kept: NDArray[Any], step: float
 ) -> float: ...
 def go_to(
-    pool: ThreadPool,
-    rows: Rows,
-    loss: str,
-    shard: Shard,
-    kept: np.ndarray[Any, Any],
-    step: float,
+    pool: ThreadPool, rows: Rows, loss: str, shard: Shard, kept: NDArray[Any], step: float
 ) -> None: ...
-def penalty_value(pool: ThreadPool, w: np.ndarray[Any, Any]) -> float: ...
-def penalty_conjugate(pool: ThreadPool, v: np.ndarray[Any, Any]) -> float: ...
+def penalty_value(pool: ThreadPool, w: NDArray[Any]) -> float: ...
+def penalty_conjugate(pool: ThreadPool, v: NDArray[Any]) -> float: ...
 def margins(
-    pool: ThreadPool,
-    rows: Rows,
-    coef: np.ndarray[Any, Any],
-    intercept: float,
-    out: np.ndarray[Any, Any],
+    pool: ThreadPool, rows: Rows, coef: NDArray[Any], intercept: float, out: NDArray[Any]
 ) -> None: ...
-def loss_derivatives(
-    pool: ThreadPool,
-    loss: str,
-    labels: np.ndarray[Any, Any],
-    row_weights: np.ndarray[Any, Any] | None,
-    weight: float,
-    margins: np.ndarray[Any, Any],
-    shift: float,
-    gradients: np.ndarray[Any, Any] | None,
-    curvatures: np.ndarray[Any, Any] | None,
-) -> tuple[float, float, float]: ...
-def dual_terms(
-    pool: ThreadPool,
-    loss: str,
-    labels: np.ndarray[Any, Any],
-    row_weights: np.ndarray[Any, Any] | None,
-    weight: float,
-    gradients: np.ndarray[Any, Any],
-    scale: float,
-) -> float: ...
-def adjoint_product(
-    pool: ThreadPool,
-    rows: Rows,
-    vector: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
-) -> None: ...
-def product(
-    pool: ThreadPool,
-    rows: Rows,
-    coef: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
-) -> None: ...
-def column_moments(
-    pool: ThreadPool,
-    rows: Rows,
-    row_weights: np.ndarray[Any, Any] | None,
-    weight: float,
-    out: np.ndarray[Any, Any],
-) -> None: ...
-def pack_dense(
-    pool: ThreadPool,
-    rows: Rows,
-    columns: np.ndarray[Any, Any],
-    constant: float,
-    by_columns: bool,
-    out: np.ndarray[Any, Any],
-) -> None: ...
-def weighted_block(
-    pool: ThreadPool,
-    rows: Rows,
-    first: int,
-    count: int,
-    mean: np.ndarray[Any, Any],
-    root: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
-) -> None: ...
-def count_entries(
-    pool: ThreadPool,
-    rows: Rows,
-    positions: np.ndarray[Any, Any],
-    n_kept: int,
-    counts: np.ndarray[Any, Any],
-) -> None: ...
-def fill_columns(
-    pool: ThreadPool,
-    rows: Rows,
-    positions: np.ndarray[Any, Any],
-    n_kept: int,
-    offsets: np.ndarray[Any, Any],
-    indices: np.ndarray[Any, Any],
-    values: np.ndarray[Any, Any] | None,
-) -> None: ...
-def sparse_gram(
-    pool: ThreadPool,
-    rows: Rows,
-    positions: np.ndarray[Any, Any],
-    n_kept: int,
-    constant_at: int,
-    constant: float,
-    curvatures: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
-) -> None: ...
-def column_curvatures(
-    columns: Columns,
-    states: np.ndarray[Any, Any],
-    weight: float,
-    sums: np.ndarray[Any, Any],
-    squares: np.ndarray[Any, Any],
-) -> None: ...
-def columns_adjoint(
-    pool: ThreadPool,
-    columns: Columns,
-    vector: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
-) -> None: ...
-def columns_product(
-    columns: Columns,
-    coef: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
-) -> None: ...
-def column_descent(
-    columns: Columns,
-    states: np.ndarray[Any, Any],
-    weight: float,
-    slopes: np.ndarray[Any, Any],
-    curvatures: np.ndarray[Any, Any],
-    sums: np.ndarray[Any, Any] | None,
-    total: float,
-    coef: np.ndarray[Any, Any],
-    l1: float,
-    l2: float,
-    is_positive: bool,
-    max_sweeps: int,
-    enough: float,
-    among: np.ndarray[Any, Any] | None,
-) -> tuple[int, bool]: ...
-def gram_descent(
-    gram: np.ndarray[Any, Any],
-    ridge: np.ndarray[Any, Any],
-    l1: float,
-    l2: float,
-    is_positive: bool,
-    lower: np.ndarray[Any, Any] | None,
-    upper: np.ndarray[Any, Any] | None,
-    coef: np.ndarray[Any, Any],
-    gradient: np.ndarray[Any, Any],
-    max_sweeps: int,
-    enough: float,
-) -> tuple[int, bool]: ...
-def elastic_net_value(
-    w: np.ndarray[Any, Any],
-    l1: float,
-    l2: float,
-    is_positive: bool,
-    lower: np.ndarray[Any, Any] | None,
-    upper: np.ndarray[Any, Any] | None,
-) -> float: ...
-def elastic_net_conjugate(
-    v: np.ndarray[Any, Any],
-    l1: float,
-    l2: float,
-    is_positive: bool,
-    lower: np.ndarray[Any, Any] | None,
-    upper: np.ndarray[Any, Any] | None,
-) -> float: ...
-def svmlight_rows(
-    text: np.ndarray[Any, Any], is_double: bool, is_wide: bool, least: int, n_threads: int
-) -> list[tuple[Any, Any, Any, Any, int, int, int]] | tuple[int, int, str]: ...
-def click_rows(
-    text: np.ndarray[Any, Any],
-    has_label: bool,
-    n_numbers: int,
-    n_categories: int,
-    n_features: int,
-    seed: int,
-    n_threads: int,
-) -> list[tuple[Any, Any, Any, int]] | tuple[int, int, str]: ...
-def click_numbers(
-    values: np.ndarray[Any, Any], field: int, n_features: int, seed: int
-) -> np.ndarray[Any, Any]: ...
-def click_categories(
-    text: np.ndarray[Any, Any],
-    offsets: np.ndarray[Any, Any],
-    field: int,
-    n_features: int,
-    seed: int,
-) -> np.ndarray[Any, Any]: ...
 def get_thread_limit() -> int: ...
-def loss_traits() -> dict[str, dict[str, Any]]: ...
-def loss_quantities(
-    loss: str,
-    quantity: str,
-    x: np.ndarray[Any, Any],
-    y: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
-) -> None: ...
+
+compiler: str
+
 def core_loss(loss: str, quantity: str, x: float, y: float, is_float64: bool) -> float: ...
+def loss_traits() -> dict[str, Any]: ...
+def loss_quantities(
+    loss: str, quantity: str, x: NDArray[Any], y: NDArray[Any], out: NDArray[Any]
+) -> None: ...
 def core_scalar(name: str, x: float, is_float64: bool) -> float: ...
 def core_step(
     loss: str, state: float, z: float, y: float, stiffness: float, is_float64: bool
@@ -455,21 +115,279 @@ def core_step(
 def core_line(
     loss: str, first: float, last: float, y: float, step: float, is_float64: bool
 ) -> tuple[float, float]: ...
-def joined_memory(parts: list[tuple[int, int]], n_more: int) -> np.ndarray[Any, Any]: ...
 def core_permutation(seed: int, stream: int, size: int) -> list[int]: ...
 def core_block_order(seed: int, stream: int, block: int, count: int) -> list[int]: ...
 def core_philox(seed: int, stream: int, counter: int) -> list[int]: ...
-def widen_bfloat16(narrow: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None: ...
-def widen_uint8(
-    narrow: np.ndarray[Any, Any],
-    scales: np.ndarray[Any, Any],
-    offsets: np.ndarray[Any, Any],
-    out: np.ndarray[Any, Any],
+
+class ManyTargets:
+    @staticmethod
+    def make(
+        labels: NDArray[Any],
+        weights: NDArray[Any],
+        label_columns: NDArray[Any],
+        weight_columns: NDArray[Any],
+        factors: NDArray[Any],
+    ) -> ManyTargets: ...
+
+def many_products(
+    pool: ThreadPool, rows: Rows, n_models: int, vectors: NDArray[Any], out: NDArray[Any]
+) -> None: ...
+def many_adjoints(
+    pool: ThreadPool,
+    rows: Rows,
+    n_models: int,
+    scales: NDArray[Any],
+    squares_entries: bool,
+    out: NDArray[Any],
+    is_part: bool = False,
+) -> None: ...
+def many_hessians(
+    pool: ThreadPool,
+    rows: Rows,
+    n_models: int,
+    curvatures: NDArray[Any],
+    vectors: NDArray[Any],
+    out: NDArray[Any],
+    is_part: bool = False,
+) -> None: ...
+def many_losses(
+    pool: ThreadPool,
+    loss: str,
+    targets: ManyTargets,
+    margins: NDArray[Any],
+    moves: NDArray[Any] | None,
+    steps: NDArray[Any] | None,
+    slopes: NDArray[Any] | None,
+    curvatures: NDArray[Any] | None,
+    losses: NDArray[Any],
+) -> None: ...
+def many_softmax_losses(
+    pool: ThreadPool,
+    targets: ManyTargets,
+    n_classes: int,
+    margins: NDArray[Any],
+    moves: NDArray[Any] | None,
+    steps: NDArray[Any] | None,
+    slopes: NDArray[Any] | None,
+    curvatures: NDArray[Any] | None,
+    losses: NDArray[Any],
+) -> None: ...
+def many_softmax_curve(
+    pool: ThreadPool,
+    n_models: int,
+    n_classes: int,
+    n_rows: int,
+    curvatures: NDArray[Any],
+    moved: NDArray[Any],
 ) -> None: ...
 
-class BinTable:
-    """What bins mean, of the rows that have them."""
+class Targets:
+    @staticmethod
+    def make(
+        labels: NDArray[Any],
+        row_weights: NDArray[Any] | None,
+        weight: float,
+        n_outputs: int,
+        is_softmax: bool,
+        bias_column: float,
+        row_offsets: NDArray[Any] | None = None,
+    ) -> Targets: ...
 
+def fused_pass(
+    pool: ThreadPool,
+    rows: Rows,
+    loss: str,
+    targets: Targets,
+    coef: NDArray[Any],
+    wants_stiffness: bool,
+    margins: NDArray[Any],
+    gradients: NDArray[Any],
+    is_part: bool = False,
+) -> tuple[float, float]: ...
+def hessian_product(
+    pool: ThreadPool,
+    rows: Rows,
+    loss: str,
+    targets: Targets,
+    margins: NDArray[Any],
+    direction: NDArray[Any],
+    products: NDArray[Any],
+    is_part: bool = False,
+) -> None: ...
+def weighted_squares(
+    pool: ThreadPool, rows: Rows, weights: NDArray[Any], n_outputs: int, sums: NDArray[Any]
+) -> None: ...
+def line_point(
+    pool: ThreadPool,
+    loss: str,
+    targets: Targets,
+    margins: NDArray[Any],
+    trial: NDArray[Any],
+    step: float,
+) -> tuple[float, float]: ...
+def curvatures(
+    pool: ThreadPool, loss: str, targets: Targets, margins: NDArray[Any], out: NDArray[Any]
+) -> None: ...
+
+class Columns:
+    @staticmethod
+    def sparse(
+        pool: ThreadPool,
+        indptr: Any,
+        indices: Any,
+        values: Any | None,
+        constant: float,
+        is_float64: bool,
+        n_rows: int,
+    ) -> Columns: ...
+    @staticmethod
+    def dense(values: Any, n_rows: int) -> Columns: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_cols(self) -> int: ...
+
+def loss_derivatives(
+    pool: ThreadPool,
+    loss: str,
+    labels: NDArray[Any],
+    row_weights: NDArray[Any] | None,
+    weight: float,
+    margins: NDArray[Any],
+    shift: float,
+    gradients: NDArray[Any] | None,
+    curvatures: NDArray[Any] | None,
+) -> tuple[float, float, float]: ...
+def dual_terms(
+    pool: ThreadPool,
+    loss: str,
+    labels: NDArray[Any],
+    row_weights: NDArray[Any] | None,
+    weight: float,
+    gradients: NDArray[Any],
+    scale: float,
+) -> float: ...
+def adjoint_product(
+    pool: ThreadPool, rows: Rows, vector: NDArray[Any], out: NDArray[Any]
+) -> None: ...
+def product(pool: ThreadPool, rows: Rows, coef: NDArray[Any], out: NDArray[Any]) -> None: ...
+def column_moments(
+    pool: ThreadPool, rows: Rows, row_weights: NDArray[Any] | None, weight: float, out: NDArray[Any]
+) -> None: ...
+def pack_dense(
+    pool: ThreadPool,
+    rows: Rows,
+    columns: NDArray[Any],
+    constant: float,
+    by_columns: bool,
+    out: NDArray[Any],
+) -> None: ...
+def weighted_block(
+    pool: ThreadPool,
+    rows: Rows,
+    first: int,
+    count: int,
+    mean: NDArray[Any],
+    root: NDArray[Any],
+    out: NDArray[Any],
+) -> None: ...
+def count_entries(
+    pool: ThreadPool, rows: Rows, positions: NDArray[Any], n_kept: int, counts: NDArray[Any]
+) -> None: ...
+def fill_columns(
+    pool: ThreadPool,
+    rows: Rows,
+    positions: NDArray[Any],
+    n_kept: int,
+    offsets: NDArray[Any],
+    indices: NDArray[Any],
+    values: NDArray[Any] | None,
+) -> None: ...
+def sparse_gram(
+    pool: ThreadPool,
+    rows: Rows,
+    positions: NDArray[Any],
+    n_kept: int,
+    constant_at: int,
+    constant: float,
+    curvatures: NDArray[Any],
+    out: NDArray[Any],
+) -> None: ...
+def column_curvatures(
+    columns: Columns, states: NDArray[Any], weight: float, sums: NDArray[Any], squares: NDArray[Any]
+) -> None: ...
+def columns_adjoint(
+    pool: ThreadPool, columns: Columns, vector: NDArray[Any], out: NDArray[Any]
+) -> None: ...
+def columns_product(columns: Columns, coef: NDArray[Any], out: NDArray[Any]) -> None: ...
+def column_descent(
+    columns: Columns,
+    states: NDArray[Any],
+    weight: float,
+    slopes: NDArray[Any],
+    curvatures: NDArray[Any],
+    sums: NDArray[Any] | None,
+    total: float,
+    coef: NDArray[Any],
+    l1: float,
+    l2: float,
+    is_positive: bool,
+    max_sweeps: int,
+    enough: float,
+    among: NDArray[Any] | None,
+) -> tuple[int, bool]: ...
+def gram_descent(
+    gram: NDArray[Any],
+    ridge: NDArray[Any],
+    l1: float,
+    l2: float,
+    is_positive: bool,
+    lower: NDArray[Any] | None,
+    upper: NDArray[Any] | None,
+    coef: NDArray[Any],
+    gradient: NDArray[Any],
+    max_sweeps: int,
+    enough: float,
+) -> tuple[int, bool]: ...
+def elastic_net_value(
+    w: NDArray[Any],
+    l1: float,
+    l2: float,
+    is_positive: bool,
+    lower: NDArray[Any] | None,
+    upper: NDArray[Any] | None,
+) -> float: ...
+def elastic_net_conjugate(
+    v: NDArray[Any],
+    l1: float,
+    l2: float,
+    is_positive: bool,
+    lower: NDArray[Any] | None,
+    upper: NDArray[Any] | None,
+) -> float: ...
+def widen_bfloat16(narrow: NDArray[Any], out: NDArray[Any]) -> None: ...
+def widen_uint8(
+    narrow: NDArray[Any], scales: NDArray[Any], offsets: NDArray[Any], out: NDArray[Any]
+) -> None: ...
+def svmlight_rows(
+    text: NDArray[Any], is_double: bool, is_wide: bool, least: int, n_threads: int
+) -> Any: ...
+def click_rows(
+    text: NDArray[Any],
+    has_label: bool,
+    n_numbers: int,
+    n_categories: int,
+    n_features: int,
+    seed: int,
+    n_threads: int,
+) -> Any: ...
+def click_numbers(values: NDArray[Any], field: int, n_features: int, seed: int) -> Any: ...
+def click_categories(
+    text: NDArray[Any], offsets: NDArray[Any], field: int, n_features: int, seed: int
+) -> Any: ...
+def joined_memory(parts: Sequence[tuple[int, int]], n_more: int) -> Any: ...
+
+class BinTable:
     @property
     def n_rows(self) -> int: ...
     @property
@@ -478,29 +396,44 @@ class BinTable:
     def n_bins(self) -> int: ...
 
 class BinnedRows(BinTable):
-    """Rows as bytes."""
+    pass
 
 class WideRows(BinTable):
-    """Rows of two bytes an entry."""
+    pass
 
 class BinnedColumns(BinTable):
-    """Columns as lists of rows and bins, without their bin of zero."""
+    pass
+
+def bin_rows(
+    pool: ThreadPool, rows: Rows, max_bins: int, kept: NDArray[Any] | None
+) -> BinnedRows | WideRows: ...
+def bin_columns(pool: ThreadPool, columns: Rows, max_bins: int) -> BinnedColumns: ...
 
 class GrownTree:
-    """Nodes that `write_tree` numbers and gives values."""
-
     @property
     def n_nodes(self) -> int: ...
 
-def bin_columns(pool: ThreadPool, columns: Rows, max_bins: int) -> BinnedColumns: ...
-def bin_rows(
-    pool: ThreadPool, rows: Rows, max_bins: int, kept: np.ndarray[Any, Any] | None
-) -> BinnedRows | WideRows: ...
+def write_tree(
+    pool: ThreadPool,
+    grown: GrownTree,
+    targets: NDArray[Any],
+    weights: NDArray[Any] | None,
+    children_left: NDArray[Any],
+    children_right: NDArray[Any],
+    feature: NDArray[Any],
+    threshold: NDArray[Any],
+    impurity: NDArray[Any],
+    n_node_samples: NDArray[Any],
+    weighted_n_node_samples: NDArray[Any],
+    missing_go_to_left: NDArray[Any],
+    value: NDArray[Any],
+) -> tuple[Any, ...]: ...
+@overload
 def grow_tree(
     pool: ThreadPool,
-    binned: BinTable,
-    targets: np.ndarray[Any, Any],
-    weights: np.ndarray[Any, Any] | None,
+    binned: BinnedRows,
+    targets: NDArray[Any],
+    weights: NDArray[Any] | None,
     n_classes: int,
     criterion: str,
     max_depth: int,
@@ -513,30 +446,79 @@ def grow_tree(
     max_leaf_nodes: int,
     most_values: int,
     most_histogram_bytes: int,
-    monotonic: np.ndarray[Any, Any] | None,
-    n_codes: np.ndarray[Any, Any] | None,
+    monotonic: NDArray[Any] | None,
+    n_codes: NDArray[Any] | None,
 ) -> GrownTree: ...
-def write_tree(
+@overload
+def grow_tree(
     pool: ThreadPool,
-    grown: GrownTree,
-    targets: np.ndarray[Any, Any],
-    weights: np.ndarray[Any, Any] | None,
-    children_left: np.ndarray[Any, Any],
-    children_right: np.ndarray[Any, Any],
-    feature: np.ndarray[Any, Any],
-    threshold: np.ndarray[Any, Any],
-    impurity: np.ndarray[Any, Any],
-    n_node_samples: np.ndarray[Any, Any],
-    weighted_n_node_samples: np.ndarray[Any, Any],
-    missing_go_to_left: np.ndarray[Any, Any],
-    value: np.ndarray[Any, Any],
-) -> tuple[int, np.ndarray[Any, Any]]: ...
+    binned: WideRows,
+    targets: NDArray[Any],
+    weights: NDArray[Any] | None,
+    n_classes: int,
+    criterion: str,
+    max_depth: int,
+    min_samples_split: int,
+    min_samples_leaf: int,
+    min_weight: float,
+    min_impurity_decrease: float,
+    max_features: int,
+    seed: int,
+    max_leaf_nodes: int,
+    most_values: int,
+    most_histogram_bytes: int,
+    monotonic: NDArray[Any] | None,
+    n_codes: NDArray[Any] | None,
+) -> GrownTree: ...
+@overload
+def grow_tree(
+    pool: ThreadPool,
+    binned: BinnedColumns,
+    targets: NDArray[Any],
+    weights: NDArray[Any] | None,
+    n_classes: int,
+    criterion: str,
+    max_depth: int,
+    min_samples_split: int,
+    min_samples_leaf: int,
+    min_weight: float,
+    min_impurity_decrease: float,
+    max_features: int,
+    seed: int,
+    max_leaf_nodes: int,
+    most_values: int,
+    most_histogram_bytes: int,
+    monotonic: NDArray[Any] | None,
+    n_codes: NDArray[Any] | None,
+) -> GrownTree: ...
+def find_leaves(
+    pool: ThreadPool,
+    rows: Rows,
+    left_child: NDArray[Any],
+    right_child: NDArray[Any],
+    feature: NDArray[Any],
+    threshold: NDArray[Any],
+    missing_go_to_left: NDArray[Any],
+    leaves: NDArray[Any],
+) -> bool: ...
+def find_leaves_of_codes(
+    pool: ThreadPool,
+    rows: Rows,
+    left_child: NDArray[Any],
+    right_child: NDArray[Any],
+    feature: NDArray[Any],
+    threshold: NDArray[Any],
+    missing_go_to_left: NDArray[Any],
+    left_codes: NDArray[Any],
+    n_codes: NDArray[Any],
+    leaves: NDArray[Any],
+) -> None: ...
 def grow_exact_tree(
     pool: ThreadPool,
     rows: Rows,
-    kept: np.ndarray[Any, Any] | None,
-    targets: np.ndarray[Any, Any],
-    weights: np.ndarray[Any, Any] | None,
+    kept: NDArray[Any] | None,
+    targets: NDArray[Any],
+    weights: NDArray[Any] | None,
     n_classes: int,
     criterion: str,
     max_depth: int,
@@ -548,25 +530,3 @@ def grow_exact_tree(
     seed: int,
     most_values: int,
 ) -> dict[str, Any]: ...
-def find_leaves(
-    pool: ThreadPool,
-    rows: Rows,
-    left_child: np.ndarray[Any, Any],
-    right_child: np.ndarray[Any, Any],
-    feature: np.ndarray[Any, Any],
-    threshold: np.ndarray[Any, Any],
-    missing_go_to_left: np.ndarray[Any, Any],
-    leaves: np.ndarray[Any, Any],
-) -> bool: ...
-def find_leaves_of_codes(
-    pool: ThreadPool,
-    rows: Rows,
-    left_child: np.ndarray[Any, Any],
-    right_child: np.ndarray[Any, Any],
-    feature: np.ndarray[Any, Any],
-    threshold: np.ndarray[Any, Any],
-    missing_go_to_left: np.ndarray[Any, Any],
-    left_codes: np.ndarray[Any, Any],
-    n_codes: np.ndarray[Any, Any],
-    leaves: np.ndarray[Any, Any],
-) -> None: ...

@@ -15,9 +15,7 @@ spec.loader.exec_module(rooms)
 
 def folders():
     suffixes = (".py", ".hpp", ".cpp", ".cu", ".cuh")
-    return sorted(
-        {path.parent for path in (ROOT / "snapml").rglob("*") if path.suffix in suffixes}
-    )
+    return sorted({path.parent for path in (ROOT / "snapml").rglob("*") if path.suffix in suffixes})
 
 
 def test_page_has_the_layers_of_the_contracts_and_every_room():
