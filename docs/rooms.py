@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- rooms: begin -->", "<!-- rooms: end -->"
 # Folders of C++ have no docstring.
 _WITHOUT_PYTHON = {
-    "core/include/snapml": "losses' traits, penalties, coordinate steps, matrix views, random numbers",
+    "core/include/snapml": "traits of losses, penalties, coordinate steps, views, random numbers",
     "core/include/snapml/losses": "a loss a file: value, derivatives, conjugate, dual state, step",
     "native/bindings": "what Python calls: arguments checked, the GIL released",
     "native/threads": "the pool of threads, and memory for them",
