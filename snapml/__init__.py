@@ -14,6 +14,7 @@ from snapml._registry import ESTIMATORS  # after the check
 from snapml.estimators.batch_predictions import predict_batches, write_predictions
 from snapml.estimators.coordinate_regression import ElasticNet, Lasso
 from snapml.estimators.linear_regression import LinearRegression
+from snapml.estimators.log_link_regression import GammaRegressor, PoissonRegressor
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.memory_estimate import estimate
 from snapml.estimators.ridge import Ridge, RidgeClassifier
@@ -48,12 +49,14 @@ __all__ = [
     "DecisionTreeRegressor",
     "ElasticNet",
     "ElasticNetCV",
+    "GammaRegressor",
     "Lasso",
     "LassoCV",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
     "LogisticRegressionCV",
+    "PoissonRegressor",
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",

@@ -59,6 +59,12 @@ ESTIMATORS = (
         trains_on_ranks=True,
     ),
     Entry("ElasticNetCV", f"{_SEARCHES}.regularization_path"),
+    Entry(
+        "GammaRegressor",
+        f"{_ESTIMATORS}.log_link_regression",
+        command="gamma",
+        trains_on_ranks=True,
+    ),
     Entry("Lasso", f"{_ESTIMATORS}.coordinate_regression", command="lasso", trains_on_ranks=True),
     Entry("LassoCV", f"{_SEARCHES}.regularization_path"),
     Entry(
@@ -85,6 +91,12 @@ ESTIMATORS = (
         has_estimate=True,
     ),
     Entry("LogisticRegressionCV", f"{_SEARCHES}.logistic_regression_cv"),
+    Entry(
+        "PoissonRegressor",
+        f"{_ESTIMATORS}.log_link_regression",
+        command="poisson",
+        trains_on_ranks=True,
+    ),
     Entry(
         "Ridge",
         f"{_ESTIMATORS}.ridge",

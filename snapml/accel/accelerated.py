@@ -81,6 +81,7 @@ class Accelerated:
         """Have the attributes that the other model's fit left."""
         vars(self).pop("feature_names_in_", None)  # of a former fit, where this one had none
         vars(self).update(_learned(model))
+        _link(self)
 
     def to_sklearn(self) -> Any:
         """Return the same model as scikit-learn's own class, for skl2onnx and others.
@@ -94,6 +95,7 @@ class Accelerated:
         model = self.genuine(**copy.deepcopy(parameters))
         learned = {k: v for k, v in _learned(self).items() if k not in OWN_ATTRIBUTES}
         vars(model).update(copy.deepcopy(learned))
+        _link(model)
         return model
 
 
@@ -128,6 +130,12 @@ def _learned(model: Any) -> dict[str, Any]:
         for name, value in vars(model).items()
         if name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))
     }
+
+
+def _link(model: Any) -> None:
+    """Make what the predictions of scikit-learn's models with a link go through."""
+    if hasattr(model, "_get_loss"):
+        model._base_loss = model._get_loss()
 
 
 def _say_once(name: str, reason: str) -> None:

@@ -35,10 +35,15 @@ def add_estimator_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(option, dest=parameter, default=argparse.SUPPRESS, **how)
 
     add("--C", "C", type=float, metavar="C", help="inverse strength: logistic, svc")
-    add("--alpha", "alpha", type=float, help="strength: ridge, lasso, elasticnet")
+    add("--alpha", "alpha", type=float, help="strength: ridge, lasso, elasticnet, poisson, gamma")
     add("--loss", "loss", choices=("hinge", "squared_hinge"), help="svc")
     add("--penalty", "penalty", choices=("l1", "l2"), help="svc")
-    add("--l1-ratio", "l1_ratio", type=float, help="share of L1: logistic, elasticnet")
+    add(
+        "--l1-ratio",
+        "l1_ratio",
+        type=float,
+        help="share of L1: logistic, elasticnet, poisson, gamma",
+    )
     add(
         "--class-weight",
         "class_weight",

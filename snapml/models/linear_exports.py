@@ -82,6 +82,8 @@ class ExportedLinearModel(PortableModel):
         vars(theirs).update(_learned(model, type(theirs)))
         if hasattr(model, "_is_multilabel"):
             theirs._label_binarizer = _label_binarizer(model)
+        if hasattr(theirs, "_get_loss"):  # has the link that its predictions go through
+            theirs._base_loss = theirs._get_loss()
         return theirs
 
     @classmethod

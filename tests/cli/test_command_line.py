@@ -29,6 +29,8 @@ from snapml.io.readers.batch import Batch
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "command_line.md"
 
+OF_COUNTS = ("poisson", "gamma")
+
 
 def write_svmlight(path, n_rows=300, n_columns=6, *, seed=0):
     rng = np.random.default_rng(seed)
@@ -132,7 +134,25 @@ def test_click_logs_are_encoded_alike_for_training_and_prediction(tmp_path, caps
     capsys.readouterr()
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", OF_COUNTS)
+def test_counts_and_amounts_are_trained_and_predicted(tmp_path, estimator, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)).round(3)
+    y = rng.poisson(np.exp(X[:, 0])) + 1.0
+    rows = np.column_stack([y, X])
+    header = "target,a,b,c"
+    np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header=header, comments="")
+    train = ["train", f"{tmp_path}/rows.csv", "--label", "target", "--estimator", estimator]
+    assert main([*train, "--alpha", "0.01", "--model", f"{tmp_path}/model", "--quiet"]) == 0
+    model = snapml.load(tmp_path / "model")
+    predict = ["predict", f"{tmp_path}/rows.csv", "--model", f"{tmp_path}/model", "--quiet"]
+    assert main([*predict, "--output", f"{tmp_path}/means.txt"]) == 0
+    means = np.loadtxt(tmp_path / "means.txt")
+    np.testing.assert_allclose(means, np.exp(X @ model.coef_ + model.intercept_), rtol=1e-5)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("estimator", [each for each in ESTIMATORS if each not in OF_COUNTS])
 @pytest.mark.parametrize("source", ["store", "file"])
 def test_training_gives_the_model_of_the_library(
     tmp_path, rows, store, estimator, source, monkeypatch, capsys

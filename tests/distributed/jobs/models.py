@@ -22,6 +22,8 @@ CASES = {
     "hinge": ("LinearSVC", {"loss": "hinge", "C": 0.01}),
     "ridge": ("Ridge", {}),
     "weighted": ("LogisticRegression", {}),
+    "counts": ("PoissonRegressor", {"alpha": 0.01}),
+    "amounts": ("GammaRegressor", {"alpha": 0.01}),
     "offset": ("LogisticRegression", {}),
     "offset, coordinate ascent": ("LogisticRegression", {"solver": "sdca", "C": 0.01}),
     "offset, L1": ("LogisticRegression", {"l1_ratio": 1.0, "C": 0.3}),
@@ -36,6 +38,8 @@ def data(name, is_sparse, dtype):
     n_classes = 3 if name in ("multinomial", "one against the rest") else 2
     margins = X[:, :n_classes] + 0.5 * rng.normal(size=(600, n_classes))
     y = margins[:, 0] * 3.0 + 1.0 if name == "ridge" else margins.argmax(axis=1)
+    if name in ("counts", "amounts"):
+        y = rng.poisson(np.exp(0.5 * margins[:, 0])) + float(name == "amounts")
     order = np.argsort(y, kind="stable")
     X, y = X[order].astype(dtype), y[order]
     weights = rng.random(600) if name == "weighted" else None
