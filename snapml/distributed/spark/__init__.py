@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "InvalidInput": "errors",
+    "InvalidInput": "driver.errors",
     "LinearRegression": "regression",
     "LinearRegressionModel": "regression",
     "LinearSVC": "support_vector_machine",

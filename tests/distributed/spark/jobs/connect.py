@@ -7,7 +7,8 @@ from functools import partial
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import SparkSession
 
-from snapml.distributed.spark import LogisticRegression, LogisticRegressionModel, slots
+from snapml.distributed.spark import LogisticRegression, LogisticRegressionModel
+from snapml.distributed.spark.driver import slots
 
 
 def said(fit):

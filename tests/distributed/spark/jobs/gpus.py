@@ -10,7 +10,8 @@ from data import frame
 from pyspark.sql import SparkSession
 from session import SETTINGS
 
-from snapml.distributed.spark import LinearSVC, LogisticRegression, slots
+from snapml.distributed.spark import LinearSVC, LogisticRegression
+from snapml.distributed.spark.driver import slots
 
 GPUS = {
     "spark.worker.resource.gpu.amount": "2",
