@@ -6,14 +6,14 @@ import copy
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.result import FitResult
 
-__all__ = ["UNBOUNDED", "Control", "Interim", "among_outputs", "uncertified"]
+__all__ = ["UNBOUNDED", "Control", "Interim", "among_outputs"]
 
 
 @dataclass(frozen=True)
@@ -173,22 +173,6 @@ class Control:
 
 UNBOUNDED = Control()
 """That of a fit which only its tolerance and reads end."""
-
-
-def uncertified(model: Interim) -> Interim:
-    """Return a model without what is certain of it only in the problem that a solver sees.
-
-    Parameters
-    ----------
-    model : Interim
-        Of a problem close to the one to solve.
-
-    Returns
-    -------
-    Interim
-        With NaN for gap and objective.
-    """
-    return replace(model, gap=math.nan, objective=math.nan)
 
 
 def among_outputs(done: list[FitResult], n_outputs: int) -> Callable[[Interim], Interim]:

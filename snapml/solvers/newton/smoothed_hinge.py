@@ -19,7 +19,7 @@ from snapml.data import Dataset
 from snapml.problems import Intercept, Loss, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.control import uncertified
+from snapml.solvers.control import Interim
 from snapml.solvers.newton import quasi_newton
 from snapml.solvers.newton.primal_certificate import lower_bound
 from snapml.solvers.observer import RowStates
@@ -100,7 +100,7 @@ def solve(
         corner = _Corner(widths.next, centre)
         smooth, rounded = corner.problem(problem, loss), corner.dataset(dataset)
         engine = primal_engine(smooth, rounded, n_threads=n_threads)
-        stage = _stage_rule(rule, widths.next, n_reads)
+        stage = _stage_rule(rule, corner, n_reads)
         begin = None if coef is None else coef / widths.next
         result = quasi_newton.solve(
             engine, communicator, stage, start=begin, uses_sample=False, is_rounded=False
@@ -131,13 +131,13 @@ def solve(
     return kept.finish(result)
 
 
-def _stage_rule(rule: StoppingRule, width: float, n_reads: int) -> StoppingRule:
+def _stage_rule(rule: StoppingRule, corner: _Corner, n_reads: int) -> StoppingRule:
     """Return how far a stage goes: its gap is to be small beside what the corner leaves wrong."""
     return StoppingRule(
-        min(_STUCK, 0.1 * width),
+        min(_STUCK, 0.1 * corner.width),
         max(0, rule.max_iter - n_reads),
         observer=rule.observer,
-        control=rule.control.through(uncertified),
+        control=rule.control.through(corner.interim),
     )
 
 
@@ -190,6 +190,10 @@ class _Corner:
             weight=dataset.weight * self.width,
             offsets=move + own,
         )
+
+    def interim(self, model: Interim) -> Interim:
+        """Return a model on the way in the data's units; its certificate is of another loss."""
+        return Interim(self.width * model.coef, self.width * model.intercept)
 
     def margins(self, moved: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return the true margins, from those of `dataset`."""
