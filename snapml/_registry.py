@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NamedTuple
 
-__all__ = ["ESTIMATORS", "Entry", "entry_of", "nearest_entry"]
+__all__ = ["BY_NAME", "ESTIMATORS", "Entry", "entry_of", "nearest_entry"]
 
 _ESTIMATORS, _SEARCHES = "snapml.estimators", "snapml.searches"
 
@@ -111,7 +111,7 @@ ESTIMATORS = (
 )
 """All of them, by name."""
 
-_BY_NAME = {entry.name: entry for entry in ESTIMATORS}
+BY_NAME = {entry.name: entry for entry in ESTIMATORS}
 
 
 def entry_of(cls: type[Any]) -> Entry | None:
@@ -127,7 +127,7 @@ def entry_of(cls: type[Any]) -> Entry | None:
     Entry or None
         None where it is not one of the estimators itself; a subclass is not.
     """
-    entry = _BY_NAME.get(cls.__name__)
+    entry = BY_NAME.get(cls.__name__)
     return entry if entry is not None and entry.module == cls.__module__ else None
 
 

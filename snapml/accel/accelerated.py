@@ -10,7 +10,7 @@ from typing import Any
 
 from snapml.accel.callbacks import HandedCallbacks
 from snapml.accel.served import ours_for, reason_against
-from snapml.models.linear_exports import OWN_ATTRIBUTES
+from snapml.models.linear_exports import OWN_ATTRIBUTES, give_link
 
 __all__ = ["Accelerated", "AcceleratedMeta", "AcceleratedTree"]
 
@@ -81,7 +81,7 @@ class Accelerated:
         """Have the attributes that the other model's fit left."""
         vars(self).pop("feature_names_in_", None)  # of a former fit, where this one had none
         vars(self).update(_learned(model))
-        _link(self)
+        give_link(self)
 
     def to_sklearn(self) -> Any:
         """Return the same model as scikit-learn's own class, for skl2onnx and others.
@@ -95,7 +95,7 @@ class Accelerated:
         model = self.genuine(**copy.deepcopy(parameters))
         learned = {k: v for k, v in _learned(self).items() if k not in OWN_ATTRIBUTES}
         vars(model).update(copy.deepcopy(learned))
-        _link(model)
+        give_link(model)
         return model
 
 
@@ -130,12 +130,6 @@ def _learned(model: Any) -> dict[str, Any]:
         for name, value in vars(model).items()
         if name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))
     }
-
-
-def _link(model: Any) -> None:
-    """Make what the predictions of scikit-learn's models with a link go through."""
-    if hasattr(model, "_get_loss"):
-        model._base_loss = model._get_loss()
 
 
 def _say_once(name: str, reason: str) -> None:

@@ -66,6 +66,33 @@ def penalty_of(alpha: float, l1_ratio: float, is_positive: bool) -> Penalty:
     return Penalty(alpha * l1_ratio, alpha * (1.0 - l1_ratio), is_positive)
 
 
+def checked_strength(alpha: Any, l1_ratio: Any) -> tuple[float, float]:
+    """Return the parameters of an elastic net, checked.
+
+    Parameters
+    ----------
+    alpha, l1_ratio : object
+        The user's.
+
+    Returns
+    -------
+    alpha, l1_ratio : float
+        Finite and at least 0; the latter at most 1.
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
+    strength = check_positive("alpha", alpha, allow_zero=True)
+    share = check_positive("l1_ratio", l1_ratio, allow_zero=True)
+    if math.isinf(strength):
+        raise ValueError(f"alpha: expected a finite number, got {alpha!r}")
+    if share > 1.0:
+        raise ValueError(f"l1_ratio: expected a number from 0 to 1, got {l1_ratio!r}")
+    return strength, share
+
+
 def mean_dataset(
     matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, exchange: Exchange = alone
 ) -> Dataset:
@@ -542,12 +569,7 @@ class ElasticNet(CallbackSupport, LinearRegressor):
     def _penalty(self) -> Penalty:
         """Check the parameters of the objective and return the penalty."""
         self._checked_devices()
-        alpha = check_positive("alpha", self.alpha, allow_zero=True)
-        l1_ratio = check_positive("l1_ratio", self.l1_ratio, allow_zero=True)
-        if math.isinf(alpha):
-            raise ValueError(f"alpha: expected a finite number, got {self.alpha!r}")
-        if l1_ratio > 1.0:
-            raise ValueError(f"l1_ratio: expected a number from 0 to 1, got {self.l1_ratio!r}")
+        alpha, l1_ratio = checked_strength(self.alpha, self.l1_ratio)
         if self.selection not in ("cyclic", "random"):
             raise ValueError(f"selection: expected 'cyclic' or 'random', got {self.selection!r}")
         if alpha == 0.0:

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from snapml._validation import check_positive, check_sample_weight
-from snapml.data import Matrix
+from snapml._validation import alone, check_sample_weight
 from snapml.estimators.base import all_or_nothing
-from snapml.estimators.coordinate_regression import mean_dataset
+from snapml.estimators.coordinate_regression import checked_strength, mean_dataset, penalty_of
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.offsets import check_index, check_offset, offset_vector
 from snapml.estimators.placement import fit_input, with_host_predictions
-from snapml.kernels import ResidentMatrix
-from snapml.problems import Intercept, Penalty, Poisson, Problem
+from snapml.problems import Intercept, Poisson, Problem
 from snapml.solvers.control import Interim
 from snapml.solvers.fit_settings import Start
 
@@ -109,17 +107,18 @@ class LogLinkRegressor(LinearRegressor, ABC):
         ValueError
             If parameters or data are not as described; the message says what came.
         """
-        penalty, solver = self._penalty(), self._checked_solver()
+        penalty = penalty_of(*checked_strength(self.alpha, self.l1_ratio), is_positive=False)
+        solver = self._checked_solver()
         rule = self._stopping_rule(self.max_iter)
         matrix, y = fit_input(self, X, y, y_numeric=True)
         self._agree_on_rows(matrix)
         communicator = self._communicator()
         weights = check_sample_weight(sample_weight, matrix, communicator.exchange)
-        joint = _with_exposure(check_offset(offset, matrix, X), exposure, matrix, X)
-        self.has_offset_ = joint is not None
+        given = check_offset(_joint_offset(offset, exposure, X), matrix, X)
+        self.has_offset_ = given is not None
         dataset = mean_dataset(matrix, y, weights, communicator.exchange)
         self._check_targets(y, communicator.exchange)
-        offsets = np.zeros(len(y)) if joint is None else joint
+        offsets = np.zeros(len(y)) if given is None else given
         c = np.full(len(y), dataset.weight) if dataset.row_weights is None else dataset.row_weights
         # Zero coefficients are then the model without columns, from which steps are short.
         level = 0.0
@@ -137,9 +136,7 @@ class LogLinkRegressor(LinearRegressor, ABC):
             start = Start(coef=coef)
         result = self._run(X, problem, dataset, rule, start, solver)
         self.coef_ = (self._sign * result.coef + 0.0).astype(matrix.dtype)  # no -0
-        self.intercept_ = (
-            float(level + self._sign * result.intercept) if self.fit_intercept else 0.0
-        )
+        self.intercept_ = float(level + self._sign * result.intercept)
         self.n_iter_ = result.n_iter
         self._store_certificate([result])
         self._keep_objective()
@@ -172,10 +169,7 @@ class LogLinkRegressor(LinearRegressor, ABC):
             If X has another number of features than in fit, or is not finite; if the offset is
             missing, or not as described.
         """
-        if exposure is not None:
-            check_index(exposure, X)
-            offset = _log_of(exposure) + (0.0 if offset is None else np.asarray(offset))
-        place, margins = self._decision(X, offset)
+        place, margins = self._decision(X, _joint_offset(offset, exposure, X))
         with place.use():
             return place.give(place.xp.exp(margins[:, 0]))
 
@@ -206,28 +200,18 @@ class LogLinkRegressor(LinearRegressor, ABC):
         float
             At most 1: ``1 - deviance / deviance of the model without columns``.
         """
-        X, y, sample_weight, offset = with_host_predictions(X, y, sample_weight, offset)
+        joint = _joint_offset(offset, exposure, X)
+        X, y, sample_weight, joint = with_host_predictions(X, y, sample_weight, joint)
         y = np.asarray(y, dtype=np.float64)
-        self._check_targets(y, _alone)
+        self._check_targets(y, alone)
         weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
-        fixed = np.zeros(len(y)) if offset is None else offset_vector(offset, len(y))
-        if exposure is not None:
-            fixed = fixed + offset_vector(_log_of(exposure), len(y))
-        means = np.asarray(self.predict(X, offset=offset, exposure=exposure), dtype=np.float64)
-        constant = np.exp(fixed + self._level(y, weights, fixed, _alone))
+        fixed = np.zeros(len(y)) if joint is None else offset_vector(joint, len(y))
+        means = np.asarray(self.predict(X, offset=joint), dtype=np.float64)
+        constant = np.exp(fixed + self._level(y, weights, fixed, alone))
         deviance, whole = (weights @ self._half_deviances(y, m) for m in (means, constant))
         if whole == 0.0:
             return 1.0 if deviance == 0.0 else 0.0
         return float(1.0 - deviance / whole)
-
-    def _penalty(self) -> Penalty:
-        alpha = check_positive("alpha", self.alpha, allow_zero=True)
-        l1_ratio = check_positive("l1_ratio", self.l1_ratio, allow_zero=True)
-        if math.isinf(alpha):
-            raise ValueError(f"alpha: expected a finite number, got {self.alpha!r}")
-        if l1_ratio > 1.0:
-            raise ValueError(f"l1_ratio: expected a number from 0 to 1, got {self.l1_ratio!r}")
-        return Penalty(alpha * l1_ratio, alpha * (1.0 - l1_ratio))
 
     def _checked_solver(self) -> str:
         if self.solver not in (*_SOLVERS, *_OWN_SOLVERS):
@@ -430,27 +414,22 @@ feature_names_in_ : object
         return t - np.log1p(t)
 
 
-def _with_exposure(
-    offset: np.ndarray | None, exposure: Any, matrix: Matrix, X: Any
-) -> np.ndarray | None:
-    """Return offsets with the logarithms of exposures."""
+def _joint_offset(offset: Any, exposure: Any, X: Any) -> Any:
+    """Return the user's offsets with the logarithms of exposures; others check their number."""
     if exposure is None:
         return offset
+    check_index(offset, X)
     check_index(exposure, X)
-    if isinstance(matrix, ResidentMatrix):
-        exposure = matrix.host_vector("exposure", exposure)
-    own = offset_vector(_log_of(exposure), matrix.shape[0])
-    return own if offset is None else offset + own
-
-
-def _log_of(exposure: Any) -> np.ndarray:
-    """Return the logarithms of exposures, which are positive."""
-    values = np.asarray(exposure, dtype=np.float64)
+    exposure = with_host_predictions(X, None, None, exposure)[3]
+    offset = with_host_predictions(X, None, None, offset)[3]
+    try:
+        values = np.asarray(exposure, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"exposure: expected positive numbers, got {exposure!r}") from error
     if not (np.isfinite(values).all() and (values > 0.0).all()):
         raise ValueError("exposure: expected positive numbers, got zero, negative ones or NaN")
-    logs: np.ndarray = np.log(values)
-    return logs
-
-
-def _alone(value: Any) -> list[Any]:
-    return [value]
+    if values.ndim and np.ndim(offset) and np.shape(offset) != values.shape:
+        raise ValueError(
+            f"exposure: expected the shape of offset, {np.shape(offset)}, got {values.shape}"
+        )
+    return np.log(values) + (0.0 if offset is None else np.asarray(offset))

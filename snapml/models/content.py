@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from snapml._distribution import installed_version
-from snapml._registry import ESTIMATORS, entry_of
+from snapml._registry import BY_NAME, entry_of
 from snapml.models.objective_parameters import changed_since_fit
 from snapml.models.values import decoded, encoded
 
@@ -58,7 +58,7 @@ def known_names() -> list[str]:
     list of str
         Sorted.
     """
-    return sorted(entry.name for entry in ESTIMATORS)
+    return sorted(BY_NAME)
 
 
 def known_class(name: str) -> type[Any] | None:
@@ -74,7 +74,7 @@ def known_class(name: str) -> type[Any] | None:
     type or None
         None where there is no such estimator.
     """
-    return next((entry.load() for entry in ESTIMATORS if entry.name == name), None)
+    return BY_NAME[name].load() if name in BY_NAME else None
 
 
 def content_of(model: Any, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from sklearn.base import is_classifier
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
-from snapml._registry import ESTIMATORS
+from snapml._registry import nearest_entry
 from snapml.models.portable import PortableModel
 
 __all__ = [
     "OWN_ATTRIBUTES",
     "ExportedLinearModel",
     "genuine_class",
+    "give_link",
     "parameters_from_sklearn",
     "sklearn_class",
 ]
@@ -82,8 +83,7 @@ class ExportedLinearModel(PortableModel):
         vars(theirs).update(_learned(model, type(theirs)))
         if hasattr(model, "_is_multilabel"):
             theirs._label_binarizer = _label_binarizer(model)
-        if hasattr(theirs, "_get_loss"):  # has the link that its predictions go through
-            theirs._base_loss = theirs._get_loss()
+        give_link(theirs)
         return theirs
 
     @classmethod
@@ -203,8 +203,22 @@ def sklearn_class(cls: type[Any]) -> type[Any]:
     type
         Not the one that `snapml.accel` may have put in its place.
     """
-    entry = next(entry for entry in ESTIMATORS if entry.name == cls.__name__)
+    entry = nearest_entry(cls)
+    if entry is None:
+        raise TypeError(f"expected a class of snapml's estimators, got {cls.__name__}")
     return genuine_class(entry.load_sklearn())
+
+
+def give_link(model: Any) -> None:
+    """Make what predictions of scikit-learn's models with a link go through, which its fit makes.
+
+    Parameters
+    ----------
+    model : estimator of scikit-learn
+        With the attributes of a fit; one without a link stays as it is.
+    """
+    if hasattr(model, "_get_loss"):
+        model._base_loss = model._get_loss()
 
 
 def genuine_class(cls: type[Any]) -> type[Any]:

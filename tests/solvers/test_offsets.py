@@ -4,6 +4,7 @@ import contextlib
 import tempfile
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from unittest import mock
 
@@ -17,7 +18,17 @@ from scipy.sparse import csr_matrix
 
 from snapml._validation import as_matrix
 from snapml.data import ChunkedDataset, ChunkedMatrix, ChunkWriter, Dataset
-from snapml.problems import Hinge, Intercept, Penalty, Problem, Softmax
+from snapml.problems import (
+    Hinge,
+    Intercept,
+    Logistic,
+    Penalty,
+    Poisson,
+    Problem,
+    Softmax,
+    Squared,
+    SquaredHinge,
+)
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.plan import choice, device_choice
@@ -28,6 +39,7 @@ N, P = 60, 5
 X = make_rows(N, P, density=0.6, seed=3)
 WEIGHTS = make_weights(N, seed=3)
 OFFSETS = np.random.default_rng(3).normal(scale=1.5, size=N)
+LOSSES = (Hinge(), Logistic(), Poisson(), Squared(), SquaredHinge())
 PENALTIES = {"L2": Penalty(), "L1": Penalty(0.7, 0.3)}
 PLACES = ("dense", "sparse", "store", "shards", "device", "devices", "store to device")
 NOT_THERE = {"L1": ("devices", "store to device"), "hinge": ("store to device",)}
@@ -88,17 +100,22 @@ def objective_of(loss, penalty, intercept):
     )
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def cases():
+    """Yield what is solved somewhere; the types are crossed with some of the places."""
+    for loss, kind, place in product(LOSSES, PENALTIES, PLACES):
+        if not loss.is_smooth and kind == "L1":
+            continue
+        if place in NOT_THERE.get(kind if loss.is_smooth else "hinge", ()):
+            continue
+        few = place in ("sparse", "shards", "devices")
+        for dtype in ("float64",) if few else ("float64", "float32"):
+            name = f"{loss.core_name}-{kind}-{place}-{dtype}"
+            yield pytest.param(loss, kind, place, dtype, id=name)
+
+
 @pytest.mark.parametrize("intercept", [Intercept.FREE, Intercept.PENALISED])
-@pytest.mark.parametrize("kind", PENALTIES)
-@pytest.mark.parametrize("place", PLACES)
-def test_minimum_is_that_of_moved_losses(loss, place, kind, intercept, dtype):
-    if not loss.is_smooth and kind == "L1":
-        pytest.skip("the hinge has no L1 penalty")
-    if place in NOT_THERE.get(kind if loss.is_smooth else "hinge", ()):
-        pytest.skip("refused, as support.py says")
-    if dtype == "float32" and place in ("sparse", "shards", "devices"):
-        pytest.skip("the type is crossed with the other places")
+@pytest.mark.parametrize(("loss", "kind", "place", "dtype"), [*cases()])
+def test_minimum_is_that_of_moved_losses(loss, kind, place, dtype, intercept):
     tol = 1e-8 if dtype == "float64" and loss.is_smooth else 1e-5
     problem = Problem(loss, intercept, 2.0, PENALTIES[kind])
     reference = objective_of(loss, PENALTIES[kind], intercept)

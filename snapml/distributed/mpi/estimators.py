@@ -305,8 +305,3 @@ def _on_ranks(entry: Entry) -> Any:
 _CLASSES = {entry.name: _on_ranks(entry) for entry in ESTIMATORS if entry.trains_on_ranks}
 globals().update(_CLASSES)  # where pickles look for them
 __all__ = [*_CLASSES]
-
-
-def __getattr__(name: str) -> Any:
-    """Say that a class is missing; for type checkers, that there are more than they see."""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

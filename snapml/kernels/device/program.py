@@ -62,7 +62,8 @@ class Program:
     @property
     def path(self) -> Path:
         """Where the text is."""
-        return next(kernel_dir().glob(f"*/{self.file}.cu"))
+        (path,) = kernel_dir().glob(f"*/{self.file}.cu")
+        return path
 
     @property
     def options(self) -> tuple[str, ...]:
