@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from snapml import _native
@@ -12,11 +12,13 @@ __all__ = [
     "Huber",
     "Logistic",
     "Loss",
+    "NegativeBinomial",
     "Poisson",
     "SmoothedHinge",
     "Softmax",
     "Squared",
     "SquaredHinge",
+    "Tweedie",
 ]
 
 
@@ -28,8 +30,10 @@ class Loss:
 
     Attributes
     ----------
-    core_name : str
+    struct : str
         Name of the struct, and of the class.
+    core_name : str
+        What the compiled code calls it: the struct, with its parameter in brackets.
     labels : str
         What labels are: "sign" (-1 and +1), "real", "count" (from 0 on), "positive" or "class".
     link : str
@@ -42,27 +46,37 @@ class Loss:
         Whether l* is linear or quadratic where it is finite.
     has_dual_step : bool
         Whether dual coordinate ascent has a step for it.
+    has_parameter : bool
+        Whether the struct has a member, which is the first field of the class.
     curvature_bound : float
         Largest l''; infinite where there is none.
     self_concordance : float
         Least M with ``|l'''| <= M l''``; infinite where there is none.
     """
 
-    core_name: ClassVar[str]
+    struct: ClassVar[str]
     labels: ClassVar[str]
     link: ClassVar[str]
     kinks: ClassVar[str]
     is_quadratic: ClassVar[bool]
     has_quadratic_conjugate: ClassVar[bool]
     has_dual_step: ClassVar[bool]
+    has_parameter: ClassVar[bool]
     curvature_bound: ClassVar[float]
     self_concordance: ClassVar[float]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.core_name = cls.__name__
+        cls.struct = cls.__name__
         for name, value in _TRAITS[cls.__name__].items():
             setattr(cls, name, value)
+
+    @property
+    def core_name(self) -> str:
+        """The struct's name, with its parameter in brackets: Poisson, Tweedie(1.5)."""
+        if not self.has_parameter:
+            return self.struct
+        return f"{self.struct}({float(getattr(self, fields(self)[0].name))!r})"
 
     @property
     def is_smooth(self) -> bool:
@@ -131,6 +145,32 @@ class Huber(Loss):
 @dataclass(frozen=True)
 class Poisson(Loss):
     """l = exp(z) - y z + y log(y) - y: half the deviance of a count y of mean exp(z)."""
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(Loss):
+    """Half the deviance of a count of mean exp(z) and variance mean + theta mean^2.
+
+    Attributes
+    ----------
+    theta : float
+        Above 0; towards 0 the loss becomes that of Poisson.
+    """
+
+    theta: float = 1.0
+
+
+@dataclass(frozen=True)
+class Tweedie(Loss):
+    """Half the deviance of an amount of mean exp(z) and a variance in proportion to mean^power.
+
+    Attributes
+    ----------
+    power : float
+        Between 1, where the loss is that of Poisson, and 2, where it is that of Gamma.
+    """
+
+    power: float = 1.5
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,8 @@ def legal_label(loss: Loss, number: float) -> float:
 
 def legal_margin(loss: Loss, number: float) -> float:
     """Return the margin that a real number stands for: no mean is to be beyond all others."""
+    if loss.struct == "Tweedie":  # rises like an exponential on both sides
+        return max(-20.0, min(number, 5.0))
     return min(number, 5.0) if loss.link == "log" else number
 
 

@@ -7,9 +7,21 @@ from hypothesis import example, given
 from reference.data import rounding
 from reference.losses import ORACLES
 
-from snapml.problems import Logistic
+from snapml import _native
+from snapml.problems import Logistic, Loss, NegativeBinomial, Softmax, Tweedie
 
 from .scalars import labels_of, legal_label, legal_margin, legal_state, quantity
+
+
+@pytest.fixture(
+    scope="module",
+    params=[cls for cls in Loss.__subclasses__() if cls is not Softmax],
+    ids=lambda cls: cls.__name__,
+)
+def loss(request):
+    """Return each loss, those without a coordinate step too."""
+    return request.param()
+
 
 NUMBERS = st.floats(-1e4, 1e4, width=32)
 
@@ -27,7 +39,7 @@ def central_difference(loss, name, z, y, dtype):
     low, high = (float(dtype.type(z + side * width)) for side in (-1, 1))
     values = [quantity(loss, name, x, y, dtype) for x in (low, high)]
     slope = (values[1] - values[0]) / (high - low)
-    return slope, 4 * eps ** (2 / 3) * (1 + np.abs(values).max())
+    return slope, 8 * eps ** (2 / 3) * (1 + np.abs(values).max())
 
 
 @pytest.mark.parametrize("name", ["value", "gradient", "curvature"])
@@ -107,8 +119,8 @@ def test_dual_variable_is_the_negative_gradient_at_its_state(loss, dtype, x, num
 def test_least_value_is_zero(loss, dtype):
     """Bounds of gaps begin with it, and scaled dual variables count on it."""
     for y in labels_of(loss):
-        values = [quantity(loss, "value", z, y, dtype) for z in (*np.linspace(-90, 90, 181), y, -y)]
-        values += [quantity(loss, "value", np.log(y), y, dtype)] if y > 0 else []
+        margins = [*np.linspace(-180, 90, 271), y, -y, *([np.log(y)] if y > 0 else [])]
+        values = [quantity(loss, "value", z, y, dtype) for z in margins]
         assert min(values) >= 0.0
         assert min(values) <= rounding(dtype) ** 2
         assert quantity(loss, "conjugate", 0.0, y, dtype) == pytest.approx(0.0, abs=1e-30)
@@ -126,8 +138,9 @@ def test_start_is_the_state_of_a_dual_variable_of_zero(loss, dtype):
 def test_huge_margins_stay_finite(loss, dtype, name):
     # The square of more than 1e19 leaves float32.
     for size in (80.0, 1e4, 1e30 if dtype == np.float64 else 1e15):
-        # The mean of a log link leaves float32 behind 88.
-        for z in (-size, min(size, 80.0) if loss.link == "log" else size):
+        # The mean of a log link leaves float32 behind 88, and some losses of it on both sides.
+        low = -min(size, 80.0) if loss.struct == "Tweedie" else -size
+        for z in (low, min(size, 80.0) if loss.link == "log" else size):
             for y in labels_of(loss):
                 assert np.isfinite(quantity(loss, name, z, y, dtype))
 
@@ -136,3 +149,21 @@ def test_logistic_value_keeps_its_relative_precision_far_from_the_margin(dtype):
     for m in (20.0, 60.0, 80.0):
         found = quantity(Logistic(), "value", m, 1.0, dtype)
         assert found == pytest.approx(np.exp(-m), rel=m * rounding(dtype))
+
+
+@pytest.mark.parametrize("made", [Tweedie(1.0 + 2**-10), Tweedie(1.9), NegativeBinomial(1e-3)])
+@pytest.mark.parametrize("y", [0.0, 0.3, 2.0, 1e4])
+def test_other_parameters_have_the_same_contract(made, y):
+    wide = np.dtype(np.float64)
+    for z in (-30.0, -1.0, 0.0, 2.5, 9.0):
+        value, slope = (quantity(made, name, z, y, wide) for name in ("value", "gradient"))
+        conjugate = quantity(made, "conjugate", slope, y, wide)
+        scale = value + abs(conjugate) + abs(z * slope) + y
+        assert value >= 0.0
+        assert abs(value + conjugate - z * slope) <= 1e-12 * scale
+
+
+@pytest.mark.parametrize(("name", "fault"), [("Tweedie", "brackets"), ("Tweedie(x)", "brackets")])
+def test_missing_parameter_is_an_error(name, fault):
+    with pytest.raises(ValueError, match=fault):
+        _native.core_loss(name, "value", 0.0, 1.0, True)

@@ -18,8 +18,8 @@ from snapml.problems import Loss
 from .nvrtc import find_nvrtc
 
 ARCHITECTURES = ["75", "80", "90", "100", "120"]
-LOSSES = [loss.core_name for loss in Loss.__subclasses__()]
-DUAL = [loss.core_name for loss in Loss.__subclasses__() if loss.has_dual_step]
+LOSSES = [loss.struct + "(1.5)" * loss.has_parameter for loss in Loss.__subclasses__()]
+DUAL = [loss.struct for loss in Loss.__subclasses__() if loss.has_dual_step]
 # One architecture gets every loss, the others one of each kind of outputs.
 PROGRAMS = {
     architecture: list(

@@ -203,4 +203,4 @@ def test_pool_has_at_least_one_thread(size):
 
 def test_unknown_quantity_is_refused():
     with pytest.raises(ValueError, match="unknown quantity 'prox'"):
-        _native.core_loss(Hinge.core_name, "prox", 0.0, 1.0, True)
+        _native.core_loss(Hinge().core_name, "prox", 0.0, 1.0, True)

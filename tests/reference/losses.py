@@ -86,6 +86,67 @@ def _poisson_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(mean >= 0, _x_log_x(mean) - mean - _x_log_x(y) + y, np.inf)
 
 
+def _negative_binomial(theta: float) -> LossOracle:
+    def raw(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return (y + 1 / theta) * np.logaddexp(0, z + np.log(theta)) - y * z
+
+    def least(y: np.ndarray) -> np.ndarray:
+        return (y + 1 / theta) * np.log1p(theta * y) - _x_log_x(y)
+
+    def conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
+        m = y + 1 / theta
+        r = np.clip((u + y) / m, 0, 1)
+        raw_conjugate = m * (_x_log_x(r) + _x_log_x(1 - r)) - (u + y) * np.log(theta)
+        return np.where((u + y >= 0) & (u + y <= m), raw_conjugate + least(y), np.inf)
+
+    def gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return (y + 1 / theta) * _sigmoid(z + np.log(theta)) - y
+
+    def curvature(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        q = _sigmoid(z + np.log(theta))
+        return (y + 1 / theta) * q * (1 - q)
+
+    return LossOracle(
+        value=lambda z, y: raw(z, y) - least(y),
+        gradient=gradient,
+        curvature=curvature,
+        conjugate=conjugate,
+        dual=lambda state, y: -gradient(state, y),
+        labels="count",
+        max_curvature=np.inf,
+    )
+
+
+def _tweedie(power: float) -> LossOracle:
+    a, b = 2 - power, power - 1
+
+    def gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.exp(a * z) - y * np.exp(-b * z)
+
+    def value(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.exp(a * z) / a + y * np.exp(-b * z) / b - y**a / (a * b)
+
+    def conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
+        u, y = np.broadcast_arrays(np.asarray(u, np.longdouble), np.asarray(y, np.longdouble))
+        low, high = np.full(u.shape, np.longdouble(-2e3)), np.full(u.shape, np.longdouble(2e3))
+        for _ in range(200):  # the slope rises in z: halve
+            middle = (low + high) / 2
+            is_below = gradient(middle, y) < u
+            low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+        z = (low + high) / 2
+        return np.where((y == 0) & (u < 0), np.inf, np.where(u == 0, y * 0.0, u * z) - value(z, y))
+
+    return LossOracle(
+        value=value,
+        gradient=gradient,
+        curvature=lambda z, y: a * np.exp(a * z) + b * y * np.exp(-b * z),
+        conjugate=conjugate,
+        dual=lambda state, y: -gradient(state, y),
+        labels="count",
+        max_curvature=np.inf,
+    )
+
+
 ORACLES = {
     "Logistic": LossOracle(
         value=lambda z, y: np.logaddexp(0, -y * z),
@@ -150,4 +211,6 @@ ORACLES = {
         labels="count",
         max_curvature=np.inf,
     ),
+    "NegativeBinomial(1.0)": _negative_binomial(1.0),
+    "Tweedie(1.5)": _tweedie(1.5),
 }

@@ -11,7 +11,7 @@ from snapml.kernels.descent.dense_rounds import DenseRoundsShape, dense_rounds
 from snapml.kernels.descent.dense_rounds import program as dense_program
 from snapml.kernels.device.device import Argument, Device
 from snapml.kernels.device.launch_shape import WARP
-from snapml.kernels.device.program import Kernel, Program
+from snapml.kernels.device.program import Kernel, Program, loss_macros
 from snapml.kernels.matrices.device_matrix import DeviceMatrix, layout_macros
 from snapml.kernels.sums.partial_sums import BLOCK, add_up
 from snapml.kernels.sums.shared_vector import FixedVector, FloatVector
@@ -27,7 +27,7 @@ _MOST_WARPS = 16
 
 def program(loss_name: str, real: np.dtype, index: np.dtype | None) -> Program:
     """Return coordinate_descent.cu for a loss and types of entries and of indices."""
-    macros = (*layout_macros(real, index), ("SNAPML_LOSS", f"snapml::{loss_name}"))
+    macros = (*layout_macros(real, index), *loss_macros(loss_name).items())
     return Program("coordinate_descent", macros)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from snapml.kernels.device.device import Argument, Device
 from snapml.kernels.device.launch_shape import WARP
-from snapml.kernels.device.program import Kernel, Program
+from snapml.kernels.device.program import Kernel, Program, loss_macros
 from snapml.kernels.matrices.device_matrix import layout_macros
 from snapml.kernels.sums.shared_vector import FixedVector
 
@@ -23,7 +23,7 @@ _LEAST_ROWS = 4
 
 def program(loss_name: str, real: np.dtype) -> Program:
     """Return dense_rounds.cu for a loss and a type of entries."""
-    macros = (*layout_macros(real, None), ("SNAPML_LOSS", f"snapml::{loss_name}"))
+    macros = (*layout_macros(real, None), *loss_macros(loss_name).items())
     return Program("dense_rounds", macros)
 
 

@@ -3,7 +3,7 @@
 // Macros: SNAPML_LOSS, and those of warp_rows.cuh.
 #pragma once
 
-#include "snapml/losses.hpp"
+#include "losses/loss.cuh"
 #include "sums/warp_rows.cuh"
 
 namespace snapml::kernels {
@@ -48,8 +48,8 @@ struct Shard {
     const Real norm_sq = norm_without_tau + tau * tau;
     // Far offsets may cancel each other: in float64.
     const double fixed = offset + (row_offsets == nullptr ? 0.0 : row_offsets[i]);
-    const auto step = coordinate_step(Loss{}, *state, margin + static_cast<Real>(fixed), label,
-                                      stiffness * c * norm_sq);
+    const auto step = coordinate_step(the_loss<Loss>(), *state, margin + static_cast<Real>(fixed),
+                                      label, stiffness * c * norm_sq);
     *state = step.state;
     const double change = static_cast<double>(c) * static_cast<double>(step.change);
     sums.gap += static_cast<double>(c) * static_cast<double>(step.gap);

@@ -11,7 +11,7 @@ import numpy as np
 
 from snapml import core
 
-__all__ = ["Kernel", "Program", "core_type", "kernel_dir"]
+__all__ = ["Kernel", "Program", "core_type", "kernel_dir", "loss_macros"]
 
 _CORE_TYPES = {
     np.dtype(np.float32): "float",
@@ -42,6 +42,23 @@ def core_type(dtype: np.dtype) -> str:
     if dtype not in _CORE_TYPES:
         raise TypeError(f"expected one of {[str(t) for t in _CORE_TYPES]}, got {dtype}")
     return _CORE_TYPES[dtype]
+
+
+def loss_macros(core_name: str) -> dict[str, str]:
+    """Return the macros that a loss's name stands for.
+
+    Parameters
+    ----------
+    core_name : str
+        A struct of ``losses.hpp``, with its parameter in brackets where it has one.
+
+    Returns
+    -------
+    dict of str to str
+        ``SNAPML_LOSS``, and ``SNAPML_LOSS_PARAMETER``, which is empty where there is none.
+    """
+    struct, _, parameter = core_name.rstrip(")").partition("(")
+    return {"SNAPML_LOSS": f"snapml::{struct}", "SNAPML_LOSS_PARAMETER": parameter}
 
 
 @dataclass(frozen=True)

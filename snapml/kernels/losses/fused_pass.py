@@ -9,7 +9,7 @@ import numpy as np
 
 from snapml.kernels.device.device import Device
 from snapml.kernels.device.launch_shape import WARP, filling_grid, types_of
-from snapml.kernels.device.program import Kernel, Program
+from snapml.kernels.device.program import Kernel, Program, loss_macros
 from snapml.kernels.matrices.layouts import DenseRows, Targets, check_array
 from snapml.kernels.sums.reduce import parts_sum
 
@@ -17,7 +17,7 @@ __all__ = [
     "DensePassShape",
     "dense_pass",
     "dense_program",
-    "outputs_type",
+    "outputs_macros",
 ]
 
 _THREADS = 256
@@ -28,9 +28,12 @@ MOST_COLUMNS = 8
 _COLUMN_BYTES = 16
 
 
-def outputs_type(core_name: str) -> str:
-    """Return the struct of outputs.cuh for a loss of losses.hpp or softmax.hpp."""
-    return "SoftmaxOutputs" if core_name == "Softmax" else f"SeparateOutputs<{core_name}>"
+def outputs_macros(core_name: str) -> dict[str, str]:
+    """Return the macros of outputs.cuh for a loss of losses.hpp or softmax.hpp."""
+    if core_name == "Softmax":
+        return {"SNAPML_OUTPUTS": "SoftmaxOutputs", "SNAPML_LOSS_PARAMETER": ""}
+    macros = loss_macros(core_name)
+    return macros | {"SNAPML_OUTPUTS": f"SeparateOutputs<{macros.pop('SNAPML_LOSS')}>"}
 
 
 def dense_program(
@@ -39,7 +42,7 @@ def dense_program(
     """Return dense_pass.cu for a loss, types of entries and sums, and columns of a thread."""
     macros = {
         **types_of(real, wide),
-        "SNAPML_OUTPUTS": outputs_type(core_name),
+        **outputs_macros(core_name),
         "SNAPML_COLUMNS": str(columns),
         "SNAPML_TEAM_ROWS": str(_COLUMN_BYTES // real.itemsize),
     }

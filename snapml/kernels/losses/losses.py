@@ -9,7 +9,7 @@ import numpy as np
 from snapml.kernels.device.device import Argument, Device
 from snapml.kernels.device.launch_shape import WARP, filling_grid, types_of
 from snapml.kernels.device.program import Kernel, Program
-from snapml.kernels.losses.fused_pass import outputs_type
+from snapml.kernels.losses.fused_pass import outputs_macros
 from snapml.kernels.matrices.layouts import Targets, check_array
 from snapml.kernels.sums.reduce import parts_sum
 
@@ -20,7 +20,7 @@ _THREADS = 256
 
 def program(core_name: str, real: np.dtype) -> Program:
     """Return losses.cu for a loss and the type of labels and weights."""
-    macros = {**types_of(real, np.dtype(np.float64)), "SNAPML_OUTPUTS": outputs_type(core_name)}
+    macros = types_of(real, np.dtype(np.float64)) | outputs_macros(core_name)
     return Program("losses", tuple(macros.items()))
 
 

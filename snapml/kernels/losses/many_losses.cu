@@ -4,7 +4,7 @@
 // the grid's teams. Models share columns of the tables of labels and weights. The losses are left
 // in `parts`, n_models numbers for each block of the first dimension.
 #include "device/types.cuh"
-#include "snapml/losses.hpp"
+#include "losses/loss.cuh"
 
 namespace snapml::kernels {
 
@@ -30,6 +30,7 @@ extern "C" __global__ void many_losses(const Real* __restrict__ labels, int64 n_
   const int64 model = static_cast<int64>(blockIdx.y) * kPanel + lane;
   const double factor = static_cast<double>(factors[model]);
   const double step = moves == nullptr ? 0.0 : static_cast<double>(steps[model]);
+  const Loss loss = the_loss<Loss>();
   double sum = 0;
   for (int64 i = static_cast<int64>(blockIdx.x) * n_teams + team; i < n_rows;
        i += static_cast<int64>(gridDim.x) * n_teams) {
@@ -39,11 +40,11 @@ extern "C" __global__ void many_losses(const Real* __restrict__ labels, int64 n_
         factor * static_cast<double>(weights[i * n_weight_columns + weight_columns[model]]);
     double z = static_cast<double>(margins[at]);
     if (moves != nullptr) z += step * static_cast<double>(moves[at]);
-    const Tangent<double> tangent = Loss::tangent(z, y);
+    const Tangent<double> tangent = loss.tangent(z, y);
     sum += c == 0 ? 0.0 : c * tangent.value;
     if (slopes != nullptr) slopes[at] = static_cast<Real>(c == 0 ? 0.0 : c * tangent.gradient);
     if (curvatures != nullptr) {
-      curvatures[at] = static_cast<Real>(c == 0 ? 0.0 : c * Loss::curvature(z, y));
+      curvatures[at] = static_cast<Real>(c == 0 ? 0.0 : c * loss.curvature(z, y));
     }
   }
   sums[threadIdx.x] = sum;

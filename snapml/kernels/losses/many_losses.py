@@ -8,7 +8,7 @@ import numpy as np
 
 from snapml.kernels.device.device import Device
 from snapml.kernels.device.launch_shape import filling_grid, types_of
-from snapml.kernels.device.program import Kernel, Program
+from snapml.kernels.device.program import Kernel, Program, loss_macros
 from snapml.kernels.matrices.layouts import check_array
 from snapml.kernels.products.many_rows import PANEL
 from snapml.kernels.sums.reduce import parts_sum
@@ -20,7 +20,7 @@ _THREADS = 256
 
 def program(core_name: str, real: np.dtype) -> Program:
     """Return many_losses.cu for a loss and the type of everything in memory."""
-    macros = {**types_of(real, np.dtype(np.float64)), "SNAPML_LOSS": f"snapml::{core_name}"}
+    macros = types_of(real, np.dtype(np.float64)) | loss_macros(core_name)
     return Program("many_losses", tuple(macros.items()))
 
 

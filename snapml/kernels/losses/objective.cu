@@ -3,8 +3,8 @@
 //
 // Every block leaves kSums numbers in parts[blockIdx.x]; blocks stride over the rows, so that the
 // launch alone decides in which order numbers are added. Macros: SNAPML_REAL, SNAPML_LOSS.
+#include "losses/loss.cuh"
 #include "snapml/dual_line.hpp"
-#include "snapml/losses.hpp"
 #include "snapml/penalties.hpp"
 #include "sums/reduce.cuh"
 
@@ -39,7 +39,7 @@ extern "C" __global__ void start_states(const Real* __restrict__ labels, int64 n
                                         Real* __restrict__ duals) {
   const int64 step = static_cast<int64>(gridDim.x) * blockDim.x;
   for (int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_rows; i += step) {
-    duals[i] = SNAPML_LOSS<Real>::start(labels[i]);
+    duals[i] = the_loss<SNAPML_LOSS<Real>>().start(labels[i]);
   }
 }
 
@@ -57,11 +57,11 @@ extern "C" __global__ void dual_sums(const Real* __restrict__ labels,
                                      double* __restrict__ beta, double* __restrict__ parts) {
   sum_over_grid(n_rows, parts, [&](int64 i, double* sums) {
     const double c = weight_of(row_weights, weight, i), y = static_cast<double>(labels[i]);
-    const double plain = c * Loss::dual(static_cast<double>(duals[i]), y);
+    const double plain = c * the_loss<Loss>().dual(static_cast<double>(duals[i]), y);
     const double scaled = plain * (plain > 0 ? positive_scale : negative_scale);
     if (beta != nullptr) beta[i] = c == 0 ? 0.0 : scaled;
     if (c == 0) return;
-    sums[0] -= c * Loss::conjugate(-scaled / c, y);
+    sums[0] -= c * the_loss<Loss>().conjugate(-scaled / c, y);
     sums[0] -= scaled * offset_of(offsets, i);
     sums[1] += maximum(0.0, plain);
     sums[2] += minimum(0.0, plain);
@@ -80,8 +80,9 @@ extern "C" __global__ void line_slope(const Real* __restrict__ labels,
     const double c = weight_of(row_weights, weight, i), y = static_cast<double>(labels[i]);
     const double first = static_cast<double>(kept[i]), last = static_cast<double>(duals[i]);
     if (c == 0 || first == last) return;
-    const double change = Loss::dual(last, y) - Loss::dual(first, y);
-    const double slope = dual_slope(Loss{}, dual_between(Loss{}, first, last, y, step), y);
+    const double change = the_loss<Loss>().dual(last, y) - the_loss<Loss>().dual(first, y);
+    const double slope =
+        dual_slope(the_loss<Loss>(), dual_between(the_loss<Loss>(), first, last, y, step), y);
     sums[0] += c * change * (slope - offset_of(offsets, i) - offset);
   });
 }
@@ -93,8 +94,8 @@ extern "C" __global__ void go_to(const Real* __restrict__ labels, const Real* __
   for (int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_rows;
        i += stride) {
     const double y = static_cast<double>(labels[i]);
-    duals[i] = static_cast<Real>(
-        dual_between(Loss{}, static_cast<double>(kept[i]), static_cast<double>(duals[i]), y, step));
+    duals[i] = static_cast<Real>(dual_between(the_loss<Loss>(), static_cast<double>(kept[i]),
+                                              static_cast<double>(duals[i]), y, step));
   }
 }
 
@@ -109,11 +110,11 @@ extern "C" __global__ void loss_sums(const Real* __restrict__ labels,
   sum_over_grid(n_rows, parts, [&](int64 i, double* sums) {
     const double c = weight_of(row_weights, weight, i), y = static_cast<double>(labels[i]);
     const double z = (margins == nullptr ? 0.0 : margins[i]) + shift;
-    const double gradient = c == 0 ? 0.0 : c * Loss::gradient(z, y);
-    const double curvature = c == 0 ? 0.0 : c * Loss::curvature(z, y);
+    const double gradient = c == 0 ? 0.0 : c * the_loss<Loss>().gradient(z, y);
+    const double curvature = c == 0 ? 0.0 : c * the_loss<Loss>().curvature(z, y);
     if (gradients != nullptr) gradients[i] = gradient;
     if (curvatures != nullptr) curvatures[i] = curvature;
-    sums[0] += c == 0 ? 0.0 : c * Loss::value(z, y);
+    sums[0] += c == 0 ? 0.0 : c * the_loss<Loss>().value(z, y);
     sums[1] += gradient;
     sums[2] += curvature;
   });
@@ -126,7 +127,7 @@ extern "C" __global__ void gradient_terms(const Real* __restrict__ labels,
                                           int64 n_rows, double* __restrict__ parts) {
   sum_over_grid(n_rows, parts, [&](int64 i, double* sums) {
     const double c = weight_of(row_weights, weight, i), y = static_cast<double>(labels[i]);
-    if (c != 0) sums[0] -= c * Loss::conjugate(scale * gradients[i] / c, y);
+    if (c != 0) sums[0] -= c * the_loss<Loss>().conjugate(scale * gradients[i] / c, y);
   });
 }
 

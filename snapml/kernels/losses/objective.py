@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from snapml.kernels.device.device import Device
-from snapml.kernels.device.program import Kernel, Program, core_type
+from snapml.kernels.device.program import Kernel, Program, core_type, loss_macros
 from snapml.kernels.sums.partial_sums import BLOCK, add_up, blocks_for
 
 __all__ = ["RowSums", "program"]
@@ -18,7 +18,7 @@ _ROWS_OF_BLOCK = 8 * BLOCK
 
 def program(loss_name: str, real: np.dtype) -> Program:
     """Return objective.cu for a loss of the core and a type of labels."""
-    macros = (("SNAPML_REAL", core_type(real)), ("SNAPML_LOSS", f"snapml::{loss_name}"))
+    macros = (("SNAPML_REAL", core_type(real)), *loss_macros(loss_name).items())
     return Program("objective", macros)
 
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "device/types.cuh"
-#include "snapml/losses.hpp"
+#include "losses/loss.cuh"
 #include "snapml/softmax.hpp"
 
 namespace snapml::kernels {
@@ -32,7 +32,7 @@ struct SeparateOutputs {
     for (int k = 0; k < targets.n_outputs; ++k) {
       const double y = static_cast<double>(targets.labels[k * targets.n_rows + i]);
       const double c = targets.weight_of(i, k);
-      const Tangent<double> at = Loss<double>::tangent(z[k], y);
+      const Tangent<double> at = the_loss<Loss<double>>().tangent(z[k], y);
       z[k] = c * at.gradient;
       loss += c == 0 ? 0.0 : c * at.value;  // a row without weight takes no part
     }
@@ -42,7 +42,7 @@ struct SeparateOutputs {
   static __device__ __forceinline__ void curvatures(const Targets& targets, int64 i, double* z) {
     for (int k = 0; k < targets.n_outputs; ++k) {
       const double y = static_cast<double>(targets.labels[k * targets.n_rows + i]);
-      z[k] = targets.weight_of(i, k) * Loss<double>::curvature(z[k], y);
+      z[k] = targets.weight_of(i, k) * the_loss<Loss<double>>().curvature(z[k], y);
     }
   }
   // Directions u in the margins become c_i l'' u; the margins are lost.

@@ -265,7 +265,7 @@ std::tuple<double, double> dual_mass_of(ThreadPool& pool, const Rows& rows, cons
                                         const ShardArrays& shard) {
   return with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
     const ReleasedGil released;
-    const DualMass mass = dual_mass<decltype(type)>(state, view.n_rows, pool);
+    const DualMass mass = dual_mass(type, state, view.n_rows, pool);
     return std::make_tuple(mass.positive, mass.negative);
   });
 }
@@ -278,8 +278,8 @@ double exact_sweep_of(ThreadPool& pool, const Rows& rows, const std::string& los
     double* adjoints_out =
         vector_argument<double>(adjoints, "adjoints", pool.size() * (view.n_cols + 1));
     return without_gil([&](Interrupt& interrupt) {
-      return exact_sweep<decltype(type)>(view, state, {positive_scale, negative_scale}, margins_out,
-                                         adjoints_out, pool, interrupt);
+      return exact_sweep(type, view, state, {positive_scale, negative_scale}, margins_out,
+                         adjoints_out, pool, interrupt);
     });
   });
 }
@@ -289,7 +289,7 @@ double loss_value_of(ThreadPool& pool, const Rows& rows, const std::string& loss
   return with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
     const double* z = vector_argument<double>(margins, "margins", view.n_rows);
     const ReleasedGil released;
-    return loss_value<decltype(type)>(state, z, shift, view.n_rows, pool);
+    return loss_value(type, state, z, shift, view.n_rows, pool);
   });
 }
 
@@ -299,7 +299,7 @@ std::tuple<double, double> loss_slope_of(ThreadPool& pool, const Rows& rows,
   return with_shard(rows, loss, shard, [&](auto type, const auto& view, const auto& state) {
     const double* z = vector_argument<double>(margins, "margins", view.n_rows);
     const ReleasedGil released;
-    const Slope sums = loss_slope<decltype(type)>(state, z, shift, view.n_rows, pool);
+    const Slope sums = loss_slope(type, state, z, shift, view.n_rows, pool);
     return std::make_tuple(sums.slope, sums.curvature);
   });
 }
@@ -310,7 +310,7 @@ double line_slope_of(ThreadPool& pool, const Rows& rows, const std::string& loss
     using Real = typename std::decay_t<decltype(view)>::Real;
     const Real* states = vector_argument<Real>(kept, "kept", view.n_rows);
     const ReleasedGil released;
-    return line_slope<decltype(type)>(state, states, step, view.n_rows, pool);
+    return line_slope(type, state, states, step, view.n_rows, pool);
   });
 }
 
@@ -320,7 +320,7 @@ void go_to_of(ThreadPool& pool, const Rows& rows, const std::string& loss, const
     using Real = typename std::decay_t<decltype(view)>::Real;
     const Real* states = vector_argument<Real>(kept, "kept", view.n_rows);
     const ReleasedGil released;
-    go_to<decltype(type)>(state, states, step, view.n_rows, pool);
+    go_to(type, state, states, step, view.n_rows, pool);
   });
 }
 

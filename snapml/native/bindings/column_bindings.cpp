@@ -55,7 +55,7 @@ std::tuple<double, double, double> loss_derivatives_of(
     const auto rows = row_labels<decltype(real)>(labels, weights, weight);
     const LossSums sums = with_primal_loss<double>(loss, [&](auto type) {
       const ReleasedGil released;
-      return loss_derivatives<decltype(type)>(rows, z, shift, first, second, n, pool);
+      return loss_derivatives(type, rows, z, shift, first, second, n, pool);
     });
     return std::make_tuple(sums.value, sums.slope, sums.curvature);
   });
@@ -70,7 +70,7 @@ double dual_terms_of(ThreadPool& pool, const std::string& loss, const ReadOnlyAr
     const auto rows = row_labels<decltype(real)>(labels, weights, weight);
     return with_primal_loss<double>(loss, [&](auto type) {
       const ReleasedGil released;
-      return dual_terms<decltype(type)>(rows, r, scale, n, pool);
+      return dual_terms(type, rows, r, scale, n, pool);
     });
   });
 }

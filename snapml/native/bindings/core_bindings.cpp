@@ -26,19 +26,19 @@ namespace {
 
 // Calls with a function of a loss, by its name.
 template <class Loss, class Call>
-void with_quantity(const std::string& quantity, Call call) {
+void with_quantity(Loss loss, const std::string& quantity, Call call) {
   using Real = typename Loss::Real;
-  if (quantity == "value") return call([](Real z, Real y) { return Loss::value(z, y); });
-  if (quantity == "gradient") return call([](Real z, Real y) { return Loss::gradient(z, y); });
-  if (quantity == "curvature") return call([](Real z, Real y) { return Loss::curvature(z, y); });
-  if (quantity == "conjugate") return call([](Real u, Real y) { return Loss::conjugate(u, y); });
-  if (quantity == "dual") return call([](Real state, Real y) { return Loss::dual(state, y); });
-  if (quantity == "start") return call([](Real, Real y) { return Loss::start(y); });
+  if (quantity == "value") return call([=](Real z, Real y) { return loss.value(z, y); });
+  if (quantity == "gradient") return call([=](Real z, Real y) { return loss.gradient(z, y); });
+  if (quantity == "curvature") return call([=](Real z, Real y) { return loss.curvature(z, y); });
+  if (quantity == "conjugate") return call([=](Real u, Real y) { return loss.conjugate(u, y); });
+  if (quantity == "dual") return call([=](Real state, Real y) { return loss.dual(state, y); });
+  if (quantity == "start") return call([=](Real, Real y) { return loss.start(y); });
   if (quantity == "tangent_value") {
-    return call([](Real z, Real y) { return Loss::tangent(z, y).value; });
+    return call([=](Real z, Real y) { return loss.tangent(z, y).value; });
   }
   if (quantity == "tangent_gradient") {
-    return call([](Real z, Real y) { return Loss::tangent(z, y).gradient; });
+    return call([=](Real z, Real y) { return loss.tangent(z, y).gradient; });
   }
   throw std::invalid_argument("unknown quantity '" + quantity + "'");
 }
@@ -49,7 +49,7 @@ void with_function(const std::string& loss, const std::string& quantity, Call ca
   if (loss == "Softmax" && quantity == "conjugate_entry") {
     return call([](Real p, Real) { return Softmax<Real, 1>::conjugate_entry(p); });
   }
-  with_primal_loss<Real>(loss, [&](auto type) { with_quantity<decltype(type)>(quantity, call); });
+  with_primal_loss<Real>(loss, [&](auto type) { with_quantity(type, quantity, call); });
 }
 
 template <class Real>
@@ -124,6 +124,7 @@ nb::dict as_dict(const LossTraits& traits) {
   made["is_quadratic"] = traits.is_quadratic;
   made["has_quadratic_conjugate"] = traits.has_quadratic_conjugate;
   made["has_dual_step"] = traits.has_dual_step;
+  made["has_parameter"] = traits.has_parameter;
   made["curvature_bound"] = bound(traits.curvature_bound);
   made["self_concordance"] = bound(traits.self_concordance);
   return made;

@@ -154,7 +154,7 @@ void many_losses_in(ThreadPool& pool, const std::string& loss, const ManyTargetA
   double* sums = vector_argument<double>(losses, "losses", targets.n_models);
   with_primal_loss<Sum>(loss, [&](auto type) {
     const ReleasedGil released;
-    many_losses<decltype(type)>(targets, at, sums, pool);
+    many_losses(type, targets, at, sums, pool);
   });
 }
 

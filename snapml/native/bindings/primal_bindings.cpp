@@ -87,7 +87,7 @@ template <class Call>
 auto with_outputs(const TargetArrays& arrays, const std::string& loss, Call call) {
   if (arrays.is_softmax) return call(SoftmaxOutputs{});
   return with_primal_loss<double>(
-      loss, [&](auto type) { return call(SeparateOutputs<decltype(type)>{}); });
+      loss, [&](auto type) { return call(SeparateOutputs<decltype(type)>{type}); });
 }
 
 std::tuple<double, double> fused_pass_of(ThreadPool& pool, const Rows& rows,
@@ -105,8 +105,8 @@ std::tuple<double, double> fused_pass_of(ThreadPool& pool, const Rows& rows,
         double* g = vector_argument<double>(gradients, "gradients", pool.size() * size);
         const PassSums sums = with_outputs(arrays, loss, [&](auto outputs) {
           return without_gil([&](Interrupt& interrupt) {
-            return fused_pass<decltype(outputs)>(view, targets, w, wants_stiffness, z, g, is_part,
-                                                 pool, interrupt);
+            return fused_pass(outputs, view, targets, w, wants_stiffness, z, g, is_part, pool,
+                              interrupt);
           });
         });
         return std::make_tuple(sums.loss, sums.stiffness);
@@ -128,7 +128,7 @@ void hessian_product_of(ThreadPool& pool, const Rows& rows, const std::string& l
         double* out = vector_argument<double>(products, "products", pool.size() * size);
         with_outputs(arrays, loss, [&](auto outputs) {
           return without_gil([&](Interrupt& interrupt) {
-            hessian_product<decltype(outputs)>(view, targets, z, d, out, is_part, pool, interrupt);
+            hessian_product(outputs, view, targets, z, d, out, is_part, pool, interrupt);
             return true;
           });
         });
@@ -170,7 +170,7 @@ std::tuple<double, double> line_point_of(ThreadPool& pool, const std::string& lo
     const double* z_trial = vector_argument<double>(trial, "trial", size);
     const LinePoint point = with_outputs(arrays, loss, [&](auto outputs) {
       const ReleasedGil released;
-      return line_point<decltype(outputs)>(targets, z, z_trial, step, pool);
+      return line_point(outputs, targets, z, z_trial, step, pool);
     });
     return std::make_tuple(point.value, point.slope);
   });
@@ -190,9 +190,8 @@ void curvatures_into(ThreadPool& pool, const std::string& loss, const TargetArra
     if (arrays.is_softmax) {
       return fill([&] { softmax_probabilities(targets, z, h, pool); });
     }
-    return with_primal_loss<double>(loss, [&](auto type) {
-      return fill([&] { curvatures<decltype(type)>(targets, z, h, pool); });
-    });
+    return with_primal_loss<double>(
+        loss, [&](auto type) { return fill([&] { curvatures(type, targets, z, h, pool); }); });
   });
 }
 

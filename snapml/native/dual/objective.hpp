@@ -61,9 +61,9 @@ inline void add_up_rows(double* rows, int64 stride, ThreadPool& pool) {
 
 // beta_i in float64 from the stored state.
 template <class Loss, class Real>
-double beta_of(const DualState<Real>& state, int64 i) {
+double beta_of(Loss loss, const DualState<Real>& state, int64 i) {
   return static_cast<double>(state.weight_of(i)) *
-         Loss::dual(static_cast<double>(state.duals[i]), static_cast<double>(state.labels[i]));
+         loss.dual(static_cast<double>(state.duals[i]), static_cast<double>(state.labels[i]));
 }
 
 // Sums of the positive and of the negative beta_i.
@@ -73,10 +73,10 @@ struct DualMass {
 };
 
 template <class Loss, class Real>
-DualMass dual_mass(const DualState<Real>& state, int64 n_rows, ThreadPool& pool) {
+DualMass dual_mass(Loss loss, const DualState<Real>& state, int64 n_rows, ThreadPool& pool) {
   return {
-      parallel_sum(pool, n_rows, [&](int64 i) { return maximum(0.0, beta_of<Loss>(state, i)); }),
-      parallel_sum(pool, n_rows, [&](int64 i) { return minimum(0.0, beta_of<Loss>(state, i)); })};
+      parallel_sum(pool, n_rows, [&](int64 i) { return maximum(0.0, beta_of(loss, state, i)); }),
+      parallel_sum(pool, n_rows, [&](int64 i) { return minimum(0.0, beta_of(loss, state, i)); })};
 }
 
 // The factors that make the dual feasible: beta'_i = beta_i * (beta_i > 0 ? positive : negative).
@@ -91,8 +91,9 @@ struct DualScales {
 // into the first. Returns the dual's loss terms -sum_i (c_i l*(-beta'_i / c_i) + o_i beta'_i): what
 // is the conjugate of a loss of z + o_i has the second addend.
 template <class Loss, class View>
-double exact_sweep(const View& view, const DualState<typename View::Real>& state, DualScales scales,
-                   double* margins, double* adjoints, ThreadPool& pool, Interrupt& interrupt) {
+double exact_sweep(Loss loss, const View& view, const DualState<typename View::Real>& state,
+                   DualScales scales, double* margins, double* adjoints, ThreadPool& pool,
+                   Interrupt& interrupt) {
   const int64 stride = view.n_cols + 1;
   const double bias = state.intercept.tau * static_cast<double>(state.shared[view.n_cols]);
   std::vector<double> parts(static_cast<std::size_t>(pool.size()));
@@ -105,9 +106,9 @@ double exact_sweep(const View& view, const DualState<typename View::Real>& state
                    margins[i] = row_dot_wide(row, state.shared) + bias + state.offset_of(i);
                    const double c = static_cast<double>(state.weight_of(i));
                    if (c == 0) return;
-                   const double plain = beta_of<Loss>(state, i);
+                   const double plain = beta_of(loss, state, i);
                    const double beta = plain * (plain > 0 ? scales.positive : scales.negative);
-                   terms -= c * Loss::conjugate(-beta / c, static_cast<double>(state.labels[i]));
+                   terms -= c * loss.conjugate(-beta / c, static_cast<double>(state.labels[i]));
                    terms -= beta * state.offset_of(i);
                    row_add_wide(row, beta, mine);
                    mine[view.n_cols] += beta;
@@ -122,12 +123,12 @@ double exact_sweep(const View& view, const DualState<typename View::Real>& state
 
 // sum_i c_i l(margins_i + shift, y_i).
 template <class Loss, class Real>
-double loss_value(const DualState<Real>& state, const double* margins, double shift, int64 n_rows,
-                  ThreadPool& pool) {
+double loss_value(Loss loss, const DualState<Real>& state, const double* margins, double shift,
+                  int64 n_rows, ThreadPool& pool) {
   return parallel_sum(pool, n_rows, [&](int64 i) {
     const double c = static_cast<double>(state.weight_of(i));
     const double y = static_cast<double>(state.labels[i]);
-    return c == 0 ? 0.0 : c * Loss::value(margins[i] + shift, y);
+    return c == 0 ? 0.0 : c * loss.value(margins[i] + shift, y);
   });
 }
 
@@ -143,12 +144,12 @@ struct Slope {
 };
 
 template <class Loss, class Real>
-Slope loss_slope(const DualState<Real>& state, const double* margins, double shift, int64 n_rows,
-                 ThreadPool& pool) {
+Slope loss_slope(Loss loss, const DualState<Real>& state, const double* margins, double shift,
+                 int64 n_rows, ThreadPool& pool) {
   return parallel_sum<Slope>(pool, n_rows, [&](int64 i) {
     const double c = static_cast<double>(state.weight_of(i));
     const double y = static_cast<double>(state.labels[i]), z = margins[i] + shift;
-    return c == 0 ? Slope{} : Slope{c * Loss::gradient(z, y), c * Loss::curvature(z, y)};
+    return c == 0 ? Slope{} : Slope{c * loss.gradient(z, y), c * loss.curvature(z, y)};
   });
 }
 

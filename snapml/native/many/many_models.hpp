@@ -264,21 +264,21 @@ struct Tile {
 
 // Losses and slopes, each times the row's weight.
 template <class Loss, class Sum>
-SNAPML_CLONES void tile_losses(const Sum* __restrict__ z, const Sum* __restrict__ y,
-                               const Sum* __restrict__ c, int64 size, Sum* __restrict__ loss,
+SNAPML_CLONES void tile_losses(Loss loss, const Sum* __restrict__ z, const Sum* __restrict__ y,
+                               const Sum* __restrict__ c, int64 size, Sum* __restrict__ value,
                                Sum* __restrict__ slope) {
   for (int64 k = 0; k < size; ++k) {
-    const Tangent<Sum> at = Loss::tangent(z[k], y[k]);
-    loss[k] = c[k] == 0 ? Sum(0) : c[k] * at.value;
+    const Tangent<Sum> at = loss.tangent(z[k], y[k]);
+    value[k] = c[k] == 0 ? Sum(0) : c[k] * at.value;
     slope[k] = c[k] == 0 ? Sum(0) : c[k] * at.gradient;
   }
 }
 
 template <class Loss, class Sum>
-SNAPML_CLONES void tile_curvatures(const Sum* __restrict__ z, const Sum* __restrict__ y,
+SNAPML_CLONES void tile_curvatures(Loss loss, const Sum* __restrict__ z, const Sum* __restrict__ y,
                                    const Sum* __restrict__ c, int64 size, Sum* __restrict__ out) {
   for (int64 k = 0; k < size; ++k) {
-    out[k] = c[k] == 0 ? Sum(0) : c[k] * Loss::curvature(z[k], y[k]);
+    out[k] = c[k] == 0 ? Sum(0) : c[k] * loss.curvature(z[k], y[k]);
   }
 }
 
@@ -307,13 +307,13 @@ void fill_tile(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins,
 
 // The losses of some rows and kFewestModels models, of which `first` is the first.
 template <class Loss, class Sum>
-void losses_of_tile(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins, Range rows,
-                    int64 first, Tile<Sum>& tile, double* losses) {
+void losses_of_tile(Loss loss, const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins,
+                    Range rows, int64 first, Tile<Sum>& tile, double* losses) {
   fill_tile(targets, margins, rows, first, tile);
   const int64 size = (rows.end - rows.begin) * kFewestModels;
-  tile_losses<Loss>(tile.z, tile.y, tile.c, size, tile.loss, tile.slope);
+  tile_losses(loss, tile.z, tile.y, tile.c, size, tile.loss, tile.slope);
   if (margins.curvatures != nullptr) {
-    tile_curvatures<Loss>(tile.z, tile.y, tile.c, size, tile.curvature);
+    tile_curvatures(loss, tile.z, tile.y, tile.c, size, tile.curvature);
   }
   for (int64 i = rows.begin; i < rows.end; ++i) {
     const int64 from = (i - rows.begin) * kFewestModels, to = i * targets.n_models + first;
@@ -329,8 +329,8 @@ void losses_of_tile(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& mar
 
 // losses (models) = sum_i c_i l(z_i, y_i) of each model, in float64.
 template <class Loss, class Sum>
-void many_losses(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins, double* losses,
-                 ThreadPool& pool) {
+void many_losses(Loss loss, const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margins,
+                 double* losses, ThreadPool& pool) {
   const int64 m = targets.n_models;
   std::vector<double> parts(static_cast<std::size_t>(m * pool.size()));
   pool.run([&](int worker) {
@@ -340,7 +340,7 @@ void many_losses(const ManyTargets<Sum>& targets, const ManyMargins<Sum>& margin
     for (int64 i = range.begin; i < range.end; i += kTileRows) {
       const Range rows{i, std::min(i + kTileRows, range.end)};
       for (int64 first = 0; first < m; first += kFewestModels) {
-        losses_of_tile<Loss>(targets, margins, rows, first, tile, mine);
+        losses_of_tile(loss, targets, margins, rows, first, tile, mine);
       }
     }
   });

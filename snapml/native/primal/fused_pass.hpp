@@ -36,14 +36,14 @@ struct PrimalTargets {
   }
 };
 
-// Slopes of the losses of a block in place of the margins z; adds the values to `loss`. Rows beyond
+// Slopes of the losses of a block in place of the margins z; adds the values to `sums`. Rows beyond
 // the block have weight zero.
 template <class Loss>
-SNAPML_CLONES void block_tangents(double* __restrict__ z, const double* __restrict__ y,
-                                  const double* __restrict__ c, double* __restrict__ loss) {
+SNAPML_CLONES void block_tangents(Loss loss, double* __restrict__ z, const double* __restrict__ y,
+                                  const double* __restrict__ c, double* __restrict__ sums) {
   for (int j = 0; j < kBlockRows; ++j) {
-    const Tangent<double> at = Loss::tangent(z[j], y[j]);
-    loss[j] += c[j] == 0 ? 0.0 : c[j] * at.value;
+    const Tangent<double> at = loss.tangent(z[j], y[j]);
+    sums[j] += c[j] == 0 ? 0.0 : c[j] * at.value;
     z[j] = c[j] * at.gradient;
   }
 }
@@ -72,31 +72,34 @@ SNAPML_CLONES void load_targets(const PrimalTargets<Real>& targets, int output, 
 
 // Directions u of a block's margins z times the losses' curvatures there.
 template <class Loss>
-SNAPML_CLONES void block_curvatures(const double* __restrict__ z, const double* __restrict__ y,
-                                    const double* __restrict__ c, double* __restrict__ u) {
-  for (int j = 0; j < kBlockRows; ++j) u[j] *= c[j] == 0 ? 0.0 : c[j] * Loss::curvature(z[j], y[j]);
+SNAPML_CLONES void block_curvatures(Loss loss, const double* __restrict__ z,
+                                    const double* __restrict__ y, const double* __restrict__ c,
+                                    double* __restrict__ u) {
+  for (int j = 0; j < kBlockRows; ++j) u[j] *= c[j] == 0 ? 0.0 : c[j] * loss.curvature(z[j], y[j]);
 }
 
 // Losses of separate outputs, a block (K x kBlockRows) at a time: margins z become slopes, and
 // directions u their products with the curvatures at z.
 template <class Loss>
 struct SeparateOutputs {
+  Loss loss;
+
   template <class Real>
-  static void tangents(const PrimalTargets<Real>& targets, int64 first, int count, double* z,
-                       Lanes& loss) {
+  void tangents(const PrimalTargets<Real>& targets, int64 first, int count, double* z,
+                Lanes& sums) const {
     double y[kBlockRows], c[kBlockRows];
     for (int k = 0; k < targets.n_outputs; ++k) {
       load_targets(targets, k, first, count, y, c);
-      block_tangents<Loss>(z + k * kBlockRows, y, c, loss.lane);
+      block_tangents(loss, z + k * kBlockRows, y, c, sums.lane);
     }
   }
   template <class Real>
-  static void curvature_products(const PrimalTargets<Real>& targets, int64 first, int count,
-                                 const double* z, double* u) {
+  void curvature_products(const PrimalTargets<Real>& targets, int64 first, int count,
+                          const double* z, double* u) const {
     double y[kBlockRows], c[kBlockRows];
     for (int k = 0; k < targets.n_outputs; ++k) {
       load_targets(targets, k, first, count, y, c);
-      block_curvatures<Loss>(z + k * kBlockRows, y, c, u + k * kBlockRows);
+      block_curvatures(loss, z + k * kBlockRows, y, c, u + k * kBlockRows);
     }
   }
 };
@@ -165,6 +168,7 @@ double block_stiffness(const PrimalTargets<typename View::Real>& targets,
 // What a fused pass does with the margins of a block: keeps them, and makes them slopes.
 template <class Outputs, class View>
 struct LossTangents {
+  Outputs outputs;
   const PrimalTargets<typename View::Real>* targets;
   bool wants_stiffness;
   double* margins;
@@ -180,7 +184,7 @@ struct LossTangents {
       double* const kept = margins + k * targets->n_rows + first;
       for (int j = 0; j < count; ++j) kept[j] = z[k * kBlockRows + j];
     }
-    Outputs::tangents(*targets, first, count, z, loss);
+    outputs.tangents(*targets, first, count, z, loss);
     if (wants_stiffness) stiffness += block_stiffness(*targets, reader, first, count);
   }
 };
@@ -188,12 +192,13 @@ struct LossTangents {
 // Fills margins (K x n_rows) and the gradient of the loss (K x (n_cols + 1) per worker, as
 // block_pass leaves them), and returns the sums.
 template <class Outputs, class View>
-PassSums fused_pass(const View& view, const PrimalTargets<typename View::Real>& targets,
-                    const double* coef, bool wants_stiffness, double* margins, double* gradients,
-                    bool is_part, ThreadPool& pool, Interrupt& interrupt) {
+PassSums fused_pass(Outputs outputs, const View& view,
+                    const PrimalTargets<typename View::Real>& targets, const double* coef,
+                    bool wants_stiffness, double* margins, double* gradients, bool is_part,
+                    ThreadPool& pool, Interrupt& interrupt) {
   using Transform = LossTangents<Outputs, View>;
   std::vector<Transform> parts(static_cast<std::size_t>(pool.size()),
-                               Transform{&targets, wants_stiffness, margins, {}});
+                               Transform{outputs, &targets, wants_stiffness, margins, {}});
   block_pass(view, targets.shape(view.n_cols), coef, parts, gradients, is_part, pool, interrupt);
   PassSums total;
   for (const Transform& part : parts) total += PassSums{part.loss.sum(), part.stiffness};
@@ -212,8 +217,8 @@ struct LinePoint {
 };
 
 template <class Outputs, class Real>
-LinePoint line_point(const PrimalTargets<Real>& targets, const double* margins, const double* trial,
-                     double step, ThreadPool& pool) {
+LinePoint line_point(Outputs outputs, const PrimalTargets<Real>& targets, const double* margins,
+                     const double* trial, double step, ThreadPool& pool) {
   const int64 n = targets.n_rows, blocks = (n + kBlockRows - 1) / kBlockRows;
   std::vector<LinePoint> parts(static_cast<std::size_t>(pool.size()));
   pool.run([&](int worker) {
@@ -231,7 +236,7 @@ LinePoint line_point(const PrimalTargets<Real>& targets, const double* margins, 
               margins[at] + step * (trial[at] - margins[at]);
         }
       }
-      Outputs::tangents(targets, first, count, z.data(), loss);
+      outputs.tangents(targets, first, count, z.data(), loss);
       for (int k = 0; k < targets.n_outputs; ++k) {
         for (int j = 0; j < count; ++j) {
           const int64 at = k * n + first + j;
@@ -249,7 +254,7 @@ LinePoint line_point(const PrimalTargets<Real>& targets, const double* margins, 
 
 // Curvatures c_i l''(z_i) of separate outputs (K x n_rows).
 template <class Loss, class Real>
-void curvatures(const PrimalTargets<Real>& targets, const double* margins, double* out,
+void curvatures(Loss loss, const PrimalTargets<Real>& targets, const double* margins, double* out,
                 ThreadPool& pool) {
   pool.run([&](int worker) {
     const Range range = share(targets.n_rows, pool.size(), worker);
@@ -257,7 +262,7 @@ void curvatures(const PrimalTargets<Real>& targets, const double* margins, doubl
       for (int64 i = range.begin; i < range.end; ++i) {
         const int64 at = k * targets.n_rows + i;
         const double c = targets.weight_of(i, k), y = static_cast<double>(targets.labels[at]);
-        out[at] = c == 0 ? 0.0 : c * Loss::curvature(margins[at], y);
+        out[at] = c == 0 ? 0.0 : c * loss.curvature(margins[at], y);
       }
     }
   });

@@ -10,6 +10,7 @@ namespace snapml::native {
 // What the product does with a block X d: multiplies it with the losses' curvatures at the margins.
 template <class Outputs, class View>
 struct LossCurvatures {
+  Outputs outputs;
   const PrimalTargets<typename View::Real>* targets;
   const double* margins;
   std::vector<double> block;
@@ -20,20 +21,21 @@ struct LossCurvatures {
       double* const z = block.data() + k * kBlockRows;
       for (int j = 0; j < count; ++j) z[j] = kept[j];
     }
-    Outputs::curvature_products(*targets, first, count, block.data(), u);
+    outputs.curvature_products(*targets, first, count, block.data(), u);
   }
 };
 
 // The product of the Hessian at `margins` (K x n_rows) with `direction` (K x (n_cols + 1)), one per
 // worker as block_pass leaves them.
 template <class Outputs, class View>
-void hessian_product(const View& view, const PrimalTargets<typename View::Real>& targets,
-                     const double* margins, const double* direction, double* products, bool is_part,
-                     ThreadPool& pool, Interrupt& interrupt) {
+void hessian_product(Outputs outputs, const View& view,
+                     const PrimalTargets<typename View::Real>& targets, const double* margins,
+                     const double* direction, double* products, bool is_part, ThreadPool& pool,
+                     Interrupt& interrupt) {
   using Transform = LossCurvatures<Outputs, View>;
   const std::vector<double> block(static_cast<std::size_t>(targets.n_outputs * kBlockRows));
   std::vector<Transform> parts(static_cast<std::size_t>(pool.size()),
-                               Transform{&targets, margins, block});
+                               Transform{outputs, &targets, margins, block});
   block_pass(view, targets.shape(view.n_cols), direction, parts, products, is_part, pool,
              interrupt);
 }

@@ -35,14 +35,15 @@ struct LossSums {
 
 // The loss at margins + shift. Fills c_i l' and c_i l'' where the arrays are not null.
 template <class Loss, class Real>
-LossSums loss_derivatives(const RowLabels<Real>& rows, const double* margins, double shift,
-                          double* gradients, double* curvatures, int64 n_rows, ThreadPool& pool) {
+LossSums loss_derivatives(Loss loss, const RowLabels<Real>& rows, const double* margins,
+                          double shift, double* gradients, double* curvatures, int64 n_rows,
+                          ThreadPool& pool) {
   return parallel_sum<LossSums>(pool, n_rows, [&](int64 i) {
     const double c = rows.weight_of(i), y = rows.label(i), z = margins[i] + shift;
     // A row without weight takes no part, whatever its margin.
-    const LossSums row = c == 0 ? LossSums{}
-                                : LossSums{c * Loss::value(z, y), c * Loss::gradient(z, y),
-                                           c * Loss::curvature(z, y)};
+    const LossSums row =
+        c == 0 ? LossSums{}
+               : LossSums{c * loss.value(z, y), c * loss.gradient(z, y), c * loss.curvature(z, y)};
     if (gradients != nullptr) gradients[i] = row.slope;
     if (curvatures != nullptr) curvatures[i] = row.curvature;
     return row;
@@ -51,11 +52,11 @@ LossSums loss_derivatives(const RowLabels<Real>& rows, const double* margins, do
 
 // The dual's loss terms -sum_i c_i l*(-beta_i / c_i) at beta_i = -scale * gradients_i.
 template <class Loss, class Real>
-double dual_terms(const RowLabels<Real>& rows, const double* gradients, double scale, int64 n_rows,
-                  ThreadPool& pool) {
+double dual_terms(Loss loss, const RowLabels<Real>& rows, const double* gradients, double scale,
+                  int64 n_rows, ThreadPool& pool) {
   return parallel_sum(pool, n_rows, [&](int64 i) {
     const double c = rows.weight_of(i);
-    return c == 0 ? 0.0 : -c * Loss::conjugate(scale * gradients[i] / c, rows.label(i));
+    return c == 0 ? 0.0 : -c * loss.conjugate(scale * gradients[i] / c, rows.label(i));
   });
 }
 

@@ -30,6 +30,7 @@ struct LossTraits {
   bool is_quadratic = false;             // l'' is one number
   bool has_quadratic_conjugate = false;  // l* is linear or quadratic where it is finite
   bool has_dual_step = false;            // there is a coordinate_step
+  bool has_parameter = false;            // the struct has one member, a double
   double curvature_bound = kNone;        // largest l''
   double self_concordance = kNone;       // least M with |l'''| <= M l''
 };

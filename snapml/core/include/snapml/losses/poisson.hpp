@@ -9,7 +9,8 @@
 namespace snapml {
 
 // l = exp(z) - y z + y log(y) - y, half the unit deviance of a count y >= 0 with mean exp(z). In
-// t = z - log(y) that is y (exp(t) - 1 - t), whose terms are small where the loss is.
+// t = z - log(y) that is y (exp(t) - 1 - t), whose terms are small where the loss is, and finite
+// for the smallest y where t is not large.
 template <class T>
 struct Poisson {
   using Real = T;
@@ -31,7 +32,12 @@ struct Poisson {
       const Real mean = scalar::exp(z);
       return {mean, mean};
     }
-    const Real t = z - scalar::log(y), change = scalar::expm1(t);
+    const Real t = z - scalar::log(y);
+    if (t > Real(1)) {
+      const Real mean = scalar::exp(z);
+      return {mean - y * (Real(1) + t), mean - y};
+    }
+    const Real change = scalar::expm1(t);
     return {y * maximum(change - t, Real(0)), y * change};
   }
   // l*(u) = m log(m) - y log(y) - u with the mean m = u + y, +inf where that is negative.
