@@ -1,4 +1,4 @@
-"""Poisson and Gamma regression beside scikit-learn and glum, on a portfolio that is made up.
+"""Poisson, Gamma and Tweedie regression beside scikit-learn and glum, on a made-up portfolio.
 
 A row is a fit: the least time of several, which took turns, one thread each, and how far its
 objective ends above the least that any of them, or a last fit to 1e-12, has found::
@@ -21,9 +21,11 @@ import sklearn.linear_model
 from threadpoolctl import threadpool_limits
 
 from benchmarks.records import machine_facts, write_rows
-from snapml import GammaRegressor, PoissonRegressor
+from snapml import GammaRegressor, PoissonRegressor, TweedieRegressor
 
 N_ROWS, ALPHA = 678_013, 1e-4
+POWER = 1.5
+CLASSES = {"poisson": PoissonRegressor, "gamma": GammaRegressor, "tweedie": TweedieRegressor}
 # Levels of the factors; with the two numbers 60 columns.
 LEVELS = (6, 11, 22, 13, 12)
 
@@ -50,16 +52,19 @@ def half_deviance(family: str, y: np.ndarray, means: np.ndarray) -> np.ndarray:
     """Return half the unit deviance of each row."""
     if family == "poisson":
         return np.asarray(scipy.special.kl_div(y, means))
+    if family == "tweedie":
+        return 2.0 * (np.sqrt(means) - np.sqrt(y)) ** 2 / np.sqrt(means)
     return y / means - np.log(y / means) - 1.0
 
 
 def makers(family: str, l1_ratio: float) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield the libraries and how they make a model that is as exact as asked for."""
-    ours = PoissonRegressor if family == "poisson" else GammaRegressor
-    yield "snapml", lambda: ours(alpha=ALPHA, l1_ratio=l1_ratio, tol=1e-6, n_threads=1)
+    ours = CLASSES[family]
+    more = {"power": POWER} if family == "tweedie" else {}
+    yield "snapml", lambda: ours(alpha=ALPHA, l1_ratio=l1_ratio, tol=1e-6, n_threads=1, **more)
     if l1_ratio == 0.0:
         theirs = getattr(sklearn.linear_model, ours.__name__)
-        common = {"alpha": ALPHA, "max_iter": 1000}
+        common = {"alpha": ALPHA, "max_iter": 1000, **more}
         yield (
             "scikit-learn newton-cholesky",
             lambda: theirs(solver="newton-cholesky", tol=1e-5, **common),
@@ -69,10 +74,11 @@ def makers(family: str, l1_ratio: float) -> Iterator[tuple[str, Callable[[], Any
         from glum import GeneralizedLinearRegressor
     except ImportError:
         return
+    name = f"tweedie ({POWER})" if family == "tweedie" else family
     yield (
         "glum",
         lambda: GeneralizedLinearRegressor(
-            family=family, alpha=ALPHA, l1_ratio=l1_ratio, link="log", gradient_tol=1e-6
+            family=name, alpha=ALPHA, l1_ratio=l1_ratio, link="log", gradient_tol=1e-6
         ),
     )
 
@@ -80,7 +86,11 @@ def makers(family: str, l1_ratio: float) -> Iterator[tuple[str, Callable[[], Any
 def run(family: str, l1_ratio: float, data: Any, repeats: int) -> list[dict[str, Any]]:
     """Fit by turns and return the rows of one problem."""
     X, counts, amounts, exposure = data
-    y, weights = (counts / exposure, exposure) if family == "poisson" else (amounts, None)
+    y, weights = {
+        "poisson": (counts / exposure, exposure),
+        "tweedie": (counts * amounts / exposure, exposure),
+        "gamma": (amounts, None),
+    }[family]
     share = np.full(len(y), 1.0 / len(y)) if weights is None else weights / weights.sum()
 
     def objective(model: Any) -> float:
@@ -123,7 +133,7 @@ def main() -> None:
     data, rows = make_portfolio(), []
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of peers that stop early: their distance says so
-        for family in ("poisson", "gamma"):
+        for family in CLASSES:
             for l1_ratio in (0.0, 1.0):
                 rows += run(family, l1_ratio, data, args.repeats)
                 for row in rows[-4:]:

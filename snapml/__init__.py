@@ -13,8 +13,13 @@ __version__ = installed_version()
 from snapml._registry import ESTIMATORS  # after the check
 from snapml.estimators.batch_predictions import predict_batches, write_predictions
 from snapml.estimators.coordinate_regression import ElasticNet, Lasso
+from snapml.estimators.deviance.regressors import (
+    GammaRegressor,
+    NegativeBinomialRegressor,
+    PoissonRegressor,
+    TweedieRegressor,
+)
 from snapml.estimators.linear_regression import LinearRegression
-from snapml.estimators.log_link_regression import GammaRegressor, PoissonRegressor
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.memory_estimate import estimate
 from snapml.estimators.ridge import Ridge, RidgeClassifier
@@ -56,11 +61,13 @@ __all__ = [
     "LinearSVC",
     "LogisticRegression",
     "LogisticRegressionCV",
+    "NegativeBinomialRegressor",
     "PoissonRegressor",
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",
     "RidgeClassifierCV",
+    "TweedieRegressor",
     "__version__",
     "enet_path",
     "estimate",

@@ -19,8 +19,8 @@ class Entry(NamedTuple):
         Of the class; scikit-learn's of the same name is what `snapml.accel` replaces.
     module : str
         Where the class is; it is imported when it is asked for.
-    sklearn_module : str
-        Where scikit-learn has its own.
+    sklearn_module : str or None
+        Where scikit-learn has its own; None where it has none.
     command : str or None
         Its name on the command line; None where it has none.
     trains_on_ranks : bool
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
     name: str
     module: str
-    sklearn_module: str = "sklearn.linear_model"
+    sklearn_module: str | None = "sklearn.linear_model"
     command: str | None = None
     trains_on_ranks: bool = False
     likelihood: str | None = None
@@ -45,7 +45,9 @@ class Entry(NamedTuple):
         return getattr(import_module(self.module), self.name)
 
     def load_sklearn(self) -> Any:
-        """Return scikit-learn's class of the same name."""
+        """Return scikit-learn's class of the same name; refuse what has none."""
+        if self.sklearn_module is None:
+            raise TypeError(f"scikit-learn has no {self.name}")
         return getattr(import_module(self.sklearn_module), self.name)
 
 
@@ -61,7 +63,7 @@ ESTIMATORS = (
     Entry("ElasticNetCV", f"{_SEARCHES}.regularization_path"),
     Entry(
         "GammaRegressor",
-        f"{_ESTIMATORS}.log_link_regression",
+        f"{_ESTIMATORS}.deviance.regressors",
         command="gamma",
         trains_on_ranks=True,
     ),
@@ -92,8 +94,15 @@ ESTIMATORS = (
     ),
     Entry("LogisticRegressionCV", f"{_SEARCHES}.logistic_regression_cv"),
     Entry(
+        "NegativeBinomialRegressor",
+        f"{_ESTIMATORS}.deviance.regressors",
+        sklearn_module=None,
+        command="negative-binomial",
+        trains_on_ranks=True,
+    ),
+    Entry(
         "PoissonRegressor",
-        f"{_ESTIMATORS}.log_link_regression",
+        f"{_ESTIMATORS}.deviance.regressors",
         command="poisson",
         trains_on_ranks=True,
     ),
@@ -108,6 +117,12 @@ ESTIMATORS = (
     Entry("RidgeCV", f"{_SEARCHES}.ridge_cv"),
     Entry("RidgeClassifier", f"{_ESTIMATORS}.ridge", command="ridge-classifier", has_estimate=True),
     Entry("RidgeClassifierCV", f"{_SEARCHES}.ridge_cv"),
+    Entry(
+        "TweedieRegressor",
+        f"{_ESTIMATORS}.deviance.regressors",
+        command="tweedie",
+        trains_on_ranks=True,
+    ),
 )
 """All of them, by name."""
 

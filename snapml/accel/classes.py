@@ -14,7 +14,8 @@ from sklearn.base import is_classifier
 from snapml._registry import ESTIMATORS, Entry
 from snapml.accel.accelerated import Accelerated, AcceleratedMeta, AcceleratedTree
 
-__all__ = [entry.name for entry in ESTIMATORS]
+_REPLACED = [entry for entry in ESTIMATORS if entry.sklearn_module is not None]
+__all__ = [entry.name for entry in _REPLACED]
 
 
 class _Weighted(Accelerated):
@@ -65,4 +66,4 @@ def _stand_in(entry: Entry) -> Any:
     return AcceleratedMeta(entry.name, (_fitting_as(genuine), genuine), about | own)
 
 
-globals().update({entry.name: _stand_in(entry) for entry in ESTIMATORS})
+globals().update({entry.name: _stand_in(entry) for entry in _REPLACED})

@@ -35,14 +35,16 @@ def add_estimator_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(option, dest=parameter, default=argparse.SUPPRESS, **how)
 
     add("--C", "C", type=float, metavar="C", help="inverse strength: logistic, svc")
-    add("--alpha", "alpha", type=float, help="strength: ridge, lasso, elasticnet, poisson, gamma")
+    add("--alpha", "alpha", type=float, help="strength: ridge, lasso, elasticnet, counts, amounts")
+    add("--power", "power", type=float, help="of the mean, 0 or from 1 to 2: tweedie")
+    add("--theta", "theta", type=_theta, help="a number, or 'estimate': negative-binomial")
     add("--loss", "loss", choices=("hinge", "squared_hinge"), help="svc")
     add("--penalty", "penalty", choices=("l1", "l2"), help="svc")
     add(
         "--l1-ratio",
         "l1_ratio",
         type=float,
-        help="share of L1: logistic, elasticnet, poisson, gamma",
+        help="share of L1: logistic, elasticnet, counts, amounts",
     )
     add(
         "--class-weight",
@@ -103,6 +105,10 @@ def _class_weight(text: str) -> Any:
         raise argparse.ArgumentTypeError(
             f"expected 'balanced' or weights as in 0=1,1=2.5, got {text!r}"
         ) from None
+
+
+def _theta(text: str) -> Any:
+    return text if text == "estimate" else float(text)
 
 
 def _devices(text: str) -> list[int]:

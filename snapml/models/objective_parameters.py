@@ -19,10 +19,13 @@ _OF_OBJECTIVE = (
     "fit_intercept",
     "intercept_scaling",
     "l1_ratio",
+    "link",
     "multi_class",
     "penalty",
     "positive",
+    "power",
     "solver",
+    "theta",
 )
 
 

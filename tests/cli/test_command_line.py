@@ -29,7 +29,12 @@ from snapml.io.readers.batch import Batch
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "command_line.md"
 
-OF_COUNTS = ("poisson", "gamma")
+OF_COUNTS = {
+    "poisson": [],
+    "gamma": [],
+    "tweedie": ["--power", "1.5"],
+    "negative-binomial": ["--theta", "0.5"],
+}
 
 
 def write_svmlight(path, n_rows=300, n_columns=6, *, seed=0):
@@ -143,6 +148,7 @@ def test_counts_and_amounts_are_trained_and_predicted(tmp_path, estimator, capsy
     header = "target,a,b,c"
     np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header=header, comments="")
     train = ["train", f"{tmp_path}/rows.csv", "--label", "target", "--estimator", estimator]
+    train += OF_COUNTS[estimator]
     assert main([*train, "--alpha", "0.01", "--model", f"{tmp_path}/model", "--quiet"]) == 0
     model = snapml.load(tmp_path / "model")
     predict = ["predict", f"{tmp_path}/rows.csv", "--model", f"{tmp_path}/model", "--quiet"]

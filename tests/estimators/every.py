@@ -18,7 +18,7 @@ from snapml._registry import ESTIMATORS
 CLASSES = {
     entry.name: entry.load()
     for entry in ESTIMATORS
-    if entry.sklearn_module != "sklearn.tree" and not entry.module.endswith("log_link_regression")
+    if entry.sklearn_module != "sklearn.tree" and ".deviance." not in entry.module
 }
 MORE_PARAMETERS = {
     "LogisticRegression": [

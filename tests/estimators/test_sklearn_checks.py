@@ -6,15 +6,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from snapml import (
     ElasticNet,
     ElasticNetCV,
+    GammaRegressor,
     Lasso,
     LassoCV,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    NegativeBinomialRegressor,
+    PoissonRegressor,
     Ridge,
     RidgeClassifier,
     RidgeClassifierCV,
     RidgeCV,
+    TweedieRegressor,
 )
 
 
@@ -39,6 +43,11 @@ from snapml import (
         RidgeClassifier(),
         RidgeCV(),
         RidgeClassifierCV(),
+        PoissonRegressor(),
+        GammaRegressor(),
+        TweedieRegressor(),
+        TweedieRegressor(power=1.5),
+        NegativeBinomialRegressor(),
     ]
 )
 def test_scikit_learn_check_passes(estimator, check):

@@ -98,7 +98,15 @@ class MpiEstimator:
         return model
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Any:
         """Fit one model to the rows of all ranks.
 
         Parameters
@@ -117,6 +125,8 @@ class MpiEstimator:
         offset : float or array-like of shape (n_own_samples,), default=None
             As for the class of one machine, where it has one; 0 where only other ranks have some.
             Beside what ranks share, of all its rows.
+        exposure : float or array-like of shape (n_own_samples,), default=None
+            As for the class of one machine, where it has one; 1 where only other ranks have some.
 
         Returns
         -------
@@ -128,7 +138,7 @@ class MpiEstimator:
         RankError
             If another rank has failed; it says which, and of what.
         TypeError
-            If there is an offset, and the class of one machine has none.
+            If there is an offset or exposure, and the class of one machine has none.
         ValueError
             If parameters or data are not as described, or the ranks' do not fit each other; or
             the checkpoint is damaged, or of other data or parameters.
@@ -142,6 +152,7 @@ class MpiEstimator:
             self._shards = self._watch.communicator
             try:
                 with interrupts.let_through(), self._watch:
+                    offset = self._own_offset(X, offset, exposure)
                     self._fit_own(communicator, X, y, sample_weight, offset)
                     communicator.finish()
             except BaseException as error:
@@ -161,19 +172,29 @@ class MpiEstimator:
         self, communicator: MpiCommunicator, X: Any, y: Any, sample_weight: Any, offset: Any
     ) -> None:
         """Fit to this rank's rows, together with the other ranks."""
-        local: Any = type(self).__mro__[2]
-        takes_offset = "offset" in inspect.signature(local.fit).parameters
-        if offset is not None and not takes_offset:
-            raise TypeError(f"offset: expected none, {type(self).__name__} has no offset")
         terms = self._terms()
         check_alike("parameters", self._shards.exchange(terms))
         self._watch.begin(self.checkpoint, self.checkpoint_every, self.report, terms)
         self._devices = placed(getattr(self, "device_ids", None), communicator)
         own = own_part(self._shards, X, y, sample_weight, byte_limit(self), offset=offset)
         self._file_names = own.feature_names
-        more = {"offset": own.offset} if takes_offset else {}
+        more = {"offset": own.offset} if "offset" in self._taken() else {}
         super().fit(own.X, own.y, own.sample_weight, **more)  # type: ignore[misc]
         self.run_report_ = self._watch.end(self)
+
+    def _own_offset(self, X: Any, offset: Any, exposure: Any) -> Any:
+        """Return what is added to the margins of this rank's rows; refuse what the class lacks."""
+        for name, given in (("offset", offset), ("exposure", exposure)):
+            if given is not None and name not in self._taken():
+                raise TypeError(f"{name}: expected none, {type(self).__name__} has no {name}")
+        if exposure is None:
+            return offset
+        return self._joint_offset(offset, exposure, X)  # type: ignore[attr-defined]
+
+    def _taken(self) -> Any:
+        """Return what the class of one machine takes in `fit`."""
+        local: Any = type(self).__mro__[2]
+        return inspect.signature(local.fit).parameters
 
     def _stopping_rule(self, max_iter: int) -> StoppingRule:
         rule: StoppingRule = super()._stopping_rule(max_iter)  # type: ignore[misc]

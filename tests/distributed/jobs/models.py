@@ -24,10 +24,13 @@ CASES = {
     "weighted": ("LogisticRegression", {}),
     "counts": ("PoissonRegressor", {"alpha": 0.01}),
     "amounts": ("GammaRegressor", {"alpha": 0.01}),
+    "amounts and zeros": ("TweedieRegressor", {"power": 1.5, "alpha": 0.01}),
+    "theta": ("NegativeBinomialRegressor", {"alpha": 0.01}),
     "offset": ("LogisticRegression", {}),
     "offset, coordinate ascent": ("LogisticRegression", {"solver": "sdca", "C": 0.01}),
     "offset, L1": ("LogisticRegression", {"l1_ratio": 1.0, "C": 0.3}),
     "offset, ridge": ("Ridge", {}),
+    "offset, counts": ("PoissonRegressor", {"alpha": 0.01}),
 }
 
 
@@ -38,7 +41,9 @@ def data(name, is_sparse, dtype):
     n_classes = 3 if name in ("multinomial", "one against the rest") else 2
     margins = X[:, :n_classes] + 0.5 * rng.normal(size=(600, n_classes))
     y = margins[:, 0] * 3.0 + 1.0 if name == "ridge" else margins.argmax(axis=1)
-    if name in ("counts", "amounts"):
+    if name == "theta":
+        y = rng.negative_binomial(2, 1.0 / (1.0 + np.exp(0.5 * margins[:, 0]) / 2.0))
+    if name in ("counts", "offset, counts", "amounts", "amounts and zeros"):
         y = rng.poisson(np.exp(0.5 * margins[:, 0])) + float(name == "amounts")
     order = np.argsort(y, kind="stable")
     X, y = X[order].astype(dtype), y[order]
@@ -66,14 +71,14 @@ def main():
                 if weights is not None and comm.size > 1:
                     weights[_rows_of_rank_1(comm, len(y))] = 1.0
                 offsets = offsets_of(name, comm, len(y))
-                given = {} if offsets is None or comm.rank == 1 else {"offset": offsets[rows]}
+                given = {} if comm.rank == 1 else moved_by(name, offsets, rows)
                 settings = {"tol": 1e-6, "n_threads": 1, "max_iter": 1000, **parameters}
                 model = getattr(mpi, estimator)(comm=comm, **settings)
                 model.fit(X[rows], y[rows], own, **given)
                 models = comm.gather((model.coef_.tobytes(), model.intercept_, model.gap_))
                 if comm.rank == 0:
                     whole = getattr(snapml, estimator)(**settings)
-                    whole.fit(X, y, weights, **({} if offsets is None else {"offset": offsets}))
+                    whole.fit(X, y, weights, **moved_by(name, offsets))
                     report(name, is_sparse, dtype, models, model, whole)
 
 
@@ -85,6 +90,14 @@ def offsets_of(name, comm, n_rows):
     if comm.size > 1:
         offsets[_rows_of_rank_1(comm, n_rows)] = 0.0
     return offsets
+
+
+def moved_by(name, offsets, rows=slice(None)):
+    """Return what fit takes for offsets, as exposures where the model has those."""
+    if offsets is None:
+        return {}
+    own = offsets[rows]
+    return {"exposure": np.exp(own)} if name == "offset, counts" else {"offset": own}
 
 
 def _rows_of_rank_1(comm, n_rows):

@@ -1,0 +1,1 @@
+"""Counts and amounts: families of targets, and the regressors of their deviances."""

@@ -1,0 +1,323 @@
+"""Families of targets: which loss is half their deviance, and of which labels."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+
+from snapml.problems import Loss, NegativeBinomial, Poisson, Squared, Tweedie
+
+__all__ = [
+    "Family",
+    "GammaFamily",
+    "NegativeBinomialFamily",
+    "NormalFamily",
+    "PoissonFamily",
+    "TweedieFamily",
+]
+
+Exchange = Callable[[Any], list[Any]]
+# scikit-learn's tests of estimators look for these words.
+_OUTSIDE = "some value(s) of y are out of the valid range"
+
+
+class Family(ABC):
+    """Targets of a family, with its link.
+
+    Attributes
+    ----------
+    loss : Loss
+        Half the unit deviance, as a function of the margin and a label.
+    sign : float
+        Of the model's margin to the loss's: Gamma's loss is Poisson's of the opposite margin.
+    has_log_link : bool
+        Whether means are exponentials of margins; else they are the margins.
+    takes_negative : bool
+        Whether targets may be below zero.
+    """
+
+    loss: Loss
+    sign: float = 1.0
+    has_log_link: bool = True
+    takes_negative: bool = False
+
+    @abstractmethod
+    def check(self, y: np.ndarray, exchange: Exchange) -> None:
+        """Refuse targets that the family has not.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,)
+            Targets of this shard.
+        exchange : callable
+            Returns what each shard has laid down.
+
+        Raises
+        ------
+        ValueError
+            If there are such.
+        """
+
+    @abstractmethod
+    def level(self, y: np.ndarray, c: np.ndarray, offsets: np.ndarray, exchange: Exchange) -> float:
+        """Return the intercept of the best model without columns.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,)
+            Targets of this shard.
+        c : ndarray of shape (n_rows,)
+            Weights of the rows.
+        offsets : ndarray of shape (n_rows,)
+            Of their margins.
+        exchange : callable
+            Returns what each shard has laid down.
+
+        Returns
+        -------
+        float
+            The same on all shards.
+        """
+
+    @abstractmethod
+    def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return half the unit deviance of each row.
+
+        Parameters
+        ----------
+        y, means : ndarray of shape (n_rows,), float64
+            Targets and predictions.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            At least 0.
+        """
+
+    def rows(self, y: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels and offsets with which the loss is half the deviance of targets.
+
+        Parameters
+        ----------
+        y, offsets : ndarray of shape (n_rows,), float64
+            Targets, and offsets of the model's margins.
+
+        Returns
+        -------
+        labels, offsets : ndarray of shape (n_rows,)
+            For the loss.
+        """
+        return y, offsets
+
+
+class NormalFamily(Family):
+    """Any numbers, with the identity link: half their squared distance from the mean."""
+
+    loss = Squared()
+    has_log_link = False
+    takes_negative = True
+
+    def check(self, y: np.ndarray, exchange: Exchange) -> None:
+        """Take all."""
+
+    def level(self, y: np.ndarray, c: np.ndarray, offsets: np.ndarray, exchange: Exchange) -> float:
+        """Return the mean of what offsets leave."""
+        own = float(c @ (y - offsets)), float(np.sum(c, dtype=np.float64))
+        total, weight = np.sum(exchange(own), axis=0)
+        return float(total / weight)
+
+    def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return half the squares."""
+        return 0.5 * (y - means) ** 2
+
+    def rows(self, y: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what offsets leave, which is small where targets are far from zero."""
+        return y - offsets, np.zeros_like(offsets)
+
+
+class PoissonFamily(Family):
+    """Counts, or rates, with the log link."""
+
+    loss = Poisson()
+
+    def check(self, y: np.ndarray, exchange: Exchange) -> None:
+        """Refuse negative ones, and nothing but zeros."""
+        check_counts(y, "counts", exchange)
+
+    def level(self, y: np.ndarray, c: np.ndarray, offsets: np.ndarray, exchange: Exchange) -> float:
+        """Return the logarithm of counts by exposure."""
+        return _log_ratio(c * y, 0.0, c, offsets, exchange)
+
+    def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return y log(y / mean) - y + mean."""
+        found: np.ndarray = scipy.special.kl_div(y, means)
+        return found
+
+
+class GammaFamily(Family):
+    """Positive amounts with the log link: Poisson's loss of a count of 1 at ``log(y) - z``."""
+
+    loss = Poisson()
+    sign = -1.0
+
+    def check(self, y: np.ndarray, exchange: Exchange) -> None:
+        """Refuse what is not positive."""
+        least = min(exchange(float(y.min(initial=np.inf))))
+        if not least > 0.0:
+            raise ValueError(f"y: expected positive amounts, {_OUTSIDE}: got {least:g}")
+
+    def level(self, y: np.ndarray, c: np.ndarray, offsets: np.ndarray, exchange: Exchange) -> float:
+        """Return the logarithm of the mean of amounts by exposure."""
+        return _log_ratio(c, np.log(y.astype(np.float64)) - offsets, c, 0.0, exchange)
+
+    def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return y / mean - log(y / mean) - 1."""
+        t = (y - means) / means
+        return t - np.log1p(t)
+
+    def rows(self, y: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return counts of 1, and the logarithms of amounts."""
+        return np.ones_like(y), np.log(y) - offsets
+
+
+class TweedieFamily(Family):
+    """Amounts of which many may be 0, with the log link and a power between 1 and 2.
+
+    Parameters
+    ----------
+    power : float
+        Of the mean, to which the variance is proportional.
+    """
+
+    def __init__(self, power: float) -> None:
+        self.loss = Tweedie(power)
+        self._a, self._b = 2.0 - power, power - 1.0
+
+    def check(self, y: np.ndarray, exchange: Exchange) -> None:
+        """Refuse negative ones, and nothing but zeros."""
+        check_counts(y, "amounts", exchange)
+
+    def level(self, y: np.ndarray, c: np.ndarray, offsets: np.ndarray, exchange: Exchange) -> float:
+        """Return the root of ``sum c (m^a - y m^-b)``, which is a logarithm of a ratio again."""
+        return _log_ratio(c * y, -self._b * offsets, c, self._a * offsets, exchange)
+
+    def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return it from t = log(mean / y), in which no term is larger than needs be."""
+        found: np.ndarray = means**self._a / self._a
+        some = y > 0.0
+        t = np.log(means[some] / y[some])
+        terms = np.expm1(self._a * t) / self._a + np.expm1(-self._b * t) / self._b
+        found[some] = y[some] ** self._a * np.maximum(terms, 0.0)
+        return found
+
+
+class NegativeBinomialFamily(Family):
+    """Counts of the variance mean + theta mean^2, with the log link.
+
+    Parameters
+    ----------
+    theta : float
+        How much they vary beyond Poisson's.
+    """
+
+    def __init__(self, theta: float) -> None:
+        self.loss = NegativeBinomial(theta)
+        self._theta = theta
+
+    def check(self, y: np.ndarray, exchange: Exchange) -> None:
+        """Refuse negative ones, and nothing but zeros."""
+        check_counts(y, "counts", exchange)
+
+    def level(self, y: np.ndarray, c: np.ndarray, offsets: np.ndarray, exchange: Exchange) -> float:
+        """Return the root of the slope, which is Poisson's where offsets are equal."""
+        middle = _log_ratio(c * y, 0.0, c, offsets, exchange)
+
+        def slope(intercept: float) -> float:
+            with np.errstate(over="ignore"):
+                means = np.exp(offsets + intercept)
+                shares = self._theta + np.exp(-offsets - intercept)
+                own = np.where(means < 1.0, (means - y) / (1.0 + self._theta * means), 0.0)
+                own = np.where(means < 1.0, own, (1.0 - y / means) / shares)
+            return float(np.sum(exchange(float(c @ own))))
+
+        return increasing_root(slope, middle)
+
+    def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return y log(y / mean) - (y + 1 / theta) log((1 + theta y) / (1 + theta mean))."""
+        grown = np.log1p(self._theta * (y - means) / (1.0 + self._theta * means))
+        found = scipy.special.xlogy(y, y / means) - (y + 1.0 / self._theta) * grown
+        return np.maximum(found, 0.0)
+
+
+def check_counts(y: np.ndarray, what: str, exchange: Exchange) -> None:
+    """Refuse negative targets, and targets that are all zero.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        Of this shard.
+    what : str
+        What they are, in the plural.
+    exchange : callable
+        Returns what each shard has laid down.
+
+    Raises
+    ------
+    ValueError
+        If there are such.
+    """
+    least = min(exchange(float(y.min(initial=0.0))))
+    if least < 0.0:
+        raise ValueError(f"y: expected {what}, {_OUTSIDE}: got {least:g}")
+    if not sum(exchange(float(y.sum(dtype=np.float64)))) > 0.0:
+        raise ValueError(
+            f"y: expected {what} of which one is above 0, got zeros only: their mean is the "
+            f"exponential of no number; {_OUTSIDE}"
+        )
+
+
+def increasing_root(function: Callable[[float], float], near: float) -> float:
+    """Return where an increasing function is zero.
+
+    Parameters
+    ----------
+    function : callable
+        Of one number; below zero far down, above zero far up.
+    near : float
+        Where to begin.
+
+    Returns
+    -------
+    float
+        To rounding.
+    """
+    width, value = 0.5, function(near)
+    if value == 0.0:
+        return near
+    side = -math.copysign(1.0, value)
+    far = near + side * width
+    while function(far) * side < 0.0:
+        near, width = far, 2.0 * width
+        far += side * width
+    found = scipy.optimize.brentq(function, near, far, xtol=1e-15, rtol=4 * np.finfo(float).eps)
+    return float(found)
+
+
+def _log_ratio(above: Any, more: Any, below: Any, less: Any, exchange: Exchange) -> float:
+    """Return the logarithm of ``sum(above exp(more)) / sum(below exp(less))`` over all shards."""
+    logs = []
+    for factors, exponents in ((above, more), (below, less)):
+        exponents = np.broadcast_to(exponents, np.shape(factors))
+        counted = np.where(factors > 0.0, exponents, -np.inf)
+        top = max(exchange(float(counted.max(initial=-np.inf))))
+        if top == -np.inf:
+            raise ValueError("y: expected one above 0 among rows of positive weight, got none")
+        total = sum(exchange(float(np.sum(factors * np.exp(np.minimum(exponents - top, 0.0))))))
+        logs.append(math.log(total) + top)
+    return logs[0] - logs[1]
