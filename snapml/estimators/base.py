@@ -42,7 +42,7 @@ from snapml.kernels import ResidentMatrix
 from snapml.kernels.matrices.resident_matrix import device_number
 from snapml.models.linear_exports import ExportedLinearModel
 from snapml.models.objective_parameters import objective_parameters
-from snapml.problems import Intercept, Problem
+from snapml.problems import Intercept, Penalty, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.control import Control, Interim
 from snapml.solvers.fit_settings import Settings, Start
@@ -217,6 +217,24 @@ class LinearEstimator(ExportedLinearModel):
         self.objective_ = sum(result.objective for result in results)
         self.solver_ = results[0].description
         self.history_ = results[0].history if len(results) == 1 else [r.history for r in results]
+
+    def _store_proof(self, penalty: Penalty, result: FitResult, scale: float = 1.0) -> None:
+        """Keep what is proved where no penalty makes sure that there is a minimiser.
+
+        Standard errors are those of a dispersion of 1; `scale` is how many of them are one of the
+        Hessian of the objective as it was solved.
+        """
+        for name in ("existence_", "numerical_error_"):
+            if hasattr(self, name):  # of a fit with another penalty
+                delattr(self, name)
+        if not penalty.is_none:
+            return
+        if result.distance is None:
+            self.existence_ = "unknown" if result.has_minimum else "separated"
+            self.numerical_error_ = math.inf
+        else:
+            self.existence_ = "proved"
+            self.numerical_error_ = scale * result.distance
 
     def _decision(self, X: Any, offset: Any = None) -> tuple[Place, Any]:
         """Return margins, one column per row of ``coef_``, and where they and X are."""

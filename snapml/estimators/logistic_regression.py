@@ -121,8 +121,15 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
     classes_ : ndarray of shape (n_classes,)
         Labels; with two, ``coef_`` points to the second.
     gap_ : float
-        Certified duality gap: the objective is at most this far above its minimum. Without a
-        penalty, where no dual bound exists: four times the Newton decrement's estimate.
+        Certified: the objective is at most this far above its minimum. Without a penalty a bound
+        of second order where ``existence_`` is 'proved' [3]_, else four times the Newton
+        decrement's estimate.
+    existence_ : {'proved', 'separated', 'unknown'}
+        Only without a penalty: whether there is a maximum of the likelihood. Where the classes can
+        be separated there is none.
+    numerical_error_ : float
+        Only without a penalty: no coefficient is farther from its maximum-likelihood value than so
+        many of its standard errors; infinite unless ``existence_`` is 'proved'.
     objective_ : float
         Value of the objective above, evaluated in float64; summed over the models of
         ``multi_class='ovr'``, as is ``gap_``.
@@ -146,6 +153,8 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
        loss minimization", JMLR 14, 2013; equations (3)-(6) of docs/algorithms.md.
     .. [2] Liu and Nocedal, "On the limited memory BFGS method for large scale optimization",
        Mathematical Programming 45, 1989; section 8 of docs/algorithms.md.
+    .. [3] Bach, "Self-concordant analysis for logistic regression", Electronic Journal of
+       Statistics 4, 2010; section 9 of docs/algorithms.md.
 
     Examples
     --------
@@ -266,6 +275,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         self.intercept_ = np.array(result.intercept, dtype=matrix.dtype).reshape(n_outputs)
         self.n_iter_ = np.array([result.n_iter], dtype=np.int32)
         self._store_certificate([result])
+        self._store_proof(problem.penalty, result)
         self._last_result = result if self.warm_start else None
         self._keep_objective()
         return self

@@ -27,7 +27,16 @@ __all__ = [
 ]
 
 OWN_ATTRIBUTES = frozenset(
-    {"gap_", "objective_", "history_", "solver_", "run_report_", "has_offset_"}
+    {
+        "existence_",
+        "gap_",
+        "has_offset_",
+        "history_",
+        "numerical_error_",
+        "objective_",
+        "run_report_",
+        "solver_",
+    }
 )
 """What only these estimators know: of their fit."""
 _OWN_SOLVERS = ("auto", "sdca", "pqn")

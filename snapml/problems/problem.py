@@ -66,6 +66,11 @@ class Penalty:
         """Whether R has a gradient everywhere."""
         return self.l1 == 0.0 and not self.is_positive and self.bounds is None
 
+    @property
+    def is_none(self) -> bool:
+        """Whether coefficients are free, and nothing is added for them."""
+        return self.is_smooth and self.l2 == 0.0
+
     def on(self, columns: np.ndarray) -> Penalty:
         """Return the penalty of some columns."""
         return self if self.bounds is None else replace(self, bounds=self.bounds.on(columns))

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["FitResult", "StartModel", "joint_history", "overflow_error", "stack_outputs"]
+__all__ = [
+    "FitResult",
+    "StartModel",
+    "joint_distance",
+    "joint_history",
+    "overflow_error",
+    "stack_outputs",
+]
 
 Entry = dict[str, float]
 
@@ -62,6 +69,9 @@ class FitResult:
         What was run, and why.
     has_minimum : bool
         False where the objective only falls towards an infimum: separable classes, no penalty.
+    distance : float or None
+        Bound on the distance from a minimiser in the norm of the Hessian, where there is no penalty
+        and one was proved to be; None where nothing was.
     """
 
     coef: np.ndarray
@@ -76,6 +86,7 @@ class FitResult:
     mean_stiffness: float
     description: str
     has_minimum: bool = True
+    distance: float | None = None
 
     def point(self, bias_column: float) -> np.ndarray:
         """Return coefficients and intercept as the primal methods hold them.
@@ -119,7 +130,25 @@ def stack_outputs(results: list[FitResult]) -> FitResult:
         objective=sum(result.objective for result in results),
         history=joint_history([result.history for result in results]),
         has_minimum=all(result.has_minimum for result in results),
+        distance=joint_distance(results),
     )
+
+
+def joint_distance(results: Sequence[FitResult]) -> float | None:
+    """Return how far several models can be from their minimisers.
+
+    Parameters
+    ----------
+    results : sequence of FitResult
+        Of problems apart.
+
+    Returns
+    -------
+    float or None
+        In the norm of all their Hessians; None where one of them is not known.
+    """
+    squares = [result.distance**2 for result in results if result.distance is not None]
+    return math.sqrt(sum(squares)) if len(squares) == len(results) else None
 
 
 def overflow_error(dtype: np.dtype) -> ValueError:

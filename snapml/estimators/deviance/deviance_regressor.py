@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
@@ -41,6 +42,8 @@ class Task:
         Targets, and offsets of margins.
     dataset : Dataset
         The rows, with weights that add up to 1.
+    total_weight : float
+        Sum of the weights as they were given, or the number of rows.
     rule : StoppingRule
         When to stop.
     penalty : Penalty
@@ -53,6 +56,7 @@ class Task:
     y: np.ndarray
     dataset: Dataset
     offsets: np.ndarray
+    total_weight: float
     rule: StoppingRule
     penalty: Penalty
     solver: str
@@ -155,7 +159,8 @@ class DevianceRegressor(LinearRegressor, ABC):
         offsets = np.zeros(len(y)) if given is None else given
         start = self._last_end(matrix.shape[0], 1)
         found = start.coef if start is not None else None
-        task = Task(X, y, dataset, offsets, rule, penalty, solver)
+        total = sum(exchange(float(len(y) if weights is None else weights.sum(dtype=np.float64))))
+        task = Task(X, y, dataset, offsets, total, rule, penalty, solver)
         for family in self._families(task):
             found = self._fit_family(family, task, found)
         self._keep_objective()
@@ -184,6 +189,7 @@ class DevianceRegressor(LinearRegressor, ABC):
         self.intercept_ = float(level + family.sign * result.intercept)
         self.n_iter_ = result.n_iter
         self._store_certificate([result])
+        self._store_proof(task.penalty, result, math.sqrt(task.total_weight))
         return np.append(family.sign * result.coef, self.intercept_)[None]
 
     def predict(self, X: Any, *, offset: Any = None, exposure: Any = None) -> Any:

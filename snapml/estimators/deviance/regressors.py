@@ -51,7 +51,7 @@ class PoissonRegressor(DevianceRegressor):
     Parameters
     ----------
     alpha : float, default=1.0
-        Strength of the penalty, at least 0; at 0 ``gap_`` is an estimate.
+        Strength of the penalty, at least 0.
     l1_ratio : float, default=0.0
         Share of the L1 norm, from 0 to 1.
     fit_intercept : bool, default=True
@@ -89,7 +89,15 @@ class PoissonRegressor(DevianceRegressor):
     n_iter_ : int
         Reads of the data beyond the first.
     gap_ : float
-        Certified bound on what ``objective_`` can be above its minimum.
+        Certified bound on what ``objective_`` can be above its minimum; with ``alpha=0`` where
+        ``existence_`` is 'proved', else an estimate.
+    existence_ : {'proved', 'separated', 'unknown'}
+        Only with ``alpha=0``: whether there is a maximum of the likelihood. A level without events
+        has none.
+    numerical_error_ : float
+        Only with ``alpha=0``: no coefficient is farther from its maximum-likelihood value than so
+        many of its standard errors (of a dispersion of 1); infinite unless ``existence_`` is
+        'proved'.
     objective_ : float
         The objective above, evaluated in float64.
     history_ : list of dict
@@ -140,8 +148,8 @@ n_threads, deterministic, device_ids, memory_limit, max_time_s : object
 
     Attributes
     ----------
-    coef_, intercept_, n_iter_, gap_, objective_, history_, solver_, has_offset_, n_features_in_, \
-feature_names_in_ : object
+    coef_, intercept_, n_iter_, gap_, existence_, numerical_error_, objective_, history_, \
+solver_, has_offset_, n_features_in_, feature_names_in_ : object
         As for `PoissonRegressor`.
 
     Examples
@@ -182,7 +190,7 @@ class TweedieRegressor(DevianceRegressor):
     power : float, default=0.0
         0, or from 1 to 2.
     alpha : float, default=1.0
-        Strength of the penalty, at least 0; at 0 ``gap_`` is an estimate.
+        Strength of the penalty, at least 0.
     l1_ratio : float, default=0.0
         Share of the L1 norm, from 0 to 1.
     fit_intercept : bool, default=True
@@ -195,8 +203,8 @@ device_ids, memory_limit, max_time_s : object
 
     Attributes
     ----------
-    coef_, intercept_, n_iter_, gap_, objective_, history_, solver_, has_offset_, n_features_in_, \
-feature_names_in_ : object
+    coef_, intercept_, n_iter_, gap_, existence_, numerical_error_, objective_, history_, \
+solver_, has_offset_, n_features_in_, feature_names_in_ : object
         As for `PoissonRegressor`.
 
     References
@@ -294,7 +302,7 @@ class NegativeBinomialRegressor(DevianceRegressor):
         How much counts vary beyond Poisson's, above 0: the ``alpha`` of statsmodels, one over the
         ``theta`` of R.
     alpha : float, default=1.0
-        Strength of the penalty, at least 0; at 0 ``gap_`` is an estimate.
+        Strength of the penalty, at least 0.
     l1_ratio : float, default=0.0
         Share of the L1 norm, from 0 to 1.
     fit_intercept, solver, max_iter, tol, warm_start, verbose, random_state, n_threads, \
@@ -305,8 +313,8 @@ deterministic, device_ids, memory_limit, max_time_s : object
     ----------
     theta_ : float
         What the model was fitted with.
-    coef_, intercept_, n_iter_, gap_, objective_, history_, solver_, has_offset_, n_features_in_, \
-feature_names_in_ : object
+    coef_, intercept_, n_iter_, gap_, existence_, numerical_error_, objective_, history_, \
+solver_, has_offset_, n_features_in_, feature_names_in_ : object
         As for `PoissonRegressor`; of the last model.
 
     References

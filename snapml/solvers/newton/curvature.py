@@ -145,6 +145,30 @@ class DenseCurvature:
             self._factors.append(make_factor(engine, hessian, self._problem.penalty.l2 > 0.0))
 
     @property
+    def rows(self) -> ScaledRows:
+        """The rows that it is made from."""
+        return self._rows
+
+    def parts(self, gradient: Any) -> list[tuple[Factor | DeviceFactor, Any]]:
+        """Return the factored Hessians of outputs, or one of all, each with its share of a slope.
+
+        Parameters
+        ----------
+        gradient : array of shape (n_outputs, n_features + 1), float64
+            In the columns as they are.
+
+        Returns
+        -------
+        list of (Factor, array)
+            In the centred and scaled columns.
+        """
+        scaled = self._scaled(gradient)
+        if len(self._factors) == 1 and self._factors[0].size == scaled.size:
+            return [(self._factors[0], scaled.ravel())]
+        factors = self._factors * (len(scaled) if len(self._factors) == 1 else 1)
+        return list(zip(factors, scaled, strict=True))
+
+    @property
     def is_hessian(self) -> bool:
         """Whether nothing is left out: neither rows, by itself, nor what couples the classes."""
         return not self._problem.loss.is_joint or len(self._factors) == 1
@@ -166,17 +190,12 @@ class DenseCurvature:
         """
         if all(factor.null_space is None for factor in self._factors):
             return False
-        scaled = self._to_host(self._scaled(gradient))
-        if len(self._factors) == 1:
-            is_joint = self._factors[0].size == scaled.size
-            parts = [scaled.ravel()] if is_joint else list(scaled)
-            factors = self._factors * len(parts)
-        else:
-            parts, factors = list(scaled), self._factors
         return any(
             factor.null_space is not None
-            and bool(np.abs(factor.null_space.T @ part).max() > _FLAT_SLOPE * total_weight)
-            for part, factor in zip(parts, factors, strict=True)
+            and bool(
+                np.abs(factor.null_space.T @ self._to_host(part)).max() > _FLAT_SLOPE * total_weight
+            )
+            for factor, part in self.parts(gradient)
         )
 
     def solve(self, gradient: Any) -> Any:

@@ -43,14 +43,24 @@ def make_factor(engine: PrimalEngine, matrix: Any, is_penalised: bool) -> Factor
 
 
 class Factor:
-    """A positive semidefinite matrix, factored; its null space, if any, is left alone."""
+    """A positive semidefinite matrix, factored; its null space, if any, is left alone.
+
+    Attributes
+    ----------
+    size : int
+        Of the matrix.
+    diagonal : ndarray of shape (size,)
+        Square roots of its diagonal, 1 where that is zero.
+    null_space : ndarray of shape (size, n_null) or None
+        An orthonormal basis.
+    """
 
     def __init__(self, matrix: np.ndarray, is_penalised: bool) -> None:
         self.size = len(matrix)
         self.null_space: np.ndarray | None = None
         diagonal = np.sqrt(np.maximum(matrix.diagonal(), np.finfo(np.float64).tiny))
-        self._diagonal = np.where(matrix.diagonal() > 0.0, diagonal, 1.0)
-        scaled = matrix / self._diagonal[:, None] / self._diagonal
+        self.diagonal = np.where(matrix.diagonal() > 0.0, diagonal, 1.0)
+        scaled = matrix / self.diagonal[:, None] / self.diagonal
         self._cholesky = None
         try:
             with blas_threads_for(self.size**3 / 3):
@@ -66,13 +76,17 @@ class Factor:
         self._values = values[~is_null]
         self.null_space = vectors[:, is_null] if is_null.any() else None
 
+    def inverse(self) -> np.ndarray:
+        """Return the (pseudo-)inverse."""
+        return self.solve(np.eye(self.size))
+
     def solve(self, vector: np.ndarray) -> np.ndarray:
         """Return the (pseudo-)inverse times a vector or columns of vectors."""
         if self._cholesky is None:
             projected = self._vectors.T @ vector
             values = self._values if vector.ndim == 1 else self._values[:, None]
             return np.asarray(self._vectors @ (projected / values))
-        diagonal = self._diagonal if vector.ndim == 1 else self._diagonal[:, None]
+        diagonal = self.diagonal if vector.ndim == 1 else self.diagonal[:, None]
         return np.asarray(
             cho_solve(self._cholesky, vector / diagonal, check_finite=False) / diagonal
         )
@@ -93,12 +107,17 @@ class DeviceFactor:
         diagonal = matrix.diagonal()
         tiny = float(np.finfo(np.float64).tiny)
         scale = xp.where(diagonal > 0.0, xp.sqrt(xp.maximum(diagonal, tiny)), 1.0)
+        self.diagonal = scale
         scaled = matrix / scale[:, None] / scale
         least = 0.0 if is_penalised else _LEAST_PIVOT
         inverse = self._inverse_of_definite(scaled, least)
         self._inverse = (
             self._pseudo_inverse(matrix) if inverse is None else inverse / scale[:, None] / scale
         )
+
+    def inverse(self) -> Any:
+        """Return the (pseudo-)inverse, where the rows are."""
+        return self._inverse
 
     def solve(self, vector: Any) -> Any:
         """Return the (pseudo-)inverse times a vector or columns of vectors."""

@@ -29,6 +29,7 @@ from snapml.solvers.newton.descent import Descent
 from snapml.solvers.newton.newton_steps import NewtonSteps
 from snapml.solvers.newton.primal_certificate import lower_bound
 from snapml.solvers.newton.sampled_curvature import SampledCurvature
+from snapml.solvers.newton.second_order import prove
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
@@ -109,7 +110,7 @@ def solve(
             best.coef = model.shortened(best.coef)
         n_reads = model.n_reads(descent)
         dtype = engine.dtype if is_rounded else np.dtype(np.float64)
-        result = _result(descent, best, progress.history, dtype)
+        result = _result(descent, best, progress.history, dtype, best.distance)
     # An objective whose minimum may be 0 has no gap that is small beside it, once rounded.
     fits = rule.floor > 0.0 or result.gap <= max(best.gap, _allowed_gap(rule, result.objective))
     return stage.finish(
@@ -157,7 +158,7 @@ def evaluate(
         best.see(descent)
         if engine.problem.penalty.l2 <= 0.0:
             best.gap = source.gap
-        result = _result(descent, best, source.history, engine.dtype)
+        result = _result(descent, best, source.history, engine.dtype, source.distance)
     return replace(
         result,
         n_iter=source.n_iter + 1,
@@ -211,6 +212,9 @@ def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: 
         before, decrement = decrement, model.step(descent, decrement)
         if decrement == 0.0 or (decrement >= before and decrement <= _SMALLEST * best.value):
             break
+    if is_unpenalised and progress.is_met:
+        with progress.rule.observer.phase("certificate"):
+            best.see_proof(descent, model)
     if is_unpenalised and _is_sampled(model):
         best.gap = certified_gap(best.value, 0.0)  # what a sample says is no bound
     return best
@@ -305,6 +309,8 @@ class _Best:
         self.coef: Any = np.empty(0)
         self.gradient: Any = np.empty(0)
         self._bound = 0.0  # no loss and no penalty is negative
+        # Of the minimiser in the Hessian's norm, at most.
+        self.distance: float | None = None
 
     def see(self, descent: Descent) -> None:
         """Take the descent's present point where it is better."""
@@ -343,14 +349,37 @@ class _Best:
         self.gap = min(self.gap, certified_gap(2.0 * decrement, 0.0))
         return True
 
+    def see_proof(self, descent: Descent, model: SampledCurvature | NewtonSteps) -> None:
+        """Replace the estimate by what the Hessian of all rows at the present point proves."""
+        curvature = model.curvature
+        if not isinstance(model, SampledCurvature) or not isinstance(curvature, DenseCurvature):
+            return
+        if descent.has_no_minimum or model.has_other_rows or not model.is_made_at(descent.coef):
+            return
+        proof = prove(descent.engine, descent.communicator, curvature, descent.gradient)
+        if proof is not None:
+            self._bound = max(self._bound, descent.value - proof.gap)
+            self.gap = certified_gap(self.value, self._bound)
+            if descent.coef is self.coef:
+                # No nearer than the rounding of the objective lets tell.
+                self.distance = max(proof.distance, _root(2.0 * self.gap))
+
 
 def _allowed_gap(rule: StoppingRule, objective: float) -> float:
     """Return the gap that a rounded model may have: the tolerance, or the type's resolution."""
     return max(rule.tol, rule.resolution) * abs(objective)
 
 
+def _root(value: float) -> float:
+    return math.sqrt(value) if value > 0.0 else 0.0
+
+
 def _result(
-    descent: Descent, best: _Best, history: list[dict[str, float]], dtype: np.dtype
+    descent: Descent,
+    best: _Best,
+    history: list[dict[str, float]],
+    dtype: np.dtype,
+    distance: float | None,
 ) -> FitResult:
     """Round the best point to a type; what that costs is added to the gap.
 
@@ -383,4 +412,6 @@ def _result(
         history=history,
         mean_stiffness=descent.stiffness / max(1, descent.n_rows * engine.n_outputs),
         description=engine.description,
+        # The rounding's own norm, to second order.
+        distance=None if distance is None else distance + _root(2.0 * (loss_of_rounding - slope)),
     )

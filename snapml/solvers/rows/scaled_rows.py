@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,15 +37,19 @@ class ScaledRows:
     ----------
     mean, scale : ndarray of shape (n_features,), float64
         Of all shards' columns, on the host. The mean is zero where columns must not be centred.
+    dtype : numpy dtype
+        Of the scaled entries.
+    largest_squares : ndarray of shape (n_features,), float64
+        Of this shard's scaled entries, by columns.
     """
 
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
         self._engine = engine
         self.mean, self.scale = self._moments(communicator)
         is_wide = engine.dtype == np.float64 or engine.n_features <= MOST_WIDE_COLUMNS
-        self._dtype = np.dtype(np.float64 if is_wide else np.float32)
+        self.dtype = np.dtype(np.float64 if is_wide else np.float32)
         self._mean = engine.to_rows(self.mean)
-        self._scale = engine.to_rows(self.scale.astype(self._dtype))
+        self._scale = engine.to_rows(self.scale.astype(self.dtype))
         density = engine.n_stored / max(1, engine.n_rows * engine.n_features)
         is_near = bool(np.all(np.abs(self.mean) <= _MOST_MEAN * self.scale))
         self._sparse: csr_matrix | None = None
@@ -70,24 +75,42 @@ class ScaledRows:
             return self._sparse_gram(self._sparse, weights)
         xp, size = self._engine.xp, len(self.mean) + 1
         gram = xp.zeros((size, size), np.float64)
+        for part, columns in self.blocks(weights):
+            columns *= xp.sqrt(weights[part]).astype(self.dtype)[:, None]
+            # Both factors are rounded alike: the product remains semidefinite, and the steps that
+            # are made from it are corrected by the gradients.
+            with self._engine.fast_products(), blas_threads_for(2.0 * len(weights) * size**2):
+                gram += columns.T @ columns
+        return gram
+
+    def blocks(self, weights: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield the scaled rows, with the intercept's column, a few at a time.
+
+        Parameters
+        ----------
+        weights : array of shape (n_rows,), float64
+            Rows of weight 0 are left out where that saves work.
+
+        Yields
+        ------
+        part : slice or array of indices
+            Which rows.
+        rows : array of shape (n_taken, n_features + 1)
+            Valid until the next ones are asked for; may be written to.
+        """
+        xp, size = self._engine.xp, len(self.mean) + 1
         rows = xp.flatnonzero(weights)
         is_whole = len(rows) > 0.7 * len(weights)  # gathering rows costs a copy of them
         count = len(weights) if is_whole else len(rows)
         step = max(self._engine.block_entries // size, 2 * size)
-        buffer = xp.empty((min(step, count), size), dtype=self._dtype)
+        buffer = xp.empty((min(step, count), size), dtype=self.dtype)
         for first in range(0, count, step):
             part = slice(first, first + step) if is_whole else rows[first : first + step]
-            root = xp.sqrt(weights[part]).astype(self._dtype)[:, None]
-            columns = buffer[: len(root)]
+            columns = buffer[: min(step, count - first)]
             xp.subtract(self._engine.dense_rows(part), self._mean, out=columns[:, :-1])
             columns[:, :-1] /= self._scale
             columns[:, -1] = self._engine.bias_column
-            columns *= root
-            # Both factors are rounded alike: the product remains semidefinite, and the steps that
-            # are made from it are corrected by the gradients.
-            with self._engine.fast_products(), blas_threads_for(2.0 * count * size**2):
-                gram += columns.T @ columns
-        return gram
+            yield part, columns
 
     def _sparse_gram(self, rows: csr_matrix, weights: np.ndarray) -> np.ndarray:
         """Return the same from products of the rows as they are, without a dense copy."""
@@ -109,7 +132,7 @@ class ScaledRows:
         n_rows, n_features = engine.n_rows, engine.n_features
         step = max(1, engine.block_entries // max(1, n_features))
         chunks = [slice(first, first + step) for first in range(0, n_rows, step)]
-        sums, squares = xp.zeros(n_features, np.float64), xp.zeros(n_features, np.float64)
+        sums, squares, tops = (xp.zeros(n_features, np.float64) for _ in range(3))
         with np.errstate(all="ignore"):  # what is not finite is found by the pass that follows
             for chunk in chunks:
                 sums += engine.dense_rows(chunk).sum(axis=0, dtype=np.float64)
@@ -123,7 +146,11 @@ class ScaledRows:
                 centred = engine.dense_rows(chunk) - centre
                 centred *= centred  # CuPy's einsum would copy both factors, column by column
                 squares += centred.sum(axis=0)
+                xp.maximum(tops, centred.max(axis=0), out=tops)
             scale = np.sqrt(communicator.allreduce_sum(engine.to_host(squares)) / count)
         # A constant column differs from its mean by the rounding of the mean alone.
         is_constant = ~(scale > 1e-14 * np.abs(mean)) | ~np.isfinite(scale)
-        return mean, np.where(is_constant, 1.0, scale)
+        scale = np.where(is_constant, 1.0, scale)
+        with np.errstate(all="ignore"):
+            self.largest_squares = engine.to_host(tops) / scale**2
+        return mean, scale
