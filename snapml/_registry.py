@@ -26,8 +26,8 @@ class Entry(NamedTuple):
     trains_on_ranks : bool
         Whether `snapml.distributed.mpi` has a class of the same name.
     likelihood : str or None
-        ``"binomial"`` or ``"normal"`` where `snapml.statistics` knows the covariance of its
-        coefficients; None where it does not.
+        ``"binomial"``, ``"normal"`` or ``"family"`` where `snapml.statistics` knows the covariance
+        of its coefficients; None where it does not.
     has_estimate : bool
         Whether `snapml.estimate` knows how much memory its fits need.
     """
@@ -66,6 +66,7 @@ ESTIMATORS = (
         f"{_ESTIMATORS}.deviance.regressors",
         command="gamma",
         trains_on_ranks=True,
+        likelihood="family",
     ),
     Entry("Lasso", f"{_ESTIMATORS}.coordinate_regression", command="lasso", trains_on_ranks=True),
     Entry("LassoCV", f"{_SEARCHES}.regularization_path"),
@@ -99,12 +100,14 @@ ESTIMATORS = (
         sklearn_module=None,
         command="negative-binomial",
         trains_on_ranks=True,
+        likelihood="family",
     ),
     Entry(
         "PoissonRegressor",
         f"{_ESTIMATORS}.deviance.regressors",
         command="poisson",
         trains_on_ranks=True,
+        likelihood="family",
     ),
     Entry(
         "Ridge",
@@ -122,6 +125,7 @@ ESTIMATORS = (
         f"{_ESTIMATORS}.deviance.regressors",
         command="tweedie",
         trains_on_ranks=True,
+        likelihood="family",
     ),
 )
 """All of them, by name."""

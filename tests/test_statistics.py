@@ -6,7 +6,17 @@ import scipy.sparse
 from sklearn.base import clone
 
 import snapml
-from snapml import Lasso, LinearRegression, LogisticRegression, LogisticRegressionCV, Ridge
+from snapml import (
+    GammaRegressor,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    NegativeBinomialRegressor,
+    PoissonRegressor,
+    Ridge,
+    TweedieRegressor,
+)
 from snapml.statistics import inference
 
 RNG = np.random.default_rng(0)
@@ -392,3 +402,92 @@ def test_a_far_column_has_the_errors_of_the_centred_one(covariance, shift, unit)
         slopes = found.standard_errors[1:] / expected.standard_errors[1:]
         np.testing.assert_allclose(slopes, 1.0, rtol=1e-5)
         assert found.r_squared == pytest.approx(expected.r_squared, rel=1e-6)
+
+
+AMOUNTS = RNG.gamma(2.0, np.exp(0.1 * MARGINS) / 2.0)
+EVENTS = RNG.poisson(np.exp(0.1 * MARGINS)).astype(float)
+FAMILIES = {
+    "Poisson": (PoissonRegressor(), EVENTS, {}),
+    "Gamma": (GammaRegressor(), AMOUNTS, {"link": "log"}),
+    "Tweedie": (TweedieRegressor(power=1.5), AMOUNTS * (EVENTS > 0), {"var_power": 1.5}),
+    "NegativeBinomial": (NegativeBinomialRegressor(theta=0.7), EVENTS, {"alpha": 0.7}),
+    "Gaussian": (TweedieRegressor(power=0), TARGETS, {}),
+}
+
+
+@pytest.mark.parametrize("kind", ["model", "robust"])
+@pytest.mark.parametrize("weights", ["frequency", "variance"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_counts_and_amounts_agree_with_statsmodels(name, weights, kind):
+    api = pytest.importorskip("statsmodels.api")
+    model, y, options = FAMILIES[name]
+    options = {**options, **({"link": api.families.links.Log()} if name == "Gamma" else {})}
+    offset = RNG.normal(scale=0.2, size=N)
+    model = clone(model).set_params(alpha=0.0, tol=1e-14).fit(X, y, COUNTS, offset=offset)
+    family = getattr(api.families, name)(**options)
+    theirs = {f"{'freq' if weights == 'frequency' else 'var'}_weights": COUNTS.astype(float)}
+    theirs = api.GLM(y, with_ones(X), family=family, offset=offset, **theirs)
+    robust = {"cov_type": "HC0"} if kind == "robust" else {}
+    has_t = name in ("Gamma", "Tweedie", "Gaussian")
+    theirs = theirs.fit(tol=1e-14, use_t=has_t, **robust)
+    found = inference(model, X, y, COUNTS, offset=offset, covariance=kind, weights=weights)
+    if kind == "model":
+        assert_equal_to(found, theirs)
+    elif weights == "frequency":  # statsmodels' sandwich of variance weights is that of frequencies
+        np.testing.assert_allclose(found.standard_errors, theirs.bse, rtol=1e-5)
+    assert found.scale == pytest.approx(theirs.scale, rel=1e-6)
+    if name not in ("Tweedie", "Gaussian"):
+        assert found.log_likelihood == pytest.approx(theirs.llf, rel=1e-8)
+
+
+def test_dispersion_is_as_asked():
+    model = PoissonRegressor(alpha=0.0, tol=1e-12).fit(X, EVENTS, exposure=2.0)
+    plain = inference(model, X, EVENTS, exposure=2.0)
+    assert plain.scale == 1.0
+    for kind in ("pearson", "deviance", 1.7):
+        found = inference(model, X, EVENTS, exposure=2.0, dispersion=kind)
+        expected = np.sqrt(found.scale) * plain.standard_errors
+        np.testing.assert_allclose(found.standard_errors, expected, rtol=1e-12)
+        assert np.isinf(found.residual_df) == (kind == 1.7)
+    deviance = 2.0 * N * model.objective_ / (N - P - 1)
+    assert inference(model, X, EVENTS, exposure=2.0, dispersion="deviance").scale == pytest.approx(
+        deviance, rel=1e-8
+    )
+    assert "D^2" in plain.summary()
+
+
+def test_a_penalty_on_the_mean_is_that_times_the_rows():
+    model = PoissonRegressor(alpha=0.01, tol=1e-13).fit(X, EVENTS, COUNTS)
+    means = model.predict(X)
+    rows = with_ones(X)
+    H = (rows.T * (COUNTS * means)) @ rows
+    ridge = 0.01 * COUNTS.sum() * np.diag([0.0, *[1.0] * P])
+    inverse = np.linalg.inv(H + ridge)
+    found = inference(model, X, EVENTS, COUNTS)
+    np.testing.assert_allclose(found.covariance, inverse @ H @ inverse, rtol=1e-7)
+    assert found.penalty == pytest.approx(0.01 * COUNTS.sum())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"weights": "analytic"}, "weights: expected one of"),
+        ({"dispersion": "ml"}, "dispersion: expected one of"),
+        ({"dispersion": 0.0}, "dispersion: expected one of"),
+        ({"dispersion": True}, "dispersion: expected one of"),
+    ],
+)
+def test_dispersions_and_weights_that_mean_nothing_are_refused(options, words):
+    model = PoissonRegressor(alpha=0.0).fit(X, EVENTS)
+    with pytest.raises(ValueError, match=words):
+        inference(model, X, EVENTS, **options)
+
+
+def test_counts_with_an_l1_penalty_and_wrong_targets_are_refused():
+    model = PoissonRegressor(alpha=0.1, l1_ratio=0.5).fit(X, EVENTS)
+    with pytest.raises(ValueError, match="no L1 penalty, got l1_ratio=0"):
+        inference(model, X, EVENTS)
+    with pytest.raises(ValueError, match="y: expected counts"):
+        inference(PoissonRegressor(alpha=0.0).fit(X, EVENTS), X, -EVENTS)
+    with pytest.raises(TypeError, match="LinearRegression has no exposure"):
+        inference(LinearRegression().fit(X, TARGETS), X, TARGETS, exposure=1.0)

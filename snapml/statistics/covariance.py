@@ -11,20 +11,15 @@ import scipy.linalg
 import scipy.stats
 from sklearn.utils.validation import validate_data
 
-from snapml.estimators.offsets import check_index, checked_offset, targets_without
-from snapml.statistics.likelihood import (
-    log_likelihood,
-    logistic_slopes,
-    normal_log_likelihood,
-    null_margins,
-    squared_slopes,
-)
+from snapml.estimators.offsets import check_index, checked_offset
+from snapml.statistics.likelihood import Law
 from snapml.statistics.model_checks import (
     check_unchanged,
     checked_targets,
     checked_weights,
     coefficients_of,
-    likelihood_of,
+    is_of_mean,
+    law_of,
     names_of,
     penalties_of,
 )
@@ -34,6 +29,8 @@ from snapml.statistics.rows import ConstantAndRows
 __all__ = ["inference"]
 
 _COVARIANCES = ("model", "posterior", "robust")
+_WEIGHTS = ("frequency", "variance")
+_DISPERSIONS = ("auto", "pearson", "deviance")
 # Least eigenvalue of the information, its columns scaled, below which columns count as dependent.
 _DEPENDENT = 1e-12
 # Standard errors that a coefficient may be away from the minimum of the objective.
@@ -52,14 +49,17 @@ def inference(
     sample_weight: Any = None,
     *,
     offset: Any = None,
+    exposure: Any = None,
     level: float = 0.95,
     covariance: str = "model",
+    dispersion: Any = "auto",
+    weights: str = "frequency",
 ) -> Inference:
     """Return standard errors, tests and confidence intervals of a fitted model's coefficients.
 
     Parameters
     ----------
-    model : LogisticRegression, LinearRegression or Ridge
+    model : LogisticRegression, LinearRegression, Ridge, or one of counts and amounts
         Fitted to these rows: of two classes or one target, without an L1 penalty, class weights or
         a constraint, of at most 5,000 coefficients. Parameters of the objective are as in that fit.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -67,15 +67,22 @@ def inference(
     y : array-like of shape (n_samples,)
         Their labels or targets.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weight k counts as k copies of the row, as in fit.
-    offset : float or array-like of shape (n_samples,), default=None
-        That of fit: added to each row's margin as it is.
+        Those of fit; see `weights`.
+    offset, exposure : float or array-like of shape (n_samples,), default=None
+        Those of fit.
     level : float, default=0.95
         Of the confidence intervals, between 0 and 1.
     covariance : {'model', 'posterior', 'robust'}, default='model'
         'model': of the estimates, if the model is true. 'posterior': of the coefficients, given the
         data, if the penalty is a normal prior. 'robust': the sandwich HC0, also if the variances
         are others than the model's. Without a penalty the first two are one.
+    dispersion : {'auto', 'pearson', 'deviance'} or float, default='auto'
+        The factor of the variance: Pearson's chi^2 or the deviance over the residual degrees of
+        freedom, or as given. 'auto' is 1 for labels, Poisson's and negative binomial counts, and
+        Pearson's for others. One that is estimated makes tests Student's.
+    weights : {'frequency', 'variance'}, default='frequency'
+        What `sample_weight` means: weight k counts as k copies of the row, or its variance is the
+        k-th part of others', as of means of k claims.
 
     Returns
     -------
@@ -107,50 +114,51 @@ def inference(
     given: Any = level  # whatever the caller has passed
     if not isinstance(given, numbers.Real) or not 0.0 < float(given) < 1.0:
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
+    if weights not in _WEIGHTS:
+        raise ValueError(f"weights: expected one of {_WEIGHTS}, got {weights!r}")
+    _check_dispersion(dispersion)
     penalty, bias_penalty = penalties_of(model)
     check_unchanged(model)
+    offset = _joint_offset(model, offset, exposure, X)
     check_index(offset, X)
     X = validate_data(model, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
     rows = ConstantAndRows(X, bool(model.fit_intercept), is_centred=bias_penalty == 0.0)
     y = checked_targets(model, y, len(rows))
-    weights = checked_weights(sample_weight, len(rows))
+    shares = checked_weights(sample_weight, len(rows))
     offsets = checked_offset(model, offset, len(rows))
     estimates = coefficients_of(model)
+    if is_of_mean(model):
+        penalty *= float(shares.sum())
     penalties = np.full(len(estimates), penalty)
     if model.fit_intercept:
         penalties[0] = bias_penalty
     penalties /= rows.scales**2  # all that follows is of the centred and scaled columns
-    is_logistic = likelihood_of(model) == "binomial"
-    margins, fixed = rows.times(estimates), np.zeros(len(rows))
-    if is_logistic:
-        fixed = fixed if offsets is None else offsets
-    else:
-        y = targets_without(y, offsets)
-    slopes, curvatures = (logistic_slopes if is_logistic else squared_slopes)(margins + fixed, y)
-    information = rows.gram(weights * curvatures)
+    law, fixed = law_of(model), np.zeros(len(rows)) if offsets is None else offsets
+    margins, is_counted = rows.times(estimates) + fixed, weights == "frequency"
+    slopes, curvatures = law.slopes(margins, y)
+    information = rows.gram(shares * curvatures)
     inverse = _inverse(information + np.diag(penalties))
     hat = inverse @ information
-    n_rows, df = float(weights.sum()), math.inf
-    if not is_logistic:
-        df = _residual_df(hat, n_rows)
+    n_rows = float(shares.sum()) if is_counted else float(np.count_nonzero(shares))
+    scale, df = _dispersion(law, dispersion, hat, n_rows, (y, margins, shares))
     _check_minimum(
         inverse,
         information,
-        rows.transposed_times(weights * slopes) + penalties * rows.scales * estimates,
-        1.0 if is_logistic else float(weights @ slopes**2) / n_rows,
+        rows.transposed_times(shares * slopes) + penalties * rows.scales * estimates,
+        law.residual_squares("pearson", y, margins, shares) / n_rows if law.has_dispersion else 1.0,
     )
-    scale = 1.0 if is_logistic else float(weights @ slopes**2) / df
-    middle = rows.gram(weights * slopes**2) if covariance == "robust" else scale * information
-    of_all = scale * inverse if covariance == "posterior" else inverse @ middle @ inverse
+    of_all = (
+        scale * inverse if covariance == "posterior" else inverse @ information @ inverse * scale
+    )
+    if covariance == "robust":  # of the rows' own curvatures: nothing is expected of the model
+        bread = _inverse(rows.gram(shares * law.curvatures(margins, y)) + np.diag(penalties))
+        of_all = bread @ rows.gram((shares if is_counted else shares**2) * slopes**2) @ bread
     # A constant column with a penalty: its estimate is 0 whatever the labels, without an error.
     is_certain = (np.diag(of_all) == 0.0) & (np.abs(rows.scales * estimates) <= _ROUNDING)
-    null = null_margins(is_logistic, bool(model.fit_intercept), fixed, y, weights)
-    likelihood = log_likelihood if is_logistic else normal_log_likelihood
-    values = [likelihood(z, y, weights) for z in (margins + fixed, null)]
-    left, whole = values
-    if not is_logistic:
-        left, whole = float(weights @ slopes**2), float(weights @ (y - null) ** 2)
-    explained = 1.0 - left / whole if whole else math.nan  # targets that need no model
+    null = law.null_margins(bool(model.fit_intercept), fixed, y, shares)
+    values = [
+        law.log_likelihood(y, each, shares, scale, counts=is_counted) for each in (margins, null)
+    ]
     return Inference(
         **_tests(estimates, rows.to_columns(of_all), level, df, is_certain),
         names=names_of(model),
@@ -163,8 +171,48 @@ def inference(
         n_parameters=float(np.trace(hat)),
         log_likelihood=values[0],
         null_log_likelihood=values[1],
-        r_squared=explained,
+        r_squared=law.explained(y, margins, null, shares),
+        measure=law.measure,
     )
+
+
+def _check_dispersion(dispersion: Any) -> None:
+    """Refuse what is neither a way to tell a dispersion nor one."""
+    if isinstance(dispersion, str):
+        is_known = dispersion in _DISPERSIONS
+    else:
+        is_number = isinstance(dispersion, numbers.Real) and not isinstance(dispersion, bool)
+        is_known = is_number and 0.0 < float(dispersion) < math.inf
+    if not is_known:
+        raise ValueError(
+            f"dispersion: expected one of {_DISPERSIONS} or a positive number, got {dispersion!r}"
+        )
+
+
+def _dispersion(
+    law: Law,
+    dispersion: Any,
+    hat: np.ndarray,
+    n_rows: float,
+    data: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> tuple[float, float]:
+    """Return the factor of the variance and its degrees of freedom, infinite where it is told."""
+    if not isinstance(dispersion, str):
+        return float(dispersion), math.inf
+    if dispersion == "auto" and not law.has_dispersion:
+        return 1.0, math.inf
+    df = _residual_df(hat, n_rows)
+    kind = "pearson" if dispersion == "auto" else dispersion
+    return law.residual_squares(kind, *data) / df, df
+
+
+def _joint_offset(model: Any, offset: Any, exposure: Any, X: Any) -> Any:
+    """Return the offset that stands for both."""
+    if exposure is None:
+        return offset
+    if not hasattr(model, "_joint_offset"):
+        raise TypeError(f"exposure: expected none, {type(model).__name__} has no exposure")
+    return model._joint_offset(offset, exposure, X)
 
 
 def _residual_df(hat: np.ndarray, n_rows: float) -> float:

@@ -10,14 +10,18 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from snapml._registry import ESTIMATORS, nearest_entry
+from snapml._validation import alone
 from snapml.estimators.penalty_parameters import resolve_penalty
 from snapml.models.objective_parameters import changed_since_fit
+from snapml.statistics.likelihood import BinomialLaw, FamilyLaw, Law, NormalLaw
 
 __all__ = [
     "check_unchanged",
     "checked_targets",
     "checked_weights",
     "coefficients_of",
+    "is_of_mean",
+    "law_of",
     "likelihood_of",
     "names_of",
     "penalties_of",
@@ -61,7 +65,10 @@ def penalties_of(model: Any) -> tuple[float, float]:
     if getattr(model, "bounds", None) is not None:
         raise ValueError("model: expected no constraint, got bounds")
     if likelihood_of(model) != "binomial":
-        return float(np.ravel(getattr(model, "alpha", 0.0))[0]), 0.0
+        alpha = float(np.ravel(getattr(model, "alpha", 0.0))[0])
+        if alpha and getattr(model, "l1_ratio", 0.0):
+            raise ValueError(f"model: expected no L1 penalty, got l1_ratio={model.l1_ratio!r}")
+        return alpha, 0.0
     if model.class_weight is not None:
         raise ValueError(
             f"model: expected class_weight=None, got {model.class_weight!r}: reweighted classes "
@@ -72,6 +79,19 @@ def penalties_of(model: Any) -> tuple[float, float]:
         raise ValueError(f"model: expected no L1 penalty, got l1_ratio={l1_share!r}")
     is_penalised = model.solver == "liblinear" and model.fit_intercept
     return 1.0 / C, (1.0 / C / model.intercept_scaling**2 if is_penalised else 0.0)
+
+
+def law_of(model: Any) -> Law:
+    """Return how targets are distributed about the margins of a model that has a likelihood."""
+    kind = likelihood_of(model)
+    if kind == "family":
+        return FamilyLaw(model._fitted_family())
+    return BinomialLaw() if kind == "binomial" else NormalLaw()
+
+
+def is_of_mean(model: Any) -> bool:
+    """Tell whether the objective is a mean over the rows, beside which a penalty is stronger."""
+    return likelihood_of(model) == "family"
 
 
 def likelihood_of(model: Any) -> str | None:
@@ -105,6 +125,8 @@ def checked_targets(model: Any, y: Any, n_rows: int) -> np.ndarray:
         targets = y.astype(np.float64)
         if not np.isfinite(targets).all():
             raise ValueError("y: expected finite numbers, got NaN or infinity")
+        if likelihood_of(model) == "family":
+            model._fitted_family().check(targets, alone)
         return targets
     unknown = np.setdiff1d(y, model.classes_)
     if len(unknown):

@@ -35,9 +35,9 @@ class Inference:
     kind : str
         Which one: 'model', 'posterior' or 'robust'.
     residual_df : float
-        Degrees of freedom of the residuals; infinite for logistic regression.
+        Degrees of freedom of the residuals that `scale` was told by; infinite where it was not.
     scale : float
-        Variance of the residuals; 1 for logistic regression.
+        Dispersion: the variance of the residuals of least squares, 1 for logistic regression.
     n_rows : float
         Rows, or their weights added up.
     penalty : float
@@ -47,12 +47,15 @@ class Inference:
     n_parameters : float
         tr M of docs/statistics.md: without a penalty the number of coefficients.
     log_likelihood : float
-        Of the labels; of targets with the normal law of the variance that makes it largest.
+        Of the labels; of targets with the normal law of the variance that makes it largest; of
+        counts and amounts at the dispersion `scale`, NaN for Tweedie's, which is a series.
     null_log_likelihood : float
         Of the model that has the intercept (where this one has one) and the offset only.
     r_squared : float
-        Share of the null model's sum of squares that is explained; McFadden's for logistic
-        regression.
+        Share of the null model's deviance that is explained, which is a sum of squares for least
+        squares; McFadden's for logistic regression.
+    measure : str
+        What `r_squared` is called.
     """
 
     names: tuple[str, ...]
@@ -74,6 +77,7 @@ class Inference:
     log_likelihood: float
     null_log_likelihood: float
     r_squared: float
+    measure: str = "R^2"
 
     @property
     def aic(self) -> float:
@@ -93,16 +97,16 @@ class Inference:
         str
             Lines of text.
         """
-        is_logistic = math.isinf(self.residual_df)
+        has_df = math.isfinite(self.residual_df)
         left = [
             ("Model", self.model),
             ("Rows", f"{self.n_rows:.10g}"),
             ("Parameters", f"{self.n_parameters:.6g}"),
-            ("Residual df", "" if is_logistic else f"{self.residual_df:.6g}"),
+            ("Residual df", f"{self.residual_df:.6g}" if has_df else ""),
             ("L2 penalty", f"{self.penalty:.4g}"),
         ]
         right = [
-            ("McFadden R^2" if is_logistic else "R^2", f"{self.r_squared:.4f}"),
+            (self.measure, f"{self.r_squared:.4f}"),
             ("Log-likelihood", f"{self.log_likelihood:.6g}"),
             ("Null log-likelihood", f"{self.null_log_likelihood:.6g}"),
             ("AIC", f"{self.aic:.6g}"),

@@ -29,6 +29,7 @@ from snapml import (
 )
 from snapml.data import ChunkedDataset, ChunkWriter
 from snapml.solvers.plan import device_choice
+from snapml.statistics import inference
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 RNG = np.random.default_rng(0)
@@ -418,6 +419,17 @@ def test_reference_fits_of_statsmodels_come_out(name):
     assert model.intercept_ == pytest.approx(expected["params"]["Intercept"], abs=1e-6)
     weights = more.get("sample_weight", np.ones(len(y)))
     assert 2.0 * model.objective_ * np.sum(weights) == pytest.approx(expected["deviance"], rel=1e-9)
+    found = inference(model, design(frame, names), y, **more, weights="variance")
+    errors = np.array([expected["bse"][each] for each in ["Intercept", *names]])
+    np.testing.assert_allclose(found.standard_errors, errors, rtol=1e-6)
+    if not name.startswith("aus_tweedie"):  # statsmodels approximates the series
+        assert found.log_likelihood == pytest.approx(expected["llf"], rel=1e-8)
+    phi = expected["pearson_chi2"] / expected["df_resid"]
+    again = inference(
+        model, design(frame, names), y, **more, weights="variance", dispersion="pearson"
+    )
+    assert again.scale == pytest.approx(phi, rel=1e-6)
+    assert again.residual_df == pytest.approx(expected["df_resid"])
 
 
 @pytest.mark.parametrize("strength", ["ridge_alpha0.01", "ridge_alpha0.001", "lasso_alpha0.0001"])

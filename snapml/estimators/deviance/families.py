@@ -40,12 +40,15 @@ class Family(ABC):
         Whether means are exponentials of margins; else they are the margins.
     takes_negative : bool
         Whether targets may be below zero.
+    has_dispersion : bool
+        Whether variances have a factor that the family leaves open.
     """
 
     loss: Loss
     sign: float = 1.0
     has_log_link: bool = True
     takes_negative: bool = False
+    has_dispersion: bool = True
 
     @abstractmethod
     def check(self, y: np.ndarray, exchange: Exchange) -> None:
@@ -100,6 +103,36 @@ class Family(ABC):
             At least 0.
         """
 
+    @abstractmethod
+    def variances(self, means: np.ndarray) -> np.ndarray:
+        """Return the variances of targets, for a dispersion of 1.
+
+        Parameters
+        ----------
+        means : ndarray of shape (n_rows,), float64
+            Of the targets.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Positive.
+        """
+
+    @abstractmethod
+    def log_densities(self, y: np.ndarray, means: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """Return the logarithms of the densities of targets.
+
+        Parameters
+        ----------
+        y, means, scales : ndarray of shape (n_rows,), float64
+            Targets, their means and dispersions.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            NaN where the family has no density in closed form.
+        """
+
     def rows(self, y: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return labels and offsets with which the loss is half the deviance of targets.
 
@@ -136,6 +169,14 @@ class NormalFamily(Family):
         """Return half the squares."""
         return 0.5 * (y - means) ** 2
 
+    def variances(self, means: np.ndarray) -> np.ndarray:
+        """Return ones."""
+        return np.ones_like(means)
+
+    def log_densities(self, y: np.ndarray, means: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """Return those of the normal law."""
+        return -0.5 * ((y - means) ** 2 / scales + np.log(2.0 * np.pi * scales))
+
     def rows(self, y: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what offsets leave, which is small where targets are far from zero."""
         return y - offsets, np.zeros_like(offsets)
@@ -145,6 +186,7 @@ class PoissonFamily(Family):
     """Counts, or rates, with the log link."""
 
     loss = Poisson()
+    has_dispersion = False
 
     def check(self, y: np.ndarray, exchange: Exchange) -> None:
         """Refuse negative ones, and nothing but zeros."""
@@ -158,6 +200,15 @@ class PoissonFamily(Family):
         """Return y log(y / mean) - y + mean."""
         found: np.ndarray = scipy.special.kl_div(y, means)
         return found
+
+    def variances(self, means: np.ndarray) -> np.ndarray:
+        """Return the means."""
+        return means
+
+    def log_densities(self, y: np.ndarray, means: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """Return those of counts; of rates with weights of exposure their constant is another."""
+        terms = scipy.special.xlogy(y, means) - means - scipy.special.gammaln(y + 1.0)
+        return np.asarray(terms / scales)
 
 
 class GammaFamily(Family):
@@ -180,6 +231,16 @@ class GammaFamily(Family):
         """Return y / mean - log(y / mean) - 1."""
         t = (y - means) / means
         return t - np.log1p(t)
+
+    def variances(self, means: np.ndarray) -> np.ndarray:
+        """Return the squares of the means."""
+        return means**2
+
+    def log_densities(self, y: np.ndarray, means: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """Return those of the gamma law of the shape 1 / scale."""
+        shapes = 1.0 / scales
+        terms = shapes * (np.log(shapes * y / means) - y / means)
+        return np.asarray(terms - np.log(y) - scipy.special.gammaln(shapes))
 
     def rows(self, y: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return counts of 1, and the logarithms of amounts."""
@@ -216,6 +277,15 @@ class TweedieFamily(Family):
         found[some] = y[some] ** self._a * np.maximum(terms, 0.0)
         return found
 
+    def variances(self, means: np.ndarray) -> np.ndarray:
+        """Return the power of the means."""
+        found: np.ndarray = means ** (1.0 + self._b)
+        return found
+
+    def log_densities(self, y: np.ndarray, means: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """Return NaN: the density is an infinite series."""
+        return np.full_like(means, np.nan)
+
 
 class NegativeBinomialFamily(Family):
     """Counts of the variance mean + theta mean^2, with the log link.
@@ -225,6 +295,8 @@ class NegativeBinomialFamily(Family):
     theta : float
         How much they vary beyond Poisson's.
     """
+
+    has_dispersion = False
 
     def __init__(self, theta: float) -> None:
         self.loss = NegativeBinomial(theta)
@@ -253,6 +325,18 @@ class NegativeBinomialFamily(Family):
         grown = np.log1p(self._theta * (y - means) / (1.0 + self._theta * means))
         found = scipy.special.xlogy(y, y / means) - (y + 1.0 / self._theta) * grown
         return np.maximum(found, 0.0)
+
+    def variances(self, means: np.ndarray) -> np.ndarray:
+        """Return mean + theta mean^2."""
+        return means * (1.0 + self._theta * means)
+
+    def log_densities(self, y: np.ndarray, means: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """Return those of counts."""
+        shape, scaled = 1.0 / self._theta, self._theta * means
+        ways = scipy.special.gammaln(y + shape) - scipy.special.gammaln(shape)
+        ways = ways - scipy.special.gammaln(y + 1.0)
+        terms = ways + scipy.special.xlogy(y, scaled) - (y + shape) * np.log1p(scaled)
+        return np.asarray(terms / scales)
 
 
 def check_counts(y: np.ndarray, what: str, exchange: Exchange) -> None:
