@@ -487,7 +487,7 @@ def test_counts_with_an_l1_penalty_and_wrong_targets_are_refused():
     model = PoissonRegressor(alpha=0.1, l1_ratio=0.5).fit(X, EVENTS)
     with pytest.raises(ValueError, match="no L1 penalty, got l1_ratio=0"):
         inference(model, X, EVENTS)
-    with pytest.raises(ValueError, match="y: expected counts"):
+    with pytest.raises(ValueError, match="y: expected counts of at least 0"):
         inference(PoissonRegressor(alpha=0.0).fit(X, EVENTS), X, -EVENTS)
     with pytest.raises(TypeError, match="LinearRegression has no exposure"):
         inference(LinearRegression().fit(X, TARGETS), X, TARGETS, exposure=1.0)

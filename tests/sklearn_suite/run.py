@@ -35,6 +35,7 @@ MODULES = (
     "tree.tests.test_tree",
     "linear_model.tests.test_coordinate_descent",
     "linear_model.tests.test_sparse_coordinate_descent",
+    "linear_model._glm.tests.test_glm",
     "linear_model.tests.test_common",
     "linear_model.tests.test_sag",
     "linear_model.tests.test_base",

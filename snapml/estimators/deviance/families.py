@@ -23,8 +23,8 @@ __all__ = [
 ]
 
 Exchange = Callable[[Any], list[Any]]
-# scikit-learn's tests of estimators look for these words.
-_OUTSIDE = "some value(s) of y are out of the valid range"
+# scikit-learn's words.
+_OUTSIDE = "Some value(s) of y are out of the valid range of the loss"
 
 
 class Family(ABC):
@@ -221,7 +221,7 @@ class GammaFamily(Family):
         """Refuse what is not positive."""
         least = min(exchange(float(y.min(initial=np.inf))))
         if not least > 0.0:
-            raise ValueError(f"y: expected positive amounts, {_OUTSIDE}: got {least:g}")
+            raise ValueError(f"{_OUTSIDE}: y: expected positive amounts, got {least:g}")
 
     def level(self, y: np.ndarray, c: np.ndarray, offsets: np.ndarray, exchange: Exchange) -> float:
         """Return the logarithm of the mean of amounts by exposure."""
@@ -358,11 +358,11 @@ def check_counts(y: np.ndarray, what: str, exchange: Exchange) -> None:
     """
     least = min(exchange(float(y.min(initial=0.0))))
     if least < 0.0:
-        raise ValueError(f"y: expected {what}, {_OUTSIDE}: got {least:g}")
+        raise ValueError(f"{_OUTSIDE}: y: expected {what} of at least 0, got {least:g}")
     if not sum(exchange(float(y.sum(dtype=np.float64)))) > 0.0:
         raise ValueError(
-            f"y: expected {what} of which one is above 0, got zeros only: their mean is the "
-            f"exponential of no number; {_OUTSIDE}"
+            f"{_OUTSIDE}: y: expected {what} of which one is above 0, got zeros only, whose mean is "
+            "the exponential of no number"
         )
 
 
