@@ -3,7 +3,7 @@
 A row is a point of a fit: what `snapml.solvers.newton.second_order` proves of its objective beside
 its distance from a minimum that Newton's method finds in 80-bit arithmetic::
 
-    python -m benchmarks.second_order --out benchmarks/results/second_order.csv
+    python -m benchmarks.proofs --out benchmarks/results/proofs.csv
 """
 
 from __future__ import annotations
