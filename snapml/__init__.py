@@ -13,6 +13,7 @@ __version__ = installed_version()
 from snapml._registry import ESTIMATORS  # after the check
 from snapml.estimators.batch_predictions import predict_batches, write_predictions
 from snapml.estimators.coordinate_regression import ElasticNet, Lasso
+from snapml.estimators.deviance.generalized_linear import GeneralizedLinearRegressor
 from snapml.estimators.deviance.regressors import (
     GammaRegressor,
     NegativeBinomialRegressor,
@@ -55,6 +56,7 @@ __all__ = [
     "ElasticNet",
     "ElasticNetCV",
     "GammaRegressor",
+    "GeneralizedLinearRegressor",
     "Lasso",
     "LassoCV",
     "LinearRegression",

@@ -68,6 +68,14 @@ ESTIMATORS = (
         trains_on_ranks=True,
         likelihood="family",
     ),
+    Entry(
+        "GeneralizedLinearRegressor",
+        f"{_ESTIMATORS}.deviance.generalized_linear",
+        sklearn_module=None,
+        command="glm",
+        trains_on_ranks=True,
+        likelihood="family",
+    ),
     Entry("Lasso", f"{_ESTIMATORS}.coordinate_regression", command="lasso", trains_on_ranks=True),
     Entry("LassoCV", f"{_SEARCHES}.regularization_path"),
     Entry(

@@ -36,6 +36,8 @@ def add_estimator_options(parser: argparse.ArgumentParser) -> None:
 
     add("--C", "C", type=float, metavar="C", help="inverse strength: logistic, svc")
     add("--alpha", "alpha", type=float, help="strength: ridge, lasso, elasticnet, counts, amounts")
+    add("--family", "family", help="'poisson', 'tweedie (1.7)', ...: glm")
+    add("--link", "link", help="of means: glm, tweedie")
     add("--power", "power", type=float, help="of the mean, 0 or from 1 to 2: tweedie")
     add("--theta", "theta", type=_theta, help="a number, or 'estimate': negative-binomial")
     add("--loss", "loss", choices=("hinge", "squared_hinge"), help="svc")

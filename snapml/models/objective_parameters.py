@@ -16,6 +16,7 @@ _OF_OBJECTIVE = (
     "bounds",
     "C",
     "class_weight",
+    "family",
     "fit_intercept",
     "intercept_scaling",
     "l1_ratio",

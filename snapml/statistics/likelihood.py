@@ -203,7 +203,7 @@ class FamilyLaw(Law):
 
     def means(self, margins: np.ndarray) -> np.ndarray:
         """Return them by the family's link."""
-        return np.exp(margins) if self._family.has_log_link else margins
+        return np.asarray(self._family.means(margins))
 
     def variances(self, means: np.ndarray) -> np.ndarray:
         """Return the family's."""
@@ -211,7 +211,7 @@ class FamilyLaw(Law):
 
     def rates(self, means: np.ndarray) -> np.ndarray:
         """Return them by the family's link."""
-        return means if self._family.has_log_link else np.ones_like(means)
+        return self._family.rates(means)
 
     def curvatures(self, margins: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the loss's."""

@@ -65,7 +65,8 @@ def penalties_of(model: Any) -> tuple[float, float]:
     if getattr(model, "bounds", None) is not None:
         raise ValueError("model: expected no constraint, got bounds")
     if likelihood_of(model) != "binomial":
-        alpha = float(np.ravel(getattr(model, "alpha", 0.0))[0])
+        given = getattr(model, "alpha", None)
+        alpha = 0.0 if given is None else float(np.ravel(given)[0])
         if alpha and getattr(model, "l1_ratio", 0.0):
             raise ValueError(f"model: expected no L1 penalty, got l1_ratio={model.l1_ratio!r}")
         return alpha, 0.0

@@ -34,6 +34,7 @@ OF_COUNTS = {
     "gamma": [],
     "tweedie": ["--power", "1.5"],
     "negative-binomial": ["--theta", "0.5"],
+    "glm": ["--family", "tweedie (1.3)", "--link", "log"],
 }
 
 

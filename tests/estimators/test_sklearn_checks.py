@@ -7,6 +7,7 @@ from snapml import (
     ElasticNet,
     ElasticNetCV,
     GammaRegressor,
+    GeneralizedLinearRegressor,
     Lasso,
     LassoCV,
     LinearRegression,
@@ -48,6 +49,7 @@ from snapml import (
         TweedieRegressor(),
         TweedieRegressor(power=1.5),
         NegativeBinomialRegressor(),
+        GeneralizedLinearRegressor(),
     ]
 )
 def test_scikit_learn_check_passes(estimator, check):

@@ -65,6 +65,9 @@ def fitted():
         "PoissonRegressor": snapml.PoissonRegressor(alpha=0.1).fit(X, np.abs(t)),
         "GammaRegressor": snapml.GammaRegressor(alpha=0.1).fit(X, np.abs(t) + 0.1),
         "TweedieRegressor": snapml.TweedieRegressor(power=1.5, alpha=0.1).fit(X, np.abs(t)),
+        "GeneralizedLinearRegressor": snapml.GeneralizedLinearRegressor(
+            family="gamma", alpha=0.1
+        ).fit(X, np.abs(t) + 0.1),
         "NegativeBinomialRegressor": snapml.NegativeBinomialRegressor().fit(X, np.abs(t).round()),
         "Ridge": snapml.Ridge(alpha=0.5).fit(X, t),
         "Ridge-several": snapml.Ridge(alpha=np.array([0.5, 1.0])).fit(X, several),

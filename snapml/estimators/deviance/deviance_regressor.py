@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from snapml._validation import alone, check_sample_weight
 from snapml.data import Dataset
@@ -144,7 +145,8 @@ class DevianceRegressor(LinearRegressor, ABC):
             If parameters or data are not as described; the message says what came.
         """
         family = self._family()
-        penalty = penalty_of(*checked_strength(self.alpha, self.l1_ratio), is_positive=False)
+        strength = checked_strength(self._strength(), self.l1_ratio)
+        penalty = penalty_of(*strength, is_positive=False)
         solver = self._checked_solver()
         rule = self._stopping_rule(self.max_iter)
         matrix, y = fit_input(self, X, y, y_numeric=True)
@@ -208,8 +210,8 @@ class DevianceRegressor(LinearRegressor, ABC):
         Returns
         -------
         array of shape (n_samples,)
-            ``exposure * exp(X @ coef_ + intercept_ + offset)``; of NumPy, or where X is on a GPU of
-            X's library there.
+            ``exposure * exp(X @ coef_ + intercept_ + offset)``, or by another link; of NumPy, or
+            where X is on a GPU of X's library there.
 
         Raises
         ------
@@ -219,11 +221,12 @@ class DevianceRegressor(LinearRegressor, ABC):
             If X has another number of features than in fit, or is not finite; if the offset is
             missing, or not as described.
         """
+        check_is_fitted(self)
         family = self._fitted_family()
         place, margins = self._decision(X, self._joint_offset(offset, exposure, X))
         with place.use():
             margins = margins[:, 0]
-            return place.give(place.xp.exp(margins) if family.has_log_link else margins)
+            return place.give(family.means(margins, place.xp, place.special))
 
     def score(
         self,
@@ -252,6 +255,7 @@ class DevianceRegressor(LinearRegressor, ABC):
         float
             At most 1: ``1 - deviance / deviance of the model without columns``.
         """
+        check_is_fitted(self)
         family = self._fitted_family()
         joint = self._joint_offset(offset, exposure, X)
         X, y, sample_weight, joint = with_host_predictions(X, y, sample_weight, joint)
@@ -261,7 +265,7 @@ class DevianceRegressor(LinearRegressor, ABC):
         fixed = np.zeros(len(y)) if joint is None else offset_vector(joint, len(y))
         means = np.asarray(self.predict(X, offset=joint), dtype=np.float64)
         constant = fixed + family.level(y, weights, fixed, alone)
-        constant = np.exp(constant) if family.has_log_link else constant
+        constant = family.means(constant)
         deviance, whole = (weights @ family.half_deviances(y, m) for m in (means, constant))
         if whole == 0.0:
             return 1.0 if deviance == 0.0 else 0.0
@@ -277,6 +281,10 @@ class DevianceRegressor(LinearRegressor, ABC):
     def _family(self) -> Family:
         """Return the family that the parameters name; refuse those that name none."""
 
+    def _strength(self) -> Any:
+        """Return alpha."""
+        return self.alpha
+
     def _fitted_family(self) -> Family:
         """Return the family of the model, where fit has found a parameter of it."""
         return self._family()
@@ -289,10 +297,10 @@ class DevianceRegressor(LinearRegressor, ABC):
         """Return the user's offsets with the logarithms of exposures; others check their number."""
         if exposure is None:
             return offset
-        if not self._family().has_log_link:
+        link = self._family().link
+        if link != "log":
             raise ValueError(
-                "exposure: expected none with the identity link, whose means no factor of a row's "
-                "margin multiplies"
+                f"exposure: expected none with the {link} link: margins are no logarithms of means"
             )
         check_index(offset, X)
         check_index(exposure, X)

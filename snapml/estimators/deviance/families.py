@@ -11,18 +11,23 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from snapml.problems import Loss, NegativeBinomial, Poisson, Squared, Tweedie
+from snapml.problems import Logistic, Loss, NegativeBinomial, Poisson, Squared, Tweedie
 
 __all__ = [
+    "BinomialFamily",
     "Family",
     "GammaFamily",
     "NegativeBinomialFamily",
     "NormalFamily",
     "PoissonFamily",
     "TweedieFamily",
+    "family_of_power",
+    "family_of_theta",
+    "increasing_root",
 ]
 
 Exchange = Callable[[Any], list[Any]]
+_LEAST_THETA, _MOST_THETA = 1e-8, 1e8
 # scikit-learn's words.
 _OUTSIDE = "Some value(s) of y are out of the valid range of the loss"
 
@@ -36,8 +41,8 @@ class Family(ABC):
         Half the unit deviance, as a function of the margin and a label.
     sign : float
         Of the model's margin to the loss's: Gamma's loss is Poisson's of the opposite margin.
-    has_log_link : bool
-        Whether means are exponentials of margins; else they are the margins.
+    link : {'log', 'identity', 'logit'}
+        The function of means that margins are.
     takes_negative : bool
         Whether targets may be below zero.
     has_dispersion : bool
@@ -46,7 +51,7 @@ class Family(ABC):
 
     loss: Loss
     sign: float = 1.0
-    has_log_link: bool = True
+    link: str = "log"
     takes_negative: bool = False
     has_dispersion: bool = True
 
@@ -87,6 +92,42 @@ class Family(ABC):
         float
             The same on all shards.
         """
+
+    def means(self, margins: Any, xp: Any = np, special: Any = scipy.special) -> Any:
+        """Return the expectations of targets.
+
+        Parameters
+        ----------
+        margins : array of shape (n_rows,)
+            Of rows.
+        xp, special : module, default=numpy, scipy.special
+            Those of the array.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            By the inverse of the link.
+        """
+        if self.link == "log":
+            return xp.exp(margins)
+        return special.expit(margins) if self.link == "logit" else margins
+
+    def rates(self, means: np.ndarray) -> np.ndarray:
+        """Return the derivatives of means by margins.
+
+        Parameters
+        ----------
+        means : ndarray of shape (n_rows,), float64
+            Of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Positive.
+        """
+        if self.link == "log":
+            return means
+        return means * (1.0 - means) if self.link == "logit" else np.ones_like(means)
 
     @abstractmethod
     def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -153,7 +194,7 @@ class NormalFamily(Family):
     """Any numbers, with the identity link: half their squared distance from the mean."""
 
     loss = Squared()
-    has_log_link = False
+    link = "identity"
     takes_negative = True
 
     def check(self, y: np.ndarray, exchange: Exchange) -> None:
@@ -180,6 +221,55 @@ class NormalFamily(Family):
     def rows(self, y: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what offsets leave, which is small where targets are far from zero."""
         return y - offsets, np.zeros_like(offsets)
+
+
+class BinomialFamily(Family):
+    """Labels 0 and 1, with the logit link."""
+
+    loss = Logistic()
+    link = "logit"
+    has_dispersion = False
+
+    def check(self, y: np.ndarray, exchange: Exchange) -> None:
+        """Refuse other numbers, and labels of one kind."""
+        others = y[(y != 0.0) & (y != 1.0)]
+        if any(exchange(len(others))):
+            what = others[0] if len(others) else "another number in another shard"
+            raise ValueError(f"{_OUTSIDE}: y: expected 0 and 1, got {what}")
+        own = float(np.count_nonzero(y)), float(len(y))
+        n_ones, n_rows = np.sum(exchange(own), axis=0)
+        if n_ones in (0.0, n_rows):
+            raise ValueError(f"{_OUTSIDE}: y: expected both 0 and 1, got {int(n_ones > 0)} only")
+
+    def level(self, y: np.ndarray, c: np.ndarray, offsets: np.ndarray, exchange: Exchange) -> float:
+        """Return the root of the slope, which is the log-odds where offsets are equal."""
+        own = float(c @ y), float(np.sum(c, dtype=np.float64)), float(c @ offsets)
+        ones, weight, moved = np.sum(exchange(own), axis=0)
+        if not 0.0 < ones < weight:
+            raise ValueError("y: expected 0 and 1 among rows of positive weight, got one of them")
+
+        def slope(intercept: float) -> float:
+            rest = float(c @ (scipy.special.expit(offsets + intercept) - y))
+            return float(np.sum(exchange(rest)))
+
+        return increasing_root(slope, math.log(ones) - math.log(weight - ones) - moved / weight)
+
+    def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return -log(p) of the labels."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.log(np.where(y > 0.0, means, 1.0 - means)))
+
+    def variances(self, means: np.ndarray) -> np.ndarray:
+        """Return p (1 - p)."""
+        return means * (1.0 - means)
+
+    def log_densities(self, y: np.ndarray, means: np.ndarray, scales: np.ndarray) -> np.ndarray:
+        """Return the logarithms of the labels' probabilities."""
+        return -self.half_deviances(y, means) / scales
+
+    def rows(self, y: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels -1 and +1."""
+        return 2.0 * y - 1.0, offsets
 
 
 class PoissonFamily(Family):
@@ -339,6 +429,64 @@ class NegativeBinomialFamily(Family):
         return np.asarray(terms / scales)
 
 
+def family_of_power(power: float) -> Family:
+    """Return the family whose variance is in proportion to a power of the mean.
+
+    Parameters
+    ----------
+    power : float
+        0, or from 1 to 2.
+
+    Returns
+    -------
+    Family
+        With the identity link for 0, the log link for others.
+
+    Raises
+    ------
+    ValueError
+        If nothing could be certified of another; the message says why.
+    """
+    plain: dict[float, Callable[[], Family]]
+    plain = {0.0: NormalFamily, 1.0: PoissonFamily, 2.0: GammaFamily}
+    if power in plain:
+        return plain[power]()
+    if 1.0 < power < 2.0:
+        return TweedieFamily(power)
+    why = "its deviance has several minima with the log link"
+    if not math.isfinite(power):
+        why = "it is no number"
+    elif 0.0 < power < 1.0:
+        why = "no distribution has it"
+    raise ValueError(f"power: expected 0, or from 1 to 2, got {power:g}: {why}")
+
+
+def family_of_theta(theta: float) -> Family:
+    """Return the negative binomial family.
+
+    Parameters
+    ----------
+    theta : float
+        How much counts vary beyond Poisson's.
+
+    Returns
+    -------
+    Family
+        With the log link.
+
+    Raises
+    ------
+    ValueError
+        If theta is not positive, or too far from 1 for its arithmetic.
+    """
+    if not _LEAST_THETA <= theta <= _MOST_THETA:
+        raise ValueError(
+            f"theta: expected a number from {_LEAST_THETA:g} to {_MOST_THETA:g}, got {theta!r}; "
+            "Poisson's is the family of 0"
+        )
+    return NegativeBinomialFamily(theta)
+
+
 def check_counts(y: np.ndarray, what: str, exchange: Exchange) -> None:
     """Refuse negative targets, and targets that are all zero.
 
@@ -361,8 +509,8 @@ def check_counts(y: np.ndarray, what: str, exchange: Exchange) -> None:
         raise ValueError(f"{_OUTSIDE}: y: expected {what} of at least 0, got {least:g}")
     if not sum(exchange(float(y.sum(dtype=np.float64)))) > 0.0:
         raise ValueError(
-            f"{_OUTSIDE}: y: expected {what} of which one is above 0, got zeros only, whose mean is "
-            "the exponential of no number"
+            f"{_OUTSIDE}: y: expected {what} of which one is above 0, got zeros only, whose "
+            "mean is the exponential of no number"
         )
 
 

@@ -18,9 +18,9 @@ from snapml.estimators.deviance.families import (
     Family,
     GammaFamily,
     NegativeBinomialFamily,
-    NormalFamily,
     PoissonFamily,
-    TweedieFamily,
+    family_of_power,
+    family_of_theta,
     increasing_root,
 )
 from snapml.estimators.placement import with_host_predictions
@@ -32,8 +32,6 @@ __all__ = [
     "TweedieRegressor",
 ]
 
-# Of theta: beyond these Poisson's, and a variance that no count has.
-_LEAST_THETA, _MOST_THETA = 1e-8, 1e8
 _MOST_ROUNDS = 50
 
 
@@ -268,19 +266,14 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         links = ("auto", "identity", "log")
         if not isinstance(self.link, str) or self.link not in links:
             raise ValueError(f"link: expected one of {links}, got {self.link!r}")
-        if not (power == 0.0 or 1.0 <= power <= 2.0):
-            raise ValueError(f"power: expected 0, or from 1 to 2, got {power:g}: {_reason(power)}")
-        own = "identity" if power == 0.0 else "log"
-        if self.link not in ("auto", own):
+        family = family_of_power(power)
+        if self.link not in ("auto", family.link):
             why = "the deviance has several minima" if power == 0.0 else "means could be negative"
             raise ValueError(
-                f"link: expected {own!r} or 'auto' with power {power:g}, got {self.link!r}: {why}"
+                f"link: expected {family.link!r} or 'auto' with power {power:g}, got "
+                f"{self.link!r}: {why}"
             )
-        if power in (0.0, 1.0, 2.0):
-            of_power: dict[float, Callable[[], Family]]
-            of_power = {0.0: NormalFamily, 1.0: PoissonFamily, 2.0: GammaFamily}
-            return of_power[power]()
-        return TweedieFamily(power)
+        return family
 
 
 class NegativeBinomialRegressor(DevianceRegressor):
@@ -369,7 +362,7 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         self.theta = theta
 
     def _family(self) -> Family:
-        return NegativeBinomialFamily(1.0 if self._is_estimated() else float(self.theta))
+        return family_of_theta(1.0 if self._is_estimated() else float(self.theta))
 
     def _fitted_family(self) -> Family:
         return NegativeBinomialFamily(getattr(self, "theta_", 1.0))
@@ -416,21 +409,7 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
             return True
         if isinstance(theta, bool) or not isinstance(theta, Real):
             raise TypeError(f"theta: expected a number or 'estimate', got {theta!r}")
-        if not _LEAST_THETA <= float(theta) <= _MOST_THETA:
-            raise ValueError(
-                f"theta: expected a number from {_LEAST_THETA:g} to {_MOST_THETA:g}, got "
-                f"{theta!r}; PoissonRegressor is the model of 0"
-            )
         return False
-
-
-def _reason(power: float) -> str:
-    """Say why there is no such model."""
-    if not math.isfinite(power):
-        return "it is no number"
-    if 0.0 < power < 1.0:
-        return "no distribution has it"
-    return "its deviance has several minima with the log link"
 
 
 def _likeliest_theta(task: Task, means: np.ndarray, exchange: Callable[[Any], list[Any]]) -> float:

@@ -26,6 +26,7 @@ CASES = {
     "amounts": ("GammaRegressor", {"alpha": 0.01}),
     "amounts and zeros": ("TweedieRegressor", {"power": 1.5, "alpha": 0.01}),
     "theta": ("NegativeBinomialRegressor", {"alpha": 0.01}),
+    "labels of a family": ("GeneralizedLinearRegressor", {"family": "binomial", "alpha": 0.01}),
     "offset": ("LogisticRegression", {}),
     "offset, coordinate ascent": ("LogisticRegression", {"solver": "sdca", "C": 0.01}),
     "offset, L1": ("LogisticRegression", {"l1_ratio": 1.0, "C": 0.3}),
