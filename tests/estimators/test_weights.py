@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from snapml import LinearSVC, LogisticRegression, Ridge
+from snapml import (
+    GeneralizedLinearRegressor,
+    LinearSVC,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+)
 
 from .conftest import ESTIMATORS, example, iris_data, regression_data, relative_error, unconverged
 
@@ -203,3 +209,41 @@ def test_weights_are_not_modified(estimator):
     with unconverged():
         ESTIMATORS[estimator](max_iter=5).fit(X, y, weights)
     np.testing.assert_array_equal(weights, before)
+
+
+@pytest.mark.parametrize("container", [np.asarray, csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(LogisticRegression, C=np.inf),
+        partial(PoissonRegressor, alpha=0.0),
+        partial(GeneralizedLinearRegressor, alpha=0.0),
+    ],
+    ids=["labels", "counts", "numbers"],
+)
+def test_columns_that_only_rows_of_no_weight_have_change_nothing(make, container):
+    """Without a penalty their coefficients are free: those that are shortest leave the others."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    X[:, 3] = 7.0 * (np.arange(300) < 30) + 2.0
+    y = (X[:, 0] + rng.logistic(size=300) > 0).astype(float)
+    weights = np.where(np.arange(300) < 30, 0.0, 1.0 + rng.integers(0, 3, 300))
+    kept = weights > 0.0
+    model = make(tol=1e-10).fit(container(X), y, weights)
+    alone = make(tol=1e-10).fit(container(X[kept]), y[kept], weights[kept])
+    np.testing.assert_allclose(np.ravel(model.coef_)[:3], np.ravel(alone.coef_)[:3], atol=1e-6)
+    np.testing.assert_allclose(np.ravel(model.coef_)[3], 0.0, atol=1e-9)
+    np.testing.assert_allclose(model.predict(X[kept]), alone.predict(X[kept]), rtol=1e-6)
+    assert model.objective_ == pytest.approx(alone.objective_, rel=1e-9)
+
+
+def test_interpolated_rows_keep_their_intercept_beside_rows_of_no_weight():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((15, 30)), rng.integers(0, 3, 15).astype(float)
+    counts = rng.integers(0, 5, 15)
+    assert 0 in counts
+    weighted = GeneralizedLinearRegressor().fit(X, y, counts)
+    repeated = GeneralizedLinearRegressor().fit(X.repeat(counts, axis=0), y.repeat(counts))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-9)
+    assert weighted.intercept_ == pytest.approx(repeated.intercept_, abs=1e-9)
+    assert weighted.objective_ - weighted.gap_ <= 1e-20

@@ -265,12 +265,15 @@ class DenseCurvature:
         null = make_factor(engine, gram, False).null_space
         if null is None:
             return coef
-        basis = np.linalg.qr(null[:-1] / self._rows.scale[:, None])[0]
+        ways = null[:-1] / self._rows.scale[:, None]
+        basis = np.linalg.qr(ways)[0]
         moved = coef.copy()
         excess = (coef[:, :-1] @ basis) @ basis.T
         moved[:, :-1] -= excess
         if self._bias_column:
-            moved[:, -1] += excess @ self._rows.mean / self._bias_column
+            # The means are those of all rows; along these ways those that weigh may have another.
+            shares = np.linalg.lstsq(ways, excess.T, rcond=None)[0]
+            moved[:, -1] += excess @ self._rows.mean / self._bias_column - shares.T @ null[-1]
         return moved
 
     def _scaled_penalty(self, engine: PrimalEngine) -> np.ndarray:

@@ -107,7 +107,7 @@ def solve(
         descent = Descent(engine, communicator, coef)
         best = _descend(descent, model, progress)
         if engine.problem.penalty.l2 <= 0.0 and isinstance(model, SampledCurvature):
-            best.coef = model.shortened(best.coef)
+            best.shorten(descent, model)
         n_reads = model.n_reads(descent)
         dtype = engine.dtype if is_rounded else np.dtype(np.float64)
         result = _result(descent, best, progress.history, dtype, best.distance)
@@ -156,8 +156,8 @@ def evaluate(
         descent.begin()
         best = _Best()
         best.see(descent)
-        if engine.problem.penalty.l2 <= 0.0:
-            best.gap = source.gap
+        if engine.problem.penalty.l2 <= 0.0:  # the problem is the same, and so is its bound
+            best.gap = certified_gap(best.value, source.objective - source.gap)
         result = _result(descent, best, source.history, engine.dtype, source.distance)
     return replace(
         result,
@@ -327,6 +327,17 @@ class _Best:
         if descent.value <= self.value or not math.isfinite(self.value):
             self.value, self.coef, self.gradient = descent.value, descent.coef, descent.gradient
         self.gap = certified_gap(self.value, self._bound)
+
+    def shorten(self, descent: Descent, model: SampledCurvature) -> None:
+        """Take the shortest coefficients with the same margins, if they are as good."""
+        shortest = model.shortened(self.coef)
+        if shortest is self.coef:
+            return
+        worse = descent.value_at(shortest) - self.value
+        if worse <= _VISIBLE_ROUNDING * abs(self.value) + _SMALLEST * descent.total_weight:
+            self.coef = shortest
+            self.value += max(worse, 0.0)
+            self.gap += max(worse, 0.0)
 
     def interim(self, engine: PrimalEngine) -> Interim:
         """Return the model for those who look on."""

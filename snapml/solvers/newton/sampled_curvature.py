@@ -219,7 +219,7 @@ class SampledCurvature:
             return coef
         point = self.engine.to_host(coef)
         shortest = self.curvature.without_null_space(self.engine, self._communicator, point)
-        return self.engine.to_vectors(shortest)
+        return coef if shortest is point else self.engine.to_vectors(shortest)
 
     def _note(self, decrement: float, before: float) -> None:
         """See how much of the squared decrement the last step but one left."""
