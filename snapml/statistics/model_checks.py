@@ -13,7 +13,7 @@ from snapml._registry import ESTIMATORS, nearest_entry
 from snapml._validation import alone
 from snapml.estimators.penalty_parameters import resolve_penalty
 from snapml.models.objective_parameters import changed_since_fit
-from snapml.statistics.likelihood import BinomialLaw, FamilyLaw, Law, NormalLaw
+from snapml.statistics.likelihood import BinomialLaw, Law, NormalLaw
 
 __all__ = [
     "check_unchanged",
@@ -86,7 +86,7 @@ def law_of(model: Any) -> Law:
     """Return how targets are distributed about the margins of a model that has a likelihood."""
     kind = likelihood_of(model)
     if kind == "family":
-        return FamilyLaw(model._fitted_family())
+        return Law(model._fitted_family())
     return BinomialLaw() if kind == "binomial" else NormalLaw()
 
 

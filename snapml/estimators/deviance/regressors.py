@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _MOST_ROUNDS = 50
+_MOST_THETA = 1e5  # of an estimate
 
 
 class PoissonRegressor(DevianceRegressor):
@@ -374,10 +375,11 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
             return
         exchange = self._communicator().exchange
         yield PoissonFamily()
-        self.theta_ = _likeliest_theta(task, self._means_of(task), exchange)
+        least = _least_theta(task, exchange)
+        self.theta_ = _likeliest_theta(task, self._means_of(task), least, exchange)
         for _ in range(_MOST_ROUNDS):
             yield NegativeBinomialFamily(self.theta_)
-            found = _likeliest_theta(task, self._means_of(task), exchange)
+            found = _likeliest_theta(task, self._means_of(task), least, exchange)
             if abs(found - self.theta_) <= 1e-7 * self.theta_:
                 break
             self.theta_ = found
@@ -387,7 +389,7 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
                 ConvergenceWarning,
                 stacklevel=callers_level(),
             )
-        if self.theta_ <= 1e-5:
+        if self.theta_ <= least:
             warnings.warn(
                 f"theta: the estimate is {self.theta_:g}: the counts vary no more than Poisson's, "
                 "and PoissonRegressor is their model",
@@ -412,7 +414,17 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         return False
 
 
-def _likeliest_theta(task: Task, means: np.ndarray, exchange: Callable[[Any], list[Any]]) -> float:
+def _least_theta(task: Task, exchange: Callable[[Any], list[Any]]) -> float:
+    """Return a theta with which counts vary as Poisson's: below it, slopes are rounding."""
+    c = task.row_weights
+    own = float(c @ task.y), float(np.sum(c, dtype=np.float64))
+    total, weight = np.sum(exchange(own), axis=0)
+    return float(1e-5 / max(1.0, total / weight))
+
+
+def _likeliest_theta(
+    task: Task, means: np.ndarray, least: float, exchange: Callable[[Any], list[Any]]
+) -> float:
     """Return the theta of the greatest likelihood of counts with these means, within its bounds.
 
     The slope of the log-likelihood in ``k = 1 / theta`` is
@@ -426,11 +438,8 @@ def _likeliest_theta(task: Task, means: np.ndarray, exchange: Callable[[Any], li
         own = change - np.log1p(means / k) + (means - y) / (k + means)
         return float(np.sum(exchange(float(c @ own))))
 
-    # Nearer to 0 the slope is rounding; and counts vary as Poisson's do, to a part in 1e5.
-    total, weight = np.sum(exchange((float(c @ y), float(np.sum(c, dtype=np.float64)))), axis=0)
-    bounds = 1e-5 / max(1.0, total / weight), 1e5
-    if slope(math.log(bounds[0])) >= 0.0:
-        return bounds[0]
-    if slope(math.log(bounds[1])) <= 0.0:
-        return bounds[1]
+    if slope(math.log(least)) >= 0.0:
+        return least
+    if slope(math.log(_MOST_THETA)) <= 0.0:
+        return _MOST_THETA
     return math.exp(increasing_root(slope, 0.0))
