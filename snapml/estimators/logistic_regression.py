@@ -23,7 +23,6 @@ from snapml.estimators.coefficient_bounds import bounded, check_bounds
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.offsets import (
     check_offset,
-    check_two_classes,
     start_within_reach,
 )
 from snapml.estimators.penalty_parameters import resolve_penalty
@@ -237,8 +236,8 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         sample_weight : array-like of shape (n_samples,), default=None
             Weight k counts as k copies of the row, weight 0 as none.
         offset : float or array-like of shape (n_samples,), default=None
-            Of two classes: added to each row's log-odds ``x.w + b`` as it is, with a coefficient of
-            1.
+            Added to each row's log-odds ``x.w + b`` as it is, with a coefficient of 1. Of more than
+            two classes of shape (n_samples, n_classes), to the margin of each class.
 
         Returns
         -------
@@ -257,14 +256,13 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         exchange = self._communicator().exchange
         weights = check_sample_weight(sample_weight, matrix, exchange)
         classes = self.classes_ = check_classes(self, y, exchange)
-        offsets = check_offset(offset, matrix, X)
+        offsets = check_offset(offset, matrix, X, len(classes))
         self.has_offset_ = offsets is not None
         check_finite_in("C", cost, matrix.dtype)
         penalty = self._within_bounds(penalty, matrix, classes)
         problem, dataset = self._pose(matrix, y, classes, weights, cost, penalty)
         if offsets is not None:
-            check_two_classes(classes)
-            dataset = replace(dataset, offsets=offsets)
+            dataset = replace(dataset, offsets=np.ascontiguousarray(offsets.T))
         n_outputs = 1 if len(classes) == 2 else len(classes)
         start = self._last_end(matrix.shape[0], n_outputs)
         if offsets is not None and problem.intercept is Intercept.FREE:

@@ -58,21 +58,23 @@ class WithOffset:
         return update_wrapper(partial(found, offset=self._offset), found)  # scorers ask its name
 
 
-def check_offset(offset: Any, matrix: Matrix, X: Any) -> np.ndarray | None:
+def check_offset(offset: Any, matrix: Matrix, X: Any, n_classes: int = 2) -> np.ndarray | None:
     """Return the offsets of the rows that a model is fitted to.
 
     Parameters
     ----------
-    offset : array-like of shape (n_rows,), float or None
+    offset : array-like of shape (n_rows,), of (n_rows, n_classes) for several, float or None
         The user's, on the host or where the matrix is.
     matrix : Matrix
         The rows they belong to.
     X : object
         The same, as the user gave them.
+    n_classes : int, default=2
+        Two have one margin.
 
     Returns
     -------
-    ndarray of shape (n_rows,), float64, or None
+    ndarray of that shape, float64, or None
         None where there are none.
 
     Raises
@@ -85,7 +87,7 @@ def check_offset(offset: Any, matrix: Matrix, X: Any) -> np.ndarray | None:
     check_index(offset, X)
     if isinstance(matrix, ResidentMatrix):
         offset = matrix.host_vector("offset", offset)
-    return offset_vector(offset, matrix.shape[0])
+    return offset_vector(offset, matrix.shape[0], n_classes)
 
 
 def targets_without(y: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
@@ -125,12 +127,12 @@ def start_within_reach(
     ----------
     start : Start or None
         Where the last fit ended; None for zeros.
-    offset : ndarray of shape (n_rows,)
+    offset : ndarray of shape (n_rows,) or (n_rows, n_outputs)
         Of each row.
     n_features : int
         Columns of X.
     exchange : callable
-        Tells all shards a number of each: `Communicator.exchange`.
+        Tells all shards some numbers of each: `Communicator.exchange`.
 
     Returns
     -------
@@ -138,14 +140,16 @@ def start_within_reach(
         With another intercept where the present one leaves half of the rows out of reach.
     """
     # All shards begin alike: near the middle of their own middles.
-    middles = exchange(float(np.median(offset)) if len(offset) else None)
-    middle = float(np.median([own for own in middles if own is not None]))
-    coef = np.zeros((1, n_features + 1)) if start is None or start.coef is None else start.coef
-    if abs(middle + float(coef[0, -1])) <= _REACH:
+    columns = offset if offset.ndim == 2 else offset[:, None]
+    middles = exchange(np.median(columns, axis=0) if len(offset) else None)
+    middle = np.median([own for own in middles if own is not None], axis=0)
+    shape = columns.shape[1], n_features + 1
+    coef = np.zeros(shape) if start is None or start.coef is None else start.coef
+    if (np.abs(middle + coef[:, -1]) <= _REACH).all():
         return start
     coef = coef.copy()
-    coef[0, -1] = -middle
-    return Start(coef=coef, offset=-middle)
+    coef[:, -1] = -middle
+    return Start(coef=coef, offset=-float(middle[0]) if len(middle) == 1 else 0.0)
 
 
 def added_offset(model: Any, place: Place, margins: Any, offset: Any, X: Any) -> Any:
@@ -159,7 +163,7 @@ def added_offset(model: Any, place: Place, margins: Any, offset: Any, X: Any) ->
         Where the margins are; called inside ``with place.use():``.
     margins : array of shape (n_rows, n_outputs)
         Without offsets.
-    offset : array-like of shape (n_rows,), float or None
+    offset : array-like of shape (n_rows,), of (n_rows, n_classes) for several, float or None
         The user's.
     X : object
         The rows, as the user gave them.
@@ -172,15 +176,16 @@ def added_offset(model: Any, place: Place, margins: Any, offset: Any, X: Any) ->
     Raises
     ------
     ValueError
-        If the model was fitted with an offset and gets none, or it has several classes, or the
-        offset is not as described.
+        If the model was fitted with an offset and gets none, or the offset is not as described.
     """
     check_index(offset, X)
-    if place.matrix is None:
-        values = checked_offset(model, offset, len(margins))
-        return margins if values is None else margins + values[:, None]
-    values = checked_offset(model, place.matrix.host_vector("offset", offset), len(margins))
-    return margins if values is None else margins + place.matrix.device.to_device(values)[:, None]
+    if place.matrix is not None:
+        offset = place.matrix.host_vector("offset", offset)
+    values = checked_offset(model, offset, len(margins))
+    if values is None:
+        return margins
+    values = values if values.ndim == 2 else values[:, None]
+    return margins + (values if place.matrix is None else place.matrix.device.to_device(values))
 
 
 def checked_offset(model: Any, offset: Any, n_rows: int) -> np.ndarray | None:
@@ -190,14 +195,14 @@ def checked_offset(model: Any, offset: Any, n_rows: int) -> np.ndarray | None:
     ----------
     model : fitted estimator
         Says whether it was fitted with an offset.
-    offset : array-like of shape (n_rows,), float or None
+    offset : array-like of shape (n_rows,), of (n_rows, n_classes) for several, float or None
         The user's, on the host.
     n_rows : int
         How many there are.
 
     Returns
     -------
-    ndarray of shape (n_rows,), float64, or None
+    ndarray of that shape, float64, or None
         None where there are none.
 
     Raises
@@ -206,8 +211,8 @@ def checked_offset(model: Any, offset: Any, n_rows: int) -> np.ndarray | None:
         As `added_offset`.
     """
     if offset is not None:
-        check_two_classes(getattr(model, "classes_", None))
-        return offset_vector(offset, n_rows)
+        classes = getattr(model, "classes_", ())
+        return offset_vector(offset, n_rows, len(classes))
     if getattr(model, "has_offset_", False):
         raise ValueError(
             f"offset: expected that of each row, since this {type(model).__name__} was fitted "
@@ -260,19 +265,21 @@ def check_index(offset: Any, X: Any) -> None:
         )
 
 
-def offset_vector(offset: Any, n_rows: int) -> np.ndarray:
+def offset_vector(offset: Any, n_rows: int, n_classes: int = 2) -> np.ndarray:
     """Return the offsets of some rows, checked.
 
     Parameters
     ----------
-    offset : array-like of shape (n_rows,) or float
+    offset : array-like of shape (n_rows,), of (n_rows, n_classes) for several, or float
         The user's, on the host.
     n_rows : int
         How many there are.
+    n_classes : int, default=2
+        Up to two have one margin.
 
     Returns
     -------
-    ndarray of shape (n_rows,), float64
+    ndarray of that shape, float64
         A number alone is that of every row.
 
     Raises
@@ -287,10 +294,12 @@ def offset_vector(offset: Any, n_rows: int) -> np.ndarray:
         values = values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"offset: expected numbers, got {offset!r}") from error
+    shape = (n_rows,) if n_classes <= 2 else (n_rows, n_classes)
     if values.ndim == 0:
-        values = np.full(n_rows, float(values))
-    if values.shape != (n_rows,):
-        raise ValueError(f"offset: expected shape ({n_rows},), got {values.shape}")
+        values = np.full(shape, float(values))
+    if values.shape != shape:
+        each = "" if n_classes <= 2 else " (a number for each row and class)"
+        raise ValueError(f"offset: expected shape {shape}{each}, got {values.shape}")
     if not np.isfinite(values).all():
         raise ValueError("offset: expected finite numbers, got NaN or infinity")
     return values

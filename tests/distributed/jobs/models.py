@@ -31,6 +31,7 @@ CASES = {
     "offset, coordinate ascent": ("LogisticRegression", {"solver": "sdca", "C": 0.01}),
     "offset, L1": ("LogisticRegression", {"l1_ratio": 1.0, "C": 0.3}),
     "offset, ridge": ("Ridge", {}),
+    "offset, multinomial": ("LogisticRegression", {}),
     "offset, counts": ("PoissonRegressor", {"alpha": 0.01}),
 }
 
@@ -39,7 +40,8 @@ def data(name, is_sparse, dtype):
     """Return rows sorted by their labels, so that most ranks see one class, and weights."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 8)) * (rng.random((600, 8)) < (0.4 if is_sparse else 1.0))
-    n_classes = 3 if name in ("multinomial", "one against the rest") else 2
+    has_three = name in ("multinomial", "one against the rest", "offset, multinomial")
+    n_classes = 3 if has_three else 2
     margins = X[:, :n_classes] + 0.5 * rng.normal(size=(600, n_classes))
     y = margins[:, 0] * 3.0 + 1.0 if name == "ridge" else margins.argmax(axis=1)
     if name == "theta":
@@ -87,7 +89,8 @@ def offsets_of(name, comm, n_rows):
     """Return offsets far from zero; rank 1 brings none, which are zeros beside the others'."""
     if not name.startswith("offset"):
         return None
-    offsets = np.random.default_rng(1).normal(100.0 if comm.size == 1 else 1.0, 2.0, size=n_rows)
+    shape = (n_rows, 3) if name == "offset, multinomial" else n_rows
+    offsets = np.random.default_rng(1).normal(100.0 if comm.size == 1 else 1.0, 2.0, size=shape)
     if comm.size > 1:
         offsets[_rows_of_rank_1(comm, n_rows)] = 0.0
     return offsets
