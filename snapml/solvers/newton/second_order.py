@@ -75,12 +75,15 @@ def prove(
     if not math.isfinite(concordance) or not curvature.is_hessian:
         return None
     rows = _Rows(engine, communicator, curvature)
-    found = [rows.proof(concordance, *part) for part in curvature.parts(gradient)]
-    proofs = [proof for proof in found if proof is not None]
-    if len(proofs) < len(found):
-        return None
-    squares = sum(proof.distance**2 for proof in proofs)
-    return Proof(sum(proof.gap for proof in proofs), math.sqrt(squares))
+    gap = squares = 0.0
+    # No comprehension: an error's traceback would keep what that one has seen alive.
+    for factor, slope in curvature.parts(gradient):
+        proof = rows.proof(concordance, factor, slope)
+        if proof is None:
+            return None
+        gap += proof.gap
+        squares += proof.distance**2
+    return Proof(gap, math.sqrt(squares))
 
 
 def distances(concordance: float, squared_decrement: float, squared_reach: float) -> Proof | None:
@@ -167,10 +170,12 @@ class _Rows:
             ]
             flats = [null[j] - null[k] for j, k in pairs]
         reach = flat = 0.0
-        for _, rows in self._rows.blocks(self._weights):
+        parts, buffer = self._rows.parts(self._weights)
+        for part in parts:
+            rows = self._rows.scaled(part, buffer)
             for form, none in zip(forms, flats, strict=True):
                 reach = max(reach, float(((rows @ form) * rows).sum(axis=1).max()))
                 if null_space is not None:
                     flat = max(flat, float(abs(rows @ none).max()))
-        found = self._communicator.exchange((reach, flat))
-        return max(each[0] for each in found), max(each[1] for each in found)
+        found = np.max(self._communicator.exchange((reach, flat)), axis=0)
+        return float(found[0]), float(found[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -75,7 +74,9 @@ class ScaledRows:
             return self._sparse_gram(self._sparse, weights)
         xp, size = self._engine.xp, len(self.mean) + 1
         gram = xp.zeros((size, size), np.float64)
-        for part, columns in self.blocks(weights):
+        parts, buffer = self.parts(weights)
+        for part in parts:
+            columns = self.scaled(part, buffer)
             columns *= xp.sqrt(weights[part]).astype(self.dtype)[:, None]
             # Both factors are rounded alike: the product remains semidefinite, and the steps that
             # are made from it are corrected by the gradients.
@@ -83,34 +84,54 @@ class ScaledRows:
                 gram += columns.T @ columns
         return gram
 
-    def blocks(self, weights: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield the scaled rows, with the intercept's column, a few at a time.
+    def parts(self, weights: Any) -> tuple[list[Any], Any]:
+        """Return the rows a few at a time, and room for as many.
+
+        No generator: what one holds outlives an error that leaves the loop over it.
 
         Parameters
         ----------
         weights : array of shape (n_rows,), float64
             Rows of weight 0 are left out where that saves work.
 
-        Yields
-        ------
-        part : slice or array of indices
-            Which rows.
-        rows : array of shape (n_taken, n_features + 1)
-            Valid until the next ones are asked for; may be written to.
+        Returns
+        -------
+        parts : list of slice or array of indices
+            For `scaled`, as is the room.
+        buffer : array of shape (n_most, n_features + 1)
+            Of the engine's module.
         """
         xp, size = self._engine.xp, len(self.mean) + 1
         rows = xp.flatnonzero(weights)
         is_whole = len(rows) > 0.7 * len(weights)  # gathering rows costs a copy of them
         count = len(weights) if is_whole else len(rows)
         step = max(self._engine.block_entries // size, 2 * size)
+        firsts = range(0, count, step)
+        ends = [slice(first, min(first + step, count)) for first in firsts]
         buffer = xp.empty((min(step, count), size), dtype=self.dtype)
-        for first in range(0, count, step):
-            part = slice(first, first + step) if is_whole else rows[first : first + step]
-            columns = buffer[: min(step, count - first)]
-            xp.subtract(self._engine.dense_rows(part), self._mean, out=columns[:, :-1])
-            columns[:, :-1] /= self._scale
-            columns[:, -1] = self._engine.bias_column
-            yield part, columns
+        return (ends if is_whole else [rows[end] for end in ends]), buffer
+
+    def scaled(self, part: Any, buffer: Any) -> Any:
+        """Return some rows in scaled columns, and the intercept's column.
+
+        Parameters
+        ----------
+        part : slice or array of indices
+            One of `parts`.
+        buffer : array
+            Of `parts`; the rows are written to it.
+
+        Returns
+        -------
+        array of shape (n_taken, n_features + 1)
+            A part of the buffer.
+        """
+        n_taken = part.stop - part.start if isinstance(part, slice) else len(part)
+        columns = buffer[:n_taken]
+        self._engine.xp.subtract(self._engine.dense_rows(part), self._mean, out=columns[:, :-1])
+        columns[:, :-1] /= self._scale
+        columns[:, -1] = self._engine.bias_column
+        return columns
 
     def _sparse_gram(self, rows: csr_matrix, weights: np.ndarray) -> np.ndarray:
         """Return the same from products of the rows as they are, without a dense copy."""
