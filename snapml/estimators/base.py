@@ -236,6 +236,12 @@ class LinearEstimator(ExportedLinearModel):
             self.existence_ = "proved"
             self.numerical_error_ = scale * result.distance
 
+    def _joint_offset(self, offset: Any, exposure: Any, X: Any) -> Any:
+        """Return the offset that stands for both; models of counts and amounts have exposures."""
+        if exposure is not None:
+            raise TypeError(f"exposure: expected none, {type(self).__name__} has no exposure")
+        return offset
+
     def _decision(self, X: Any, offset: Any = None) -> tuple[Place, Any]:
         """Return margins, one column per row of ``coef_``, and where they and X are."""
         check_is_fitted(self)

@@ -19,6 +19,7 @@ from snapml._validation import (
     check_fit_input,
     check_positive,
     check_sample_weight,
+    distinct,
     is_routing_enabled,
 )
 from snapml.data import ChunkedDataset, Matrix
@@ -202,7 +203,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         # As scikit-learn: sparse rows of formats that have no rows to take become CSR.
         search = SharedSearch(
             indexable(X)[0],
-            np.unique(labels) if is_classifier(self.estimator) else np.empty(0),
+            distinct(labels) if is_classifier(self.estimator) else np.empty(0),
             self._folds(X, y, params),
             control=search_control_of(self),
             refit_of=partial(refit_of, self),
@@ -219,7 +220,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
                 "X is a store: expected an estimator without callbacks, and no metadata routing"
             )
         given = stored_rows(self.estimator, X, y, params.get("sample_weight"))
-        classes = np.unique(given.y) if is_classifier(self.estimator) else np.empty(0)
+        classes = distinct(given.y) if is_classifier(self.estimator) else np.empty(0)
         search = StoredSearch(
             given.matrix,  # whose chunks in memory serve all fits
             classes,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import make_scorer
 
+from snapml._validation import distinct
 from snapml.data import ChunkedMatrix, Matrix
 from snapml.estimators.fit_call import as_part
 from snapml.estimators.logistic_regression import LogisticRegression
@@ -203,7 +204,7 @@ class LogisticPaths:
         """Fit a model to rows; return what knows all classes, None if ended; and its reads."""
         if has_ended(control):
             return None, 0
-        seen = np.unique(self._y[train])
+        seen = distinct(self._y[train])
         if len(seen) == 1:
             return self._constant_model(model, seen[0]), 0
         with as_part(model, control):

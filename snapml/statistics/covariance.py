@@ -119,7 +119,7 @@ def inference(
     _check_dispersion(dispersion)
     penalty, bias_penalty = penalties_of(model)
     check_unchanged(model)
-    offset = _joint_offset(model, offset, exposure, X)
+    offset = model._joint_offset(offset, exposure, X)
     check_index(offset, X)
     X = validate_data(model, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
     rows = ConstantAndRows(X, bool(model.fit_intercept), is_centred=bias_penalty == 0.0)
@@ -151,7 +151,9 @@ def inference(
         scale * inverse if covariance == "posterior" else inverse @ information @ inverse * scale
     )
     if covariance == "robust":  # of the rows' own curvatures: nothing is expected of the model
-        bread = _inverse(rows.gram(shares * law.curvatures(margins, y)) + np.diag(penalties))
+        bread = inverse
+        if not law.is_canonical:
+            bread = _inverse(rows.gram(shares * law.curvatures(margins, y)) + np.diag(penalties))
         of_all = bread @ rows.gram((shares if is_counted else shares**2) * slopes**2) @ bread
     # A constant column with a penalty: its estimate is 0 whatever the labels, without an error.
     is_certain = (np.diag(of_all) == 0.0) & (np.abs(rows.scales * estimates) <= _ROUNDING)
@@ -204,15 +206,6 @@ def _dispersion(
     df = _residual_df(hat, n_rows)
     kind = "pearson" if dispersion == "auto" else dispersion
     return law.residual_squares(kind, *data) / df, df
-
-
-def _joint_offset(model: Any, offset: Any, exposure: Any, X: Any) -> Any:
-    """Return the offset that stands for both."""
-    if exposure is None:
-        return offset
-    if not hasattr(model, "_joint_offset"):
-        raise TypeError(f"exposure: expected none, {type(model).__name__} has no exposure")
-    return model._joint_offset(offset, exposure, X)
 
 
 def _residual_df(hat: np.ndarray, n_rows: float) -> float:

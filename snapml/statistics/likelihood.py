@@ -27,6 +27,8 @@ class Law:
     ----------
     has_dispersion : bool
         Whether a factor of the variance is to be told from the residuals; it is 1 otherwise.
+    is_canonical : bool
+        Whether each row's own curvature is the expected one.
     measure : str
         What `explained` is called.
     """
@@ -36,6 +38,7 @@ class Law:
     def __init__(self, family: Family) -> None:
         self._family = family
         self.has_dispersion = family.has_dispersion
+        self.is_canonical = family.is_canonical
 
     def slopes(self, margins: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return each row's slope of half the deviance, and its expected curvature."""

@@ -13,6 +13,7 @@ from snapml._validation import (
     check_fit_input,
     check_positive,
     check_sample_weight,
+    distinct,
     raise_non_finite,
 )
 from snapml.data import Matrix
@@ -167,7 +168,7 @@ def bootstrap(
             if model is None:
                 models.append(_alone(estimator, X, y, rows, weights))
             else:
-                models.append(_numbers(fitted(estimator, model, np.unique(targets))))
+                models.append(_numbers(fitted(estimator, model, distinct(targets))))
                 n_shared += 1
     coefs, intercepts = zip(*models, strict=True)
     return Bootstrap(np.stack(coefs), np.stack(intercepts), n_shared)
@@ -182,7 +183,7 @@ def _shared(
     tol: float,
 ) -> list[SharedModel | None]:
     """Return the models that can be had together."""
-    classes = np.empty(0) if is_regressor(estimator) else np.unique(y)
+    classes = np.empty(0) if is_regressor(estimator) else distinct(y)
     if not can_share(estimator, matrix, classes):
         return [None] * len(resamples)
     fits = [SharedFit(estimator, number) for number in range(len(resamples))]

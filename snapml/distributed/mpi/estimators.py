@@ -178,23 +178,20 @@ class MpiEstimator:
         self._devices = placed(getattr(self, "device_ids", None), communicator)
         own = own_part(self._shards, X, y, sample_weight, byte_limit(self), offset=offset)
         self._file_names = own.feature_names
-        more = {"offset": own.offset} if "offset" in self._taken() else {}
+        more = {"offset": own.offset} if self._takes_offset() else {}
         super().fit(own.X, own.y, own.sample_weight, **more)  # type: ignore[misc]
         self.run_report_ = self._watch.end(self)
 
     def _own_offset(self, X: Any, offset: Any, exposure: Any) -> Any:
         """Return what is added to the margins of this rank's rows; refuse what the class lacks."""
-        for name, given in (("offset", offset), ("exposure", exposure)):
-            if given is not None and name not in self._taken():
-                raise TypeError(f"{name}: expected none, {type(self).__name__} has no {name}")
-        if exposure is None:
-            return offset
+        if offset is not None and not self._takes_offset():
+            raise TypeError(f"offset: expected none, {type(self).__name__} has no offset")
         return self._joint_offset(offset, exposure, X)  # type: ignore[attr-defined]
 
-    def _taken(self) -> Any:
-        """Return what the class of one machine takes in `fit`."""
+    def _takes_offset(self) -> bool:
+        """Tell whether the class of one machine does."""
         local: Any = type(self).__mro__[2]
-        return inspect.signature(local.fit).parameters
+        return "offset" in inspect.signature(local.fit).parameters
 
     def _stopping_rule(self, max_iter: int) -> StoppingRule:
         rule: StoppingRule = super()._stopping_rule(max_iter)  # type: ignore[misc]

@@ -21,6 +21,7 @@ __all__ = [
     "NormalFamily",
     "PoissonFamily",
     "TweedieFamily",
+    "check_link",
     "family_of_power",
     "family_of_theta",
     "increasing_root",
@@ -47,6 +48,8 @@ class Family(ABC):
         Whether targets may be below zero.
     has_dispersion : bool
         Whether variances have a factor that the family leaves open.
+    is_canonical : bool
+        Whether the loss's curvature does not depend on the target.
     """
 
     loss: Loss
@@ -54,6 +57,7 @@ class Family(ABC):
     link: str = "log"
     takes_negative: bool = False
     has_dispersion: bool = True
+    is_canonical: bool = False
 
     @abstractmethod
     def check(self, y: np.ndarray, exchange: Exchange) -> None:
@@ -196,6 +200,7 @@ class NormalFamily(Family):
     loss = Squared()
     link = "identity"
     takes_negative = True
+    is_canonical = True
 
     def check(self, y: np.ndarray, exchange: Exchange) -> None:
         """Take all."""
@@ -229,6 +234,7 @@ class BinomialFamily(Family):
     loss = Logistic()
     link = "logit"
     has_dispersion = False
+    is_canonical = True
 
     def check(self, y: np.ndarray, exchange: Exchange) -> None:
         """Refuse other numbers, and labels of one kind."""
@@ -277,6 +283,7 @@ class PoissonFamily(Family):
 
     loss = Poisson()
     has_dispersion = False
+    is_canonical = True
 
     def check(self, y: np.ndarray, exchange: Exchange) -> None:
         """Refuse negative ones, and nothing but zeros."""
@@ -485,6 +492,33 @@ def family_of_theta(theta: float) -> Family:
             "Poisson's is the family of 0"
         )
     return NegativeBinomialFamily(theta)
+
+
+def check_link(family: Family, link: Any, known: tuple[str, ...], beside: str, why: str) -> None:
+    """Refuse another link than the family's.
+
+    Parameters
+    ----------
+    family : Family
+        With its link.
+    link : object
+        The user's: one of `known`, of which 'auto' is the family's.
+    known : tuple of str
+        Links that there are.
+    beside, why : str
+        The parameter that names the family with its value, and why no other link will do.
+
+    Raises
+    ------
+    ValueError
+        If it is another.
+    """
+    if not isinstance(link, str) or link not in known:
+        raise ValueError(f"link: expected one of {known}, got {link!r}")
+    if link not in ("auto", family.link):
+        raise ValueError(
+            f"link: expected {family.link!r} or 'auto' with {beside}, got {link!r}: {why}"
+        )
 
 
 def check_counts(y: np.ndarray, what: str, exchange: Exchange) -> None:

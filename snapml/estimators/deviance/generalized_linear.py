@@ -13,6 +13,7 @@ from snapml.estimators.deviance.families import (
     GammaFamily,
     NormalFamily,
     PoissonFamily,
+    check_link,
     family_of_power,
     family_of_theta,
 )
@@ -119,14 +120,9 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         self.link = link
 
     def _family(self) -> Family:
-        family, links = _family_of(self.family), ("auto", "identity", "log", "logit")
-        if not isinstance(self.link, str) or self.link not in links:
-            raise ValueError(f"link: expected one of {links}, got {self.link!r}")
-        if self.link not in ("auto", family.link):
-            raise ValueError(
-                f"link: expected {family.link!r} or 'auto' with family={self.family!r}, got "
-                f"{self.link!r}: no other is certified"
-            )
+        family, known = _family_of(self.family), ("auto", "identity", "log", "logit")
+        beside = f"family={self.family!r}"
+        check_link(family, self.link, known, beside, "no other is certified")
         return family
 
     def _strength(self) -> Any:

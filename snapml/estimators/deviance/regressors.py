@@ -19,6 +19,7 @@ from snapml.estimators.deviance.families import (
     GammaFamily,
     NegativeBinomialFamily,
     PoissonFamily,
+    check_link,
     family_of_power,
     family_of_theta,
     increasing_root,
@@ -264,16 +265,9 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         if isinstance(given, bool) or not isinstance(given, Real):
             raise TypeError(f"power: expected a number, got {given!r}")
         power = float(given)
-        links = ("auto", "identity", "log")
-        if not isinstance(self.link, str) or self.link not in links:
-            raise ValueError(f"link: expected one of {links}, got {self.link!r}")
         family = family_of_power(power)
-        if self.link not in ("auto", family.link):
-            why = "the deviance has several minima" if power == 0.0 else "means could be negative"
-            raise ValueError(
-                f"link: expected {family.link!r} or 'auto' with power {power:g}, got "
-                f"{self.link!r}: {why}"
-            )
+        why = "the deviance has several minima" if power == 0.0 else "means could be negative"
+        check_link(family, self.link, ("auto", "identity", "log"), f"power {power:g}", why)
         return family
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from snapml._validation import check_device_ids, check_flags
+from snapml._validation import check_device_ids, check_flags, distinct
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier
 from snapml.estimators.logistic_regression import LogisticRegression
@@ -181,7 +181,7 @@ def solve_shared(
         lacks a class, or because the method did not come to an end.
     """
     models: list[SharedModel | None] = [None] * len(fits)
-    n_classes = len(np.unique(y)) if any(is_classifier(fit.estimator) for fit in fits) else 0
+    n_classes = len(distinct(y)) if any(is_classifier(fit.estimator) for fit in fits) else 0
     solvers = [_fold_solver(fit.estimator, n_classes) for fit in fits]
     in_folds = [at for at, solver in enumerate(solvers) if solver is not None]
     if in_folds:
@@ -228,7 +228,7 @@ class _Group:
     ) -> None:
         self._problem, self._n_threads, self._device_ids = problem, n_threads, device_ids
         self._matrix, self._y = matrix, y
-        self._classes = np.unique(y)
+        self._classes = distinct(y)
         self._is_multinomial = problem.loss.is_joint
         n_classes = len(self._classes)
         self._n_parts = 1 if self._is_multinomial or n_classes == 2 else n_classes
@@ -283,7 +283,7 @@ class _Group:
             weights *= sample_weight
         # As the fit of the fold alone: 'balanced' looks at its rows.
         own = None if sample_weight is None else sample_weight[rows]
-        seen = np.unique(self._y[rows])
+        seen = distinct(self._y[rows])
         if len(seen) < len(self._classes):
             return None
         try:
@@ -293,7 +293,7 @@ class _Group:
         for name, factor in factors.items():
             if label is None or name == label:
                 weights[self._y == name] *= weights.dtype.type(factor)
-        is_whole = len(np.unique(self._y[weights > 0])) == len(self._classes)
+        is_whole = len(distinct(self._y[weights > 0])) == len(self._classes)
         if not np.isfinite(weights).all() or not is_whole:
             return None
         self._weights.append(weights)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_scalar
 
-from snapml._validation import check_positive
+from snapml._validation import check_positive, distinct
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.coordinate_regression import warn_not_converged
 from snapml.estimators.logistic_regression import LogisticRegression
@@ -117,8 +117,8 @@ def solve_path_of_classes(
     ValueError
         If class weights are not as they should be, or numbers overflow.
     """
-    first, classes = estimators[0], np.unique(y)
-    if len(np.unique(y[rows])) < len(classes):
+    first, classes = estimators[0], distinct(y)
+    if len(distinct(y[rows])) < len(classes):
         return [None] * len(estimators)
     own = None if sample_weight is None else sample_weight[rows]
     problem = problem_of(first, len(classes))[0]

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils.class_weight import compute_sample_weight
 
-from snapml._validation import check_positive
+from snapml._validation import check_positive, distinct
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.coordinate_regression import (
     ElasticNet,
@@ -111,8 +111,8 @@ def _ridges(
     if sample_weight is not None:
         weights *= sample_weight
     if isinstance(first, RidgeClassifier):
-        classes = np.unique(y)
-        if len(np.unique(y[rows])) < len(classes):
+        classes = distinct(y)
+        if len(distinct(y[rows])) < len(classes):
             return [None] * len(estimators)  # other targets
         weights[rows] *= compute_sample_weight(first.class_weight, y[rows])
         chosen = classes[1:] if len(classes) == 2 else classes

@@ -75,12 +75,13 @@ class ScaledRows:
         xp, size = self._engine.xp, len(self.mean) + 1
         gram = xp.zeros((size, size), np.float64)
         parts, buffer = self.parts(weights)
+        n_flops = 2.0 * sum(map(_length, parts)) * size**2
         for part in parts:
             columns = self.scaled(part, buffer)
             columns *= xp.sqrt(weights[part]).astype(self.dtype)[:, None]
             # Both factors are rounded alike: the product remains semidefinite, and the steps that
             # are made from it are corrected by the gradients.
-            with self._engine.fast_products(), blas_threads_for(2.0 * len(weights) * size**2):
+            with self._engine.fast_products(), blas_threads_for(n_flops):
                 gram += columns.T @ columns
         return gram
 
@@ -126,8 +127,7 @@ class ScaledRows:
         array of shape (n_taken, n_features + 1)
             A part of the buffer.
         """
-        n_taken = part.stop - part.start if isinstance(part, slice) else len(part)
-        columns = buffer[:n_taken]
+        columns = buffer[: _length(part)]
         self._engine.xp.subtract(self._engine.dense_rows(part), self._mean, out=columns[:, :-1])
         columns[:, :-1] /= self._scale
         columns[:, -1] = self._engine.bias_column
@@ -175,3 +175,8 @@ class ScaledRows:
         with np.errstate(all="ignore"):
             self.largest_squares = engine.to_host(tops) / scale**2
         return mean, scale
+
+
+def _length(part: Any) -> int:
+    """Return how many rows a part has."""
+    return int(part.stop - part.start) if isinstance(part, slice) else len(part)

@@ -27,24 +27,20 @@ struct NegativeBinomial {
   }
 
   SNAPML_HD Real trials(Real y) const { return y + static_cast<Real>(1.0 / theta); }
-  SNAPML_HD Real share(Real z) const { return sigmoid(z + static_cast<Real>(scalar::log(theta))); }
+  SNAPML_HD Real score(Real z) const { return z + static_cast<Real>(scalar::log(theta)); }
 
   SNAPML_HD Real value(Real z, Real y) const { return tangent(z, y).value; }
   SNAPML_HD Real gradient(Real z, Real y) const { return tangent(z, y).gradient; }
   SNAPML_HD Real curvature(Real z, Real y) const {
-    const Real u = scalar::fabs(z + static_cast<Real>(scalar::log(theta)));
-    const Real q = sigmoid(-u);  // of the smaller side
+    const Real q = sigmoid(-scalar::fabs(score(z)));  // of the smaller side
     return trials(y) * q * (Real(1) - q);
   }
   SNAPML_HD Tangent<Real> tangent(Real z, Real y) const {
-    const Real m = trials(y), q = share(z);
-    if (y == Real(0)) {
-      return {m * log1p_exp(z + static_cast<Real>(scalar::log(theta))), m * q};
-    }
-    const Real t = z - scalar::log(y), shape = static_cast<Real>(1.0 / theta);
-    const Real score = z + static_cast<Real>(scalar::log(theta));
-    if (y <= shape) return of_rarer(t, score, y, shape);
-    const Tangent<Real> misses = of_rarer(-t, -score, shape, y);
+    const Real shape = static_cast<Real>(1.0 / theta), at = score(z);
+    if (y == Real(0)) return {shape * log1p_exp(at), shape * sigmoid(at)};
+    const Real t = z - scalar::log(y);
+    if (y <= shape) return of_rarer(t, at, y, shape);
+    const Tangent<Real> misses = of_rarer(-t, -at, shape, y);
     return {misses.value, -misses.gradient};
   }
   // l*(u) = m (r log(r / p) + (1 - r) log((1 - r) / (1 - p))) + u log(y) with the share
