@@ -163,6 +163,19 @@ def test_other_parameters_have_the_same_contract(made, y):
         assert abs(value + conjugate - z * slope) <= 1e-12 * scale
 
 
+@pytest.mark.parametrize("y", [1e-6, 0.3, 2.0, 1e4])
+@pytest.mark.parametrize("t", [-9.0, -1.5, -0.3, 0.3, 1.5, 9.0])
+def test_tweedie_loss_goes_over_into_poissons_and_gammas(y, t):
+    """Near its ends one of its two terms is a small number divided by another."""
+    wide, z = np.dtype(np.float64), np.log(y) + t
+    ends = {1.0: y * (np.exp(t) - 1.0 - t), 2.0: np.exp(-t) - 1.0 + t}
+    slopes = {1.0: y * np.expm1(t), 2.0: -np.expm1(-t)}
+    for end, away in ((1.0, 1e-12), (2.0, -1e-12)):
+        made = Tweedie(end + away)
+        assert quantity(made, "value", z, y, wide) == pytest.approx(ends[end], rel=1e-9)
+        assert quantity(made, "gradient", z, y, wide) == pytest.approx(slopes[end], rel=1e-9)
+
+
 @pytest.mark.parametrize(("name", "fault"), [("Tweedie", "brackets"), ("Tweedie(x)", "brackets")])
 def test_missing_parameter_is_an_error(name, fault):
     with pytest.raises(ValueError, match=fault):

@@ -408,7 +408,8 @@ class NegativeBinomialFamily(Family):
         middle = _log_ratio(c * y, 0.0, c, offsets, exchange)
 
         def slope(intercept: float) -> float:
-            with np.errstate(over="ignore"):
+            # Of each row one of two forms is taken, and the other may be anything.
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 means = np.exp(offsets + intercept)
                 shares = self._theta + np.exp(-offsets - intercept)
                 own = np.where(means < 1.0, (means - y) / (1.0 + self._theta * means), 0.0)

@@ -41,12 +41,9 @@ struct Tweedie {
       return {slope / a(), slope};
     }
     const Real log_y = scalar::log(y), t = z - log_y, scale = scalar::exp(a() * log_y);
-    if (scalar::fabs(t) > Real(1)) {
-      const Real rising = scalar::exp(a() * z), falling = scalar::exp(log_y - b() * z);
-      return {rising / a() + falling / b() - scale / (a() * b()), rising - falling};
-    }
-    const Real rising = scalar::expm1(a() * t), falling = scalar::expm1(-b() * t);
-    return {scale * maximum(rising / a() + falling / b(), Real(0)), scale * (rising - falling)};
+    const Real rising = grown(scale, a() * t, a() * z);
+    const Real falling = grown(scale, -b() * t, log_y - b() * z);
+    return {maximum(rising / a() + falling / b(), Real(0)), rising - falling};
   }
   // l*(u) = u z - l(z) at the margin z of slope u; for y = 0 that is (u log(u) - u) / a, u >= 0.
   SNAPML_HD Real conjugate(Real u, Real y) const {
@@ -61,6 +58,11 @@ struct Tweedie {
   SNAPML_HD Real start(Real y) const { return maximum(scalar::log(y), Real(-80) / a()); }
 
  private:
+  // scale (exp(x) - 1), where log_grown = log(scale) + x: without cancellation over a short way,
+  // without overflow over a long one.
+  SNAPML_HD static Real grown(Real scale, Real x, Real log_grown) {
+    return x > Real(1) ? scalar::exp(log_grown) - scale : scale * scalar::expm1(x);
+  }
   // The t at which exp(a t) - exp(-b t) is v, between 0 and where the larger term alone is 1 + |v|.
   SNAPML_HD Real margin_of_slope(Real v) const {
     Real near = Real(0);
