@@ -108,6 +108,14 @@ def loss_traits() -> dict[str, Any]: ...
 def loss_quantities(
     loss: str, quantity: str, x: NDArray[Any], y: NDArray[Any], out: NDArray[Any]
 ) -> None: ...
+def loss_corners(
+    loss: str,
+    index: int,
+    labels: NDArray[Any],
+    at: NDArray[Any],
+    low: NDArray[Any],
+    high: NDArray[Any],
+) -> None: ...
 def core_scalar(name: str, x: float, is_float64: bool) -> float: ...
 def core_step(
     loss: str, state: float, z: float, y: float, stiffness: float, is_float64: bool

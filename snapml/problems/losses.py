@@ -8,15 +8,18 @@ from typing import Any, ClassVar
 from snapml import _native
 
 __all__ = [
+    "EpsilonInsensitive",
     "Hinge",
     "Huber",
     "Logistic",
     "Loss",
     "NegativeBinomial",
     "Poisson",
+    "Quantile",
     "SmoothedHinge",
     "Softmax",
     "Squared",
+    "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "Tweedie",
 ]
@@ -40,6 +43,8 @@ class Loss:
         What a margin predicts: "identity" (the mean), "logit" (that of a probability) or "log".
     kinks : str
         What jumps somewhere: "none", "curvature" (l'') or "gradient" (l').
+    n_corners : int
+        Corners between which l is linear; 0 where it is not.
     is_quadratic : bool
         Whether l'' is one number: a quadratic model of the loss is then exact.
     has_quadratic_conjugate : bool
@@ -58,6 +63,7 @@ class Loss:
     labels: ClassVar[str]
     link: ClassVar[str]
     kinks: ClassVar[str]
+    n_corners: ClassVar[int]
     is_quadratic: ClassVar[bool]
     has_quadratic_conjugate: ClassVar[bool]
     has_dual_step: ClassVar[bool]
@@ -140,6 +146,45 @@ class Hinge(Loss):
 @dataclass(frozen=True)
 class Huber(Loss):
     """l = (z - y)^2 / 2 where |z - y| <= 1, and |z - y| - 1/2 elsewhere."""
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """l = max(q r, (q - 1) r) of the residual r = y - z, whose best constant is the q-quantile.
+
+    Attributes
+    ----------
+    quantile : float
+        q, between 0 and 1.
+    """
+
+    quantile: float = 0.5
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Loss):
+    """l = max(0, |z - y| - epsilon).
+
+    Attributes
+    ----------
+    epsilon : float
+        At least 0.
+    """
+
+    epsilon: float = 0.0
+
+
+@dataclass(frozen=True)
+class SquaredEpsilonInsensitive(Loss):
+    """l = max(0, |z - y| - epsilon)^2.
+
+    Attributes
+    ----------
+    epsilon : float
+        At least 0.
+    """
+
+    epsilon: float = 0.0
 
 
 @dataclass(frozen=True)

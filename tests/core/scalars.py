@@ -53,8 +53,9 @@ def legal_margin(loss: Loss, number: float) -> float:
 
 def legal_state(loss: Loss, number: float, y: float) -> float:
     """Return the state that a real number of at most 1e4 stands for, exact in float32."""
-    if loss.core_name == "Hinge":
-        return float(np.float32(abs(number) / 1e4))
+    if (states := ORACLES[loss.core_name].states) is not None:
+        share = 0.5 + 0.5 * number / 1e4
+        return float(np.float32(states[0] + share * (states[1] - states[0])))
     if loss.core_name == "SquaredHinge":
         return float(np.float32(y * (1.0 - abs(number))))
     if loss.core_name == "Huber":

@@ -16,8 +16,8 @@ def scattered(loss, dtype="float64", **options):
     """Return a case whose states are legal numbers far from the start."""
     case = DescentCase(loss, dtype=dtype, **options)
     numbers = np.random.default_rng(4).normal(size=case.n_rows)
-    if loss.core_name == "Hinge":
-        numbers = np.clip(np.abs(numbers), 0, 1)
+    if case.oracle.states is not None:
+        numbers = np.clip(np.abs(numbers), *case.oracle.states)
     elif loss.core_name == "SquaredHinge":
         numbers = case.y * (1 - np.abs(numbers))
     elif loss.core_name == "Huber":

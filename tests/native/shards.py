@@ -183,8 +183,9 @@ class Shard:
         """Set states and shared vector to legal numbers that have nothing to do with each other."""
         rng = np.random.default_rng([4, seed])
         numbers = in_float32(rng.normal(size=self.n_rows))
-        if self.loss.core_name == "Hinge":
-            numbers = np.clip(np.abs(numbers), 0, 1)
+        states = ORACLES[self.loss.core_name].states
+        if states is not None:
+            numbers = np.clip(np.abs(numbers), *states)
         elif self.loss.core_name == "SquaredHinge":
             numbers = self.y * (1 - np.abs(numbers))
         elif self.loss.core_name == "Huber":

@@ -30,6 +30,8 @@ class LossOracle:
         Margins at which the gradient or the curvature jumps, from the label.
     is_smooth : bool
         Whether the gradient is continuous, and the state therefore a margin.
+    states : tuple of float, or None
+        Least and largest state, where the state is no margin.
     max_curvature : float
         Largest l''; infinite where there is none.
     """
@@ -42,6 +44,7 @@ class LossOracle:
     labels: str = "sign"
     kinks: Callable[[float], tuple[float, ...]] = lambda y: ()
     is_smooth: bool = True
+    states: tuple[float, float] | None = None
     max_curvature: float = 0.0
 
     def gap(self, state: np.ndarray, z: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -84,6 +87,34 @@ def _squared_hinge_gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _poisson_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
     mean = u + y
     return np.where(mean >= 0, _x_log_x(mean) - mean - _x_log_x(y) + y, np.inf)
+
+
+def _quantile(q: float) -> LossOracle:
+    return LossOracle(
+        value=lambda z, y: np.maximum(q * (y - z), (q - 1) * (y - z)),
+        gradient=lambda z, y: np.where(z > y, 1 - q, -q),
+        curvature=lambda z, y: np.zeros_like(z),
+        conjugate=lambda u, y: np.where((u >= -q) & (u <= 1 - q), u * y, np.inf),
+        dual=lambda state, y: state,
+        labels="real",
+        kinks=lambda y: (y,),
+        is_smooth=False,
+        states=(q - 1, q),
+    )
+
+
+def _epsilon_insensitive(epsilon: float) -> LossOracle:
+    return LossOracle(
+        value=lambda z, y: np.maximum(0, abs(z - y) - epsilon),
+        gradient=lambda z, y: np.where(abs(z - y) > epsilon, np.sign(z - y), 0.0),
+        curvature=lambda z, y: np.zeros_like(z),
+        conjugate=lambda u, y: np.where(abs(u) <= 1, u * y + epsilon * abs(u), np.inf),
+        dual=lambda state, y: state,
+        labels="real",
+        kinks=lambda y: (y - epsilon, y + epsilon),
+        is_smooth=False,
+        states=(-1.0, 1.0),
+    )
 
 
 def _negative_binomial(theta: float) -> LossOracle:
@@ -182,6 +213,7 @@ ORACLES = {
         dual=lambda state, y: y * state,
         kinks=lambda y: (y,),
         is_smooth=False,
+        states=(0.0, 1.0),
     ),
     "SquaredHinge": LossOracle(
         value=lambda z, y: np.maximum(0, 1 - y * z) ** 2,
@@ -210,6 +242,18 @@ ORACLES = {
         dual=lambda state, y: y - np.exp(state),
         labels="count",
         max_curvature=np.inf,
+    ),
+    "Quantile(0.5)": _quantile(0.5),
+    "EpsilonInsensitive(0.0)": _epsilon_insensitive(0.0),
+    "SquaredEpsilonInsensitive(0.0)": LossOracle(
+        value=lambda z, y: (z - y) ** 2,
+        gradient=lambda z, y: 2 * (z - y),
+        curvature=lambda z, y: np.full_like(z, 2.0),
+        conjugate=lambda u, y: u * y + u**2 / 4,
+        dual=lambda state, y: 2 * (y - state),
+        labels="real",
+        kinks=lambda y: (y,),
+        max_curvature=2.0,
     ),
     "NegativeBinomial(1.0)": _negative_binomial(1.0),
     "Tweedie(1.5)": _tweedie(1.5),

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <limits>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -73,6 +74,31 @@ void loss_quantities(const std::string& loss, const std::string& quantity, const
   });
 }
 
+// One corner of every row's loss, in float64.
+void loss_corners(const std::string& loss, int index, const ReadOnlyArray& labels,
+                  const AnyArray& at, const AnyArray& low, const AnyArray& high) {
+  const int64 n = static_cast<int64>(labels.size());
+  const double* const ys = vector_argument<double>(labels, "labels", n);
+  double* const places = vector_argument<double>(at, "at", n);
+  double* const lows = vector_argument<double>(low, "low", n);
+  double* const highs = vector_argument<double>(high, "high", n);
+  with_primal_loss<double>(loss, [&](auto type) {
+    constexpr int n_corners = decltype(type)::traits().n_corners;
+    if (index < 0 || index >= n_corners) {
+      throw std::invalid_argument("index: expected one of " + std::to_string(n_corners) +
+                                  " corners, got " + std::to_string(index));
+    }
+    if constexpr (n_corners > 0) {
+      for (int64 i = 0; i < n; ++i) {
+        const Corner<double> corner = type.corner(index, ys[i]);
+        places[i] = corner.at;
+        lows[i] = corner.low;
+        highs[i] = corner.high;
+      }
+    }
+  });
+}
+
 const char* name_of(Labels labels) {
   switch (labels) {
     case Labels::kSign:
@@ -121,6 +147,7 @@ nb::dict as_dict(const LossTraits& traits) {
   made["labels"] = name_of(traits.labels);
   made["link"] = name_of(traits.link);
   made["kinks"] = name_of(traits.kinks);
+  made["n_corners"] = traits.n_corners;
   made["is_quadratic"] = traits.is_quadratic;
   made["has_quadratic_conjugate"] = traits.has_quadratic_conjugate;
   made["has_dual_step"] = traits.has_dual_step;
@@ -214,6 +241,8 @@ void bind_core(nb::module_& m) {
         }
       },
       nb::arg("loss"), nb::arg("quantity"), nb::arg("x"), nb::arg("y"), nb::arg("out"));
+  m.def("loss_corners", &loss_corners, nb::arg("loss"), nb::arg("index"), nb::arg("labels"),
+        nb::arg("at"), nb::arg("low"), nb::arg("high"));
   m.def(
       "core_scalar",
       [](const std::string& name, double x, bool wide) {

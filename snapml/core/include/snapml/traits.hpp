@@ -27,6 +27,7 @@ struct LossTraits {
   Labels labels = Labels::kSign;
   Link link = Link::kIdentity;
   Kinks kinks = Kinks::kNone;
+  int n_corners = 0;                     // l is linear between so many (corner.hpp), if any
   bool is_quadratic = false;             // l'' is one number
   bool has_quadratic_conjugate = false;  // l* is linear or quadratic where it is finite
   bool has_dual_step = false;            // there is a coordinate_step

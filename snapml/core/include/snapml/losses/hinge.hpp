@@ -2,6 +2,7 @@
 #pragma once
 
 #include "snapml/coordinate_step.hpp"
+#include "snapml/corner.hpp"
 #include "snapml/dual_line.hpp"
 #include "snapml/math.hpp"
 #include "snapml/traits.hpp"
@@ -16,9 +17,14 @@ struct Hinge {
   static SNAPML_HD constexpr LossTraits traits() {
     LossTraits traits;
     traits.kinks = Kinks::kInGradient;
+    traits.n_corners = 1;
     traits.has_quadratic_conjugate = true;
     traits.has_dual_step = true;
     return traits;
+  }
+
+  static SNAPML_HD Corner<Real> corner(int, Real y) {
+    return {y, minimum(-y, Real(0)), maximum(-y, Real(0))};
   }
 
   static SNAPML_HD Real value(Real z, Real y) { return maximum(Real(0), Real(1) - y * z); }

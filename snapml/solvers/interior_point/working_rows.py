@@ -1,0 +1,389 @@
+"""Losses with corners on a working set of rows: those whose corners are near decide the minimum.
+
+Rows far from a corner have the slope of their side, so that a few rows near one, and one sum over
+all others, make a problem with the same minimum (Portnoy and Koenker, Statist. Sci. 1997). The
+first guess comes from a sample. A duality gap over all rows certifies the answer, whichever rows
+were left out; docs/algorithms.md, section 11.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import lstsq
+from scipy.sparse import csr_matrix
+
+from snapml import _native
+from snapml.data import Dataset
+from snapml.problems import Intercept, Problem
+from snapml.solvers.certificate import certified_gap
+from snapml.solvers.columns.cpu_columns import CpuColumns
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import Interim
+from snapml.solvers.interior_point.barrier import Boxes, Objective, minimise
+from snapml.solvers.result import FitResult, overflow_error
+from snapml.solvers.rows.cpu_rows import as_array
+from snapml.solvers.stopping import Progress, StoppingRule
+from snapml.solvers.threads import limit_blas_threads
+
+__all__ = ["MOST_COLUMNS", "solve"]
+
+# Up to here systems of all columns are solved by factoring.
+MOST_COLUMNS = 3000
+# Rows for each column, at least, that are worked on at a time.
+_ROWS_A_COLUMN = 20
+# Gap of the sample's solution as a share of its objective; and of each working set's, of `tol`.
+_ROUGH, _FINE = 1e-3, 0.1
+# Times that the same rows are solved again, to a smaller gap.
+_MOST_REFINED = 3
+
+
+def solve(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    *,
+    n_threads: int | None = None,
+    seed: int = 0,
+) -> FitResult:
+    """Minimise until the certified gap meets the rule.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a loss that has corners; any penalty without bounds, or none.
+    dataset : Dataset
+        Rows in memory, labels, row weights and offsets.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance and most reads of the data.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+    seed : int, default=0
+        Seed of the sample.
+
+    Returns
+    -------
+    FitResult
+        The model with its certificate.
+
+    Raises
+    ------
+    NonFiniteError
+        If the matrix holds NaN or infinity.
+    ValueError
+        If the sums overflow.
+    """
+    stage = rule.observer.stage(f"interior point, {dataset.matrix.shape[1]}")
+    if stage.result is not None:
+        return stage.result
+    progress = Progress(rule, first_epoch=0, stage=stage)
+    engine = CpuColumns(problem, dataset, n_threads=n_threads)
+    with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
+        engine.adjoint(np.zeros(engine.n_rows))  # refuses rows that are not finite
+        fit = _Fit(problem, dataset, engine, communicator, seed)
+        fit.start()
+        _refine(fit, progress)
+    return stage.finish(fit.result(progress))
+
+
+def _refine(fit: _Fit, progress: Progress) -> None:
+    """Solve on more rows, or more exactly, until the gap over all rows meets the rule."""
+    rule, n_refined, share = progress.rule, 0, _FINE
+    while True:
+        fit.see()
+        progress.see_epoch(fit.gap)
+        progress.see_certificate(fit.gap, fit.value)
+        if progress.is_met or fit.n_reads >= rule.max_iter:
+            return
+        if rule.control.ends(fit.communicator, fit.interim):
+            return
+        if fit.has_slopes and not fit.widen():
+            n_refined, share = n_refined + 1, 0.1 * share
+            if n_refined > _MOST_REFINED:
+                return
+        fit.solve(share * rule.tol * abs(fit.value))
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """The columns (x - mean) / scale, and one of a constant for the intercept."""
+
+    mean: np.ndarray
+    scale: np.ndarray
+    bias: float
+
+    def rows(self, values: np.ndarray) -> np.ndarray:
+        """Return rows in these columns."""
+        out = np.empty((len(values), len(self.mean) + 1))
+        np.subtract(values, self.mean, out=out[:, :-1])
+        out[:, :-1] /= self.scale
+        out[:, -1] = self.bias
+        return out
+
+    def sums(self, adjoint: np.ndarray, mass: float) -> np.ndarray:
+        """Return sums over rows in these columns from those in the data's."""
+        return np.append((adjoint - self.mean * mass) / self.scale, self.bias * mass)
+
+    def model(self, point: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return coefficients and intercept in the data's columns."""
+        coef = point[:-1] / self.scale
+        return coef, self.bias * float(point[-1]) - float(coef @ self.mean)
+
+
+class _Fit:
+    """The working rows, the present point, and what it proves."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        dataset: Dataset,
+        engine: CpuColumns,
+        communicator: Communicator,
+        seed: int,
+    ) -> None:
+        self.communicator, self._engine, self._problem = communicator, engine, problem
+        self._array, self._rng = as_array(dataset), np.random.default_rng([seed, communicator.rank])
+        self._offsets = 0.0 if dataset.offsets is None else dataset.offsets
+        weights = dataset.row_weights
+        self._c = np.full(engine.n_rows, dataset.weight) if weights is None else weights
+        self._boxes = _boxes_of(problem, dataset, self._c)
+        self._used = np.flatnonzero(self._c > 0.0)
+        self._n_used = int(communicator.allreduce_sum(np.array([float(len(self._used))]))[0])
+        size = engine.n_features + 1
+        enough = max(_ROWS_A_COLUMN * size, math.sqrt(size) * self._n_used ** (2.0 / 3.0))
+        self._share = min(1.0, enough / max(1.0, float(self._n_used)))
+        self._share = self._share if self._share < 0.5 else 1.0
+        self.value, self.gap, self._bound, self.n_reads = math.inf, math.inf, 0.0, 0
+        self.has_slopes = False
+
+    def start(self) -> None:
+        """Minimise over a sample; with all rows to work on, take least squares as a start."""
+        rows = self._used
+        if self._share < 1.0:
+            count = math.ceil(self._share * len(rows))
+            rows = np.sort(self._rng.choice(rows, count, replace=False))
+        values = self._dense(rows)
+        self._scaling = self._scaled(values)
+        self._l1, self._l2 = self._penalties()
+        sample, boxes = self._scaling.rows(values), self._boxes.on(rows)
+        times = 1.0 / self._share
+        boxes = Boxes(boxes.at, times * boxes.low, times * boxes.high)
+        self._point = self._least_squares(sample, boxes)
+        if self._share < 1.0:
+            none = np.zeros(sample.shape[1])
+            objective = Objective(sample, boxes, none, self._l1, self._l2)
+            own = float(boxes.values(sample @ self._point).sum())
+            value = float(self.communicator.allreduce_sum(np.array([own]))[0])
+            self._point = minimise(objective, self._point, _ROUGH * value, self.communicator)[0]
+        self._slopes = np.zeros_like(self._boxes.at)
+
+    def see(self) -> None:
+        """Read all rows: the model as it is rounded, its margins, and its gap."""
+        coef, intercept = self._scaling.model(self._point)
+        rounded = coef.astype(self._engine.dtype)
+        padded = np.zeros(self._engine.n_cols)
+        padded[: len(coef)] = rounded
+        self._z = self._engine.product(padded) + (intercept + self._offsets)
+        own = np.array([self._engine.loss_sums(self._z, 0.0)[0]])
+        value = float(self.communicator.allreduce_sum(own)[0]) + self._penalty(rounded, intercept)
+        if not math.isfinite(value):
+            raise overflow_error(self._engine.dtype)
+        self.n_reads += 1
+        if self.has_slopes:
+            self._bound = max(self._bound, self._lower_bound())
+        if value <= self.value:
+            self.value, self._coef, self._intercept = value, rounded, intercept
+        self.gap = certified_gap(self.value, self._bound)
+
+    def solve(self, target: float) -> None:
+        """Minimise over the working rows, the others being held at the slope of their side."""
+        if not self.has_slopes:
+            self._free = self._nearest(self._share)
+        sides = np.where(self._z > self._boxes.at, self._boxes.high, self._boxes.low)
+        self._slopes = sides
+        sides[:, self._free] = 0.0
+        self._pull = self._sums(sides.sum(axis=0))
+        if not self.has_slopes or self._rows_of is not self._free:
+            self._rows, self._rows_of = self._scaling.rows(self._dense(self._free)), self._free
+        boxes = self._boxes.on(self._free)
+        objective = Objective(self._rows, boxes, self._pull, self._l1, self._l2)
+        self._point, slopes = minimise(objective, self._point, target, self.communicator)
+        self._slopes[:, self._free] = slopes
+        self.has_slopes = True
+
+    def widen(self) -> bool:
+        """Free rows that turned out to be on the other side; return whether there were any."""
+        lost = self._boxes.values(self._z) - self._slopes * (self._z - self._boxes.at)
+        lost[:, self._free] = 0.0
+        wrong = np.flatnonzero(lost.sum(axis=0) > 0.0)
+        sums = np.array([float(lost.sum()), float(len(wrong))])
+        loss, count = self.communicator.allreduce_sum(sums).tolist()
+        if not loss > 0.1 * self.gap or not count:
+            return False
+        if count > 0.1 * self._share * self._n_used:
+            self._share = min(1.0, 2.0 * self._share)
+        near = self._nearest(self._share)
+        self._free = np.union1d(np.union1d(self._free, wrong), near)
+        return True
+
+    def interim(self) -> Interim:
+        """Return the model for those who look on."""
+        coef = self._coef[None].astype(np.float64)
+        return Interim(coef, np.array([self._intercept]), self.gap, self.value)
+
+    def result(self, progress: Progress) -> FitResult:
+        """Return the best model."""
+        return FitResult(
+            coef=self._coef,
+            intercept=self._intercept,
+            duals=None,
+            offset=0.0,
+            n_iter=max(0, self.n_reads - 1),
+            has_converged=progress.is_met,
+            gap=self.gap,
+            objective=self.value,
+            history=progress.history,
+            mean_stiffness=0.0,
+            description=f"interior point method, {self._engine.description}",
+        )
+
+    def _dense(self, rows: np.ndarray) -> np.ndarray:
+        if len(rows) == len(self._array) if not isinstance(self._array, csr_matrix) else False:
+            return self._array
+        taken = self._array[rows]
+        return taken.toarray() if isinstance(taken, csr_matrix) else taken
+
+    def _scaled(self, values: np.ndarray) -> _Scaling:
+        """Return the scaling by the moments of these rows."""
+        n_features = self._engine.n_features
+        own = np.append(values.sum(axis=0, dtype=np.float64), float(len(values)))
+        sums = self.communicator.allreduce_sum(own)
+        count = max(1.0, float(sums[-1]))
+        is_free = self._problem.intercept is Intercept.FREE
+        mean = sums[:-1] / count if is_free else np.zeros(n_features)
+        squares = np.zeros(n_features)
+        for first in range(0, len(values), 4096):
+            squares += ((values[first : first + 4096] - mean) ** 2).sum(axis=0)
+        scale = np.sqrt(self.communicator.allreduce_sum(squares) / count)
+        is_constant = ~(scale > 1e-14 * np.abs(mean)) | ~np.isfinite(scale)
+        scale = np.where(is_constant, 1.0, scale)
+        return _Scaling(mean, scale, self._problem.bias_column)
+
+    def _penalties(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the penalties of the scaled columns; without an intercept its column is zero."""
+        penalty, scale = self._problem.penalty, self._scaling.scale
+        is_penalised = self._problem.intercept is Intercept.PENALISED
+        l1 = np.append(penalty.l1 / scale, penalty.l1 if is_penalised else 0.0)
+        last = 1.0 if not self._scaling.bias else penalty.l2 if is_penalised else 0.0
+        return l1, np.append(penalty.l2 / scale**2, last)
+
+    def _penalty(self, coef: np.ndarray, intercept: float) -> float:
+        penalty = self._problem.penalty
+        point = coef.astype(np.float64)
+        if self._problem.intercept is Intercept.PENALISED:
+            point = np.append(point, intercept / self._scaling.bias)
+        return penalty.l1 * float(abs(point).sum()) + 0.5 * penalty.l2 * float(point @ point)
+
+    def _least_squares(self, rows: np.ndarray, boxes: Boxes) -> np.ndarray:
+        """Return least squares through the corners, at the level that balances the slopes."""
+        size = rows.shape[1]
+        gram = self.communicator.allreduce_sum(rows.T @ rows)
+        sums = self.communicator.allreduce_sum(rows.T @ boxes.at.mean(axis=0))
+        point = np.asarray(lstsq(gram + np.diag(self._l2), sums, check_finite=False)[0])
+        if self._problem.intercept is not Intercept.FREE:
+            return point
+        left = (boxes.at - rows @ point).ravel()
+        order = np.argsort(left, kind="stable")
+        steps = np.cumsum((boxes.high - boxes.low).ravel()[order])
+        level = 0.0
+        if size and len(left):
+            found = int(np.searchsorted(steps, -float(boxes.low.sum())))
+            level = float(left[order[min(found, len(order) - 1)]])
+        own = np.array([level * len(left), float(len(left))])
+        total, count = self.communicator.allreduce_sum(own).tolist()
+        point[-1] += total / max(1.0, count) / self._scaling.bias
+        return point
+
+    def _nearest(self, share: float) -> np.ndarray:
+        """Return this share of the rows, those nearest to a corner."""
+        if share >= 1.0:
+            return self._used
+        far = abs(self._z - self._boxes.at).min(axis=0)[self._used]
+        count = min(len(far), math.ceil(share * len(far)))
+        if count == len(far):
+            return self._used
+        return np.sort(self._used[np.argpartition(far, count)[:count]])
+
+    def _sums(self, vector: np.ndarray) -> np.ndarray:
+        """Return all rows' sum of `vector`, in the scaled columns, over all shards."""
+        raw = self._engine.adjoint(vector)[: self._engine.n_features]
+        own = self._scaling.sums(raw, float(vector.sum()))
+        self.n_reads += 1
+        return self.communicator.allreduce_sum(own)
+
+    def _lower_bound(self) -> float:
+        """Return the dual objective at the slopes, made feasible."""
+        slopes = self._slopes[:, self._free]
+        own = self._rows.T @ slopes.sum(axis=0)
+        sums = self.communicator.allreduce_sum(own) + self._pull
+        exact = np.flatnonzero((self._l1 == 0.0) & (self._l2 == 0.0))
+        if len(exact):
+            slopes, sums = self._balanced(slopes, sums, exact)
+        boxes = self._boxes.on(self._free)
+        rest = self._slopes * self._boxes.at
+        rest[:, self._free] = slopes * boxes.at
+        is_within = bool(((slopes >= boxes.low) & (slopes <= boxes.high)).all())
+        found = np.array([-float(rest.sum()), float(not is_within)])
+        terms, n_outside = self.communicator.allreduce_sum(found).tolist()
+        if n_outside:
+            return -math.inf
+        # What rounding leaves of sums that are to be zero, at about the minimum.
+        left = float(abs(sums[exact]) @ abs(self._point[exact]))
+        return self._best_scale(np.delete(sums, exact), exact, terms) - left
+
+    def _best_scale(self, sums: np.ndarray, exact: np.ndarray, terms: float) -> float:
+        """Return the best dual objective of scaled slopes under the penalty."""
+        l1, l2 = np.delete(self._l1, exact), np.delete(self._l2, exact)
+        size, scales = abs(sums), {1.0}
+        with np.errstate(divide="ignore"):
+            fits = np.where(size > l1, l1 / np.where(size > 0.0, size, 1.0), 1.0)
+        is_bounded = l2 == 0.0
+        most = float(fits[is_bounded].min(initial=1.0))
+        scales = {most, min(most, float(fits[l1 > 0.0].min(initial=1.0)))}
+        best = -math.inf
+        for scale in scales:
+            beyond = np.maximum(scale * size - l1, 0.0)[~is_bounded]
+            best = max(best, scale * terms - 0.5 * float(np.sum(beyond**2 / l2[~is_bounded])))
+        return best
+
+    def _balanced(
+        self, slopes: np.ndarray, sums: np.ndarray, exact: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Move slopes, each by its room, until sums over columns without a penalty are zero."""
+        boxes, columns = self._boxes.on(self._free), self._rows[:, exact]
+        room = np.minimum(boxes.high - slopes, slopes - boxes.low)
+        soft = room.sum(axis=0)
+        gram = self.communicator.allreduce_sum((columns * soft[:, None]).T @ columns)
+        for _ in range(2):  # the second time for the rounding of the first
+            factors = lstsq(gram, sums[exact], check_finite=False)[0]
+            moved = room * (columns @ factors)
+            slopes = slopes - moved
+            sums = sums - self.communicator.allreduce_sum(self._rows.T @ moved.sum(axis=0))
+        return slopes, sums
+
+
+def _boxes_of(problem: Problem, dataset: Dataset, weights: np.ndarray) -> Boxes:
+    """Return all rows' corners, times their weights."""
+    labels = dataset.labels.astype(np.float64)
+    n_corners = problem.loss.n_corners
+    at, low, high = (np.empty((n_corners, len(labels))) for _ in range(3))
+    for k in range(n_corners):
+        _native.loss_corners(problem.loss.core_name, k, labels, at[k], low[k], high[k])
+    if dataset.offsets is not None:
+        at -= dataset.offsets
+    return replace(Boxes(at, low, high), low=low * weights, high=high * weights)
