@@ -23,6 +23,7 @@ from snapml.estimators.deviance.regressors import (
 from snapml.estimators.linear_regression import LinearRegression
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.memory_estimate import estimate
+from snapml.estimators.quantile_regression import QuantileRegressor
 from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.models.model_file import load
@@ -65,6 +66,7 @@ __all__ = [
     "LogisticRegressionCV",
     "NegativeBinomialRegressor",
     "PoissonRegressor",
+    "QuantileRegressor",
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",

@@ -118,6 +118,12 @@ ESTIMATORS = (
         likelihood="family",
     ),
     Entry(
+        "QuantileRegressor",
+        f"{_ESTIMATORS}.quantile_regression",
+        command="quantile",
+        trains_on_ranks=True,
+    ),
+    Entry(
         "Ridge",
         f"{_ESTIMATORS}.ridge",
         command="ridge",

@@ -122,7 +122,7 @@ def ours_for(genuine: type, ours: type, parameters: dict[str, Any]) -> Any:
     chosen = dict(parameters)
     if isinstance(theirs.get("tol"), float) and defaults["tol"] < theirs["tol"]:
         chosen["tol"] = _least(chosen["tol"], defaults["tol"])
-    if isinstance(defaults.get("max_iter"), int):
+    if isinstance(defaults.get("max_iter"), int) and "max_iter" in theirs:
         chosen["max_iter"] = _most(chosen["max_iter"], defaults["max_iter"])
     return ours(**chosen)
 

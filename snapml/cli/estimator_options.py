@@ -35,10 +35,16 @@ def add_estimator_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(option, dest=parameter, default=argparse.SUPPRESS, **how)
 
     add("--C", "C", type=float, metavar="C", help="inverse strength: logistic, svc")
-    add("--alpha", "alpha", type=float, help="strength: ridge, lasso, elasticnet, counts, amounts")
+    add(
+        "--alpha",
+        "alpha",
+        type=float,
+        help="strength: ridge, lasso, elasticnet, quantile, counts, amounts",
+    )
     add("--family", "family", help="'poisson', 'tweedie (1.7)', ...: glm")
     add("--link", "link", help="of means: glm, tweedie")
     add("--power", "power", type=float, help="of the mean, 0 or from 1 to 2: tweedie")
+    add("--quantile", "quantile", type=float, help="between 0 and 1: quantile")
     add("--theta", "theta", type=_theta, help="a number, or 'estimate': negative-binomial")
     add("--loss", "loss", choices=("hinge", "squared_hinge"), help="svc")
     add("--penalty", "penalty", choices=("l1", "l2"), help="svc")

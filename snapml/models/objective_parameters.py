@@ -25,6 +25,7 @@ _OF_OBJECTIVE = (
     "penalty",
     "positive",
     "power",
+    "quantile",
     "solver",
     "theta",
 )

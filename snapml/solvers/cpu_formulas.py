@@ -7,7 +7,29 @@ import numpy as np
 from snapml import _native
 from snapml.problems import Loss, Penalty
 
-__all__ = ["loss_quantity", "penalty_conjugate", "penalty_terms", "penalty_value"]
+__all__ = ["loss_corners", "loss_quantity", "penalty_conjugate", "penalty_terms", "penalty_value"]
+
+
+def loss_corners(loss: Loss, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where the slope of each row's loss jumps, from what, and to what.
+
+    Parameters
+    ----------
+    loss : Loss
+        With corners.
+    labels : ndarray of shape (n_rows,)
+        Of the rows.
+
+    Returns
+    -------
+    at, low, high : ndarray of shape (n_corners, n_rows), float64
+        The loss is the sum over the corners of ``max(low (z - at), high (z - at))``.
+    """
+    y = np.ascontiguousarray(labels, dtype=np.float64)
+    at, low, high = (np.empty((loss.n_corners, len(y))) for _ in range(3))
+    for k in range(loss.n_corners):
+        _native.loss_corners(loss.core_name, k, y, at[k], low[k], high[k])
+    return at, low, high
 
 
 def loss_quantity(loss: Loss, quantity: str, x: np.ndarray, labels: np.ndarray) -> np.ndarray:

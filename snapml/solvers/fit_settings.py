@@ -53,7 +53,7 @@ class Settings:
 
     Attributes
     ----------
-    solver : {'auto', 'sdca', 'pqn'}
+    solver : {'auto', 'ipm', 'sdca', 'pqn'}
         'auto' chooses.
     n_threads : int or None
         Threads to use; None means all available.

@@ -108,6 +108,11 @@ def test_dual_variable_is_the_negative_gradient_at_its_state(loss, dtype, x, num
         x = legal_margin(loss, x)
         gradient = quantity(loss, "gradient", x, y, dtype)
         assert quantity(loss, "dual", x, y, dtype) == -gradient
+    elif loss.labels != "sign":  # the state is the dual variable itself, between the gradients
+        state = legal_state(loss, x, y)
+        assert quantity(loss, "dual", state, y, dtype) == state
+        sides = [-quantity(loss, "gradient", y + side, y, dtype) for side in (1.0, -1.0)]
+        assert sides == pytest.approx(ORACLES[loss.core_name].states)
     else:  # the state is a share of the way from one one-sided gradient at the kink to the other
         share = legal_state(loss, x, y)
         (kink,) = ORACLES[loss.core_name].kinks(y)

@@ -95,7 +95,7 @@ def _quantile(q: float) -> LossOracle:
         gradient=lambda z, y: np.where(z > y, 1 - q, -q),
         curvature=lambda z, y: np.zeros_like(z),
         conjugate=lambda u, y: np.where((u >= -q) & (u <= 1 - q), u * y, np.inf),
-        dual=lambda state, y: state,
+        dual=lambda state, y: 1.0 * state,  # a copy
         labels="real",
         kinks=lambda y: (y,),
         is_smooth=False,
@@ -109,7 +109,7 @@ def _epsilon_insensitive(epsilon: float) -> LossOracle:
         gradient=lambda z, y: np.where(abs(z - y) > epsilon, np.sign(z - y), 0.0),
         curvature=lambda z, y: np.zeros_like(z),
         conjugate=lambda u, y: np.where(abs(u) <= 1, u * y + epsilon * abs(u), np.inf),
-        dual=lambda state, y: state,
+        dual=lambda state, y: 1.0 * state,  # a copy
         labels="real",
         kinks=lambda y: (y - epsilon, y + epsilon),
         is_smooth=False,

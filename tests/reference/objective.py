@@ -72,7 +72,7 @@ def find_optimum(problem: Objective) -> Optimum:
     """Minimise P; an AssertionError means that this reference, not the library, failed."""
     if problem.loss.is_smooth:
         return _newton(problem)
-    return _hinge_dual(problem)
+    return _box_dual(problem)
 
 
 def _design(problem: Objective) -> tuple[np.ndarray, np.ndarray]:
@@ -122,52 +122,66 @@ def _newton(problem: Objective) -> Optimum:
     return _as_optimum(problem, u)
 
 
-def _hinge_dual(problem: Objective) -> Optimum:
-    """Find which rows lie on the margin, then solve the optimality conditions exactly."""
+def _box_dual(problem: Objective) -> Optimum:
+    """Find which rows lie on a corner, then solve the optimality conditions exactly.
+
+    Of the hinge, or of losses whose one corner is at the label.
+    """
     weighted = problem.c > 0
     A, penalty = _design(problem)
     y, c = problem.y[weighted], problem.c[weighted]
-    signed = y[:, None] * A[weighted]
+    is_sign = problem.loss.labels == "sign"
+    sign = y if is_sign else np.ones(len(y))  # beta = sign * alpha
+    signed = sign[:, None] * A[weighted]
     kernel = (signed * penalty) @ signed.T
     is_free = problem.intercept == "free"
-    constraint = y[None, :] if is_free else np.empty((0, len(y)))  # sum(alpha y) = 0
+    constraint = sign[None, :] if is_free else np.empty((0, len(y)))  # sum(beta) = 0
+    linear = np.ones(len(y)) if is_sign else y
+    low, high = (bound * c for bound in problem.loss.states)
 
-    alpha = _central_path(kernel, constraint, y, c)
-    # Rows strictly between their bounds have y z = 1, which determines their alpha, and b.
-    on_margin = (alpha > 1e-4 * c) & (alpha < (1 - 1e-4) * c)
-    alpha = np.where(on_margin, 0.0, np.where(alpha > c / 2, c, 0.0))
-    slack = 1 - kernel @ alpha
-    system = _bordered(kernel[np.ix_(on_margin, on_margin)], constraint[:, on_margin])
-    solution = np.linalg.lstsq(system, np.append(slack[on_margin], -constraint @ alpha))[0]
-    alpha[on_margin] = solution[: on_margin.sum()]
+    start = np.zeros(len(y))
+    if is_sign:
+        positive = c[y > 0].sum()
+        share = min(positive, c.sum() - positive) / 2
+        start = np.where(y > 0, share / positive, share / (c.sum() - positive)) * c
+    alpha = _central_path(kernel, constraint, linear, (low, high), start)
+    # Rows strictly between their bounds are on the corner, which determines their alpha, and b.
+    margin = 1e-4 * (high - low)
+    on_corner = (alpha > low + margin) & (alpha < high - margin)
+    alpha = np.where(on_corner, 0.0, np.where(alpha > (low + high) / 2, high, low))
+    slack = linear - kernel @ alpha
+    system = _bordered(kernel[np.ix_(on_corner, on_corner)], constraint[:, on_corner])
+    solution = np.linalg.lstsq(system, np.append(slack[on_corner], -constraint @ alpha))[0]
+    alpha[on_corner] = solution[: on_corner.sum()]
     u = signed.T @ alpha
     if is_free:
         u[-1] = solution[-1]
 
     optimum = _as_optimum(problem, u)
     beta = np.zeros(len(problem.y))
-    beta[weighted] = y * np.clip(alpha, 0.0, c)
+    beta[weighted] = sign * np.clip(alpha, low, high)
     gap = optimum.objective - problem.dual(beta)
     assert abs(gap) <= 1e-12 * optimum.objective, "the reference did not converge"
     return optimum
 
 
 def _central_path(
-    kernel: np.ndarray, constraint: np.ndarray, y: np.ndarray, c: np.ndarray
+    kernel: np.ndarray,
+    constraint: np.ndarray,
+    linear: np.ndarray,
+    box: tuple[np.ndarray, np.ndarray],
+    start: np.ndarray,
 ) -> np.ndarray:
-    """Minimise alpha.kernel.alpha / 2 - sum(alpha) inside 0 < alpha < c, by a log barrier."""
-    positive = c[y > 0].sum()
-    share = min(positive, c.sum() - positive) / 2
-    alpha = np.where(y > 0, share / positive, share / (c.sum() - positive)) * c
-    barrier = 1.0
+    """Minimise alpha.kernel.alpha / 2 - linear.alpha inside a box, by a log barrier."""
+    alpha, barrier = start, 1.0
     while barrier > 1e-9:
         for _ in range(20):
-            room = c - alpha
-            gradient = kernel @ alpha - 1 - barrier / alpha + barrier / room
-            hessian = kernel + np.diag(barrier / alpha**2 + barrier / room**2)
+            below, above = alpha - box[0], box[1] - alpha
+            gradient = kernel @ alpha - linear - barrier / below + barrier / above
+            hessian = kernel + np.diag(barrier / below**2 + barrier / above**2)
             right = np.append(-gradient, np.zeros(len(constraint)))
-            step = np.linalg.solve(_bordered(hessian, constraint), right)[: len(y)]
-            reach = np.max(np.where(step > 0, step / room, -step / alpha))  # 1: to the bound
+            step = np.linalg.solve(_bordered(hessian, constraint), right)[: len(alpha)]
+            reach = np.max(np.where(step > 0, step / above, -step / below))  # 1: to the bound
             alpha = alpha + min(1.0, 0.9 / reach) * step
             if reach < 1e-3:
                 break

@@ -54,18 +54,25 @@ def solve_shards(
     solve: Callable[..., FitResult] = solve,
 ) -> list[FitResult]:
     """Solve one problem on several shards; return what each of them hands back."""
-    meeting = _Meeting(len(make_engines))
-    results: list[FitResult | BaseException] = [RuntimeError("did not end")] * len(make_engines)
+    return run_ranks(
+        len(make_engines),
+        lambda communicator: solve(make_engines[communicator.rank](), communicator, rule),
+    )
+
+
+def run_ranks(size: int, job: Callable[[SimulatedCommunicator], FitResult]) -> list[FitResult]:
+    """Run a job on several shards; return what each of them hands back."""
+    meeting = _Meeting(size)
+    results: list[FitResult | BaseException] = [RuntimeError("did not end")] * size
 
     def run(rank: int) -> None:
         try:
-            engine = make_engines[rank]()
-            results[rank] = solve(engine, SimulatedCommunicator(rank, meeting), rule)
+            results[rank] = job(SimulatedCommunicator(rank, meeting))
         except BaseException as error:
             results[rank] = error
             meeting.barrier.abort()
 
-    workers = [threading.Thread(target=run, args=(rank,)) for rank in range(len(make_engines))]
+    workers = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
     for worker in workers:
         worker.start()
     for worker in workers:

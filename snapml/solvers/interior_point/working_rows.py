@@ -9,19 +9,19 @@ were left out; docs/algorithms.md, section 11.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import lstsq
 from scipy.sparse import csr_matrix
 
-from snapml import _native
 from snapml.data import Dataset
 from snapml.problems import Intercept, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.columns.cpu_columns import CpuColumns
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
+from snapml.solvers.cpu_formulas import loss_corners
 from snapml.solvers.interior_point.barrier import Boxes, Objective, minimise
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.rows.cpu_rows import as_array
@@ -150,9 +150,9 @@ class _Fit:
         self._array, self._rng = as_array(dataset), np.random.default_rng([seed, communicator.rank])
         self._offsets = 0.0 if dataset.offsets is None else dataset.offsets
         weights = dataset.row_weights
-        self._c = np.full(engine.n_rows, dataset.weight) if weights is None else weights
-        self._boxes = _boxes_of(problem, dataset, self._c)
-        self._used = np.flatnonzero(self._c > 0.0)
+        c = np.full(engine.n_rows, dataset.weight) if weights is None else weights
+        self._boxes = _boxes_of(problem, dataset, c)
+        self._used = np.flatnonzero(c > 0.0)
         self._n_used = int(communicator.allreduce_sum(np.array([float(len(self._used))]))[0])
         size = engine.n_features + 1
         enough = max(_ROWS_A_COLUMN * size, math.sqrt(size) * self._n_used ** (2.0 / 3.0))
@@ -160,6 +160,7 @@ class _Fit:
         self._share = self._share if self._share < 0.5 else 1.0
         self.value, self.gap, self._bound, self.n_reads = math.inf, math.inf, 0.0, 0
         self.has_slopes = False
+        self._free = self._rows_of = self._used[:0]
 
     def start(self) -> None:
         """Minimise over a sample; with all rows to work on, take least squares as a start."""
@@ -188,8 +189,8 @@ class _Fit:
         rounded = coef.astype(self._engine.dtype)
         padded = np.zeros(self._engine.n_cols)
         padded[: len(coef)] = rounded
-        self._z = self._engine.product(padded) + (intercept + self._offsets)
-        own = np.array([self._engine.loss_sums(self._z, 0.0)[0]])
+        self._z = self._engine.product(padded) + intercept  # offsets moved the corners instead
+        own = np.array([self._engine.loss_sums(self._z + self._offsets, 0.0)[0]])
         value = float(self.communicator.allreduce_sum(own)[0]) + self._penalty(rounded, intercept)
         if not math.isfinite(value):
             raise overflow_error(self._engine.dtype)
@@ -208,7 +209,7 @@ class _Fit:
         self._slopes = sides
         sides[:, self._free] = 0.0
         self._pull = self._sums(sides.sum(axis=0))
-        if not self.has_slopes or self._rows_of is not self._free:
+        if self._rows_of is not self._free:
             self._rows, self._rows_of = self._scaling.rows(self._dense(self._free)), self._free
         boxes = self._boxes.on(self._free)
         objective = Objective(self._rows, boxes, self._pull, self._l1, self._l2)
@@ -253,10 +254,9 @@ class _Fit:
         )
 
     def _dense(self, rows: np.ndarray) -> np.ndarray:
-        if len(rows) == len(self._array) if not isinstance(self._array, csr_matrix) else False:
-            return self._array
-        taken = self._array[rows]
-        return taken.toarray() if isinstance(taken, csr_matrix) else taken
+        if isinstance(self._array, csr_matrix):
+            return np.asarray(self._array[rows].toarray())
+        return self._array if len(rows) == len(self._array) else self._array[rows]
 
     def _scaled(self, values: np.ndarray) -> _Scaling:
         """Return the scaling by the moments of these rows."""
@@ -379,11 +379,7 @@ class _Fit:
 
 def _boxes_of(problem: Problem, dataset: Dataset, weights: np.ndarray) -> Boxes:
     """Return all rows' corners, times their weights."""
-    labels = dataset.labels.astype(np.float64)
-    n_corners = problem.loss.n_corners
-    at, low, high = (np.empty((n_corners, len(labels))) for _ in range(3))
-    for k in range(n_corners):
-        _native.loss_corners(problem.loss.core_name, k, labels, at[k], low[k], high[k])
+    at, low, high = loss_corners(problem.loss, dataset.labels)
     if dataset.offsets is not None:
         at -= dataset.offsets
-    return replace(Boxes(at, low, high), low=low * weights, high=high * weights)
+    return Boxes(at, low * weights, high * weights)

@@ -21,6 +21,7 @@ from snapml.solvers.control import Interim, among_outputs
 from snapml.solvers.dual_ascent import dual_coordinate_ascent
 from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.interior_point import working_rows
 from snapml.solvers.newton import quasi_newton, smoothed_hinge
 from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS
 from snapml.solvers.newton.row_space import RowSpace
@@ -113,7 +114,16 @@ def fit(
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
     choose = partial(_choose, problem, dataset, communicator, settings, start)
     solver, reason, patience = rule.observer.decide(choose)
-    if solver == "wsd":
+    if solver == "ipm":
+        result = working_rows.solve(
+            problem,
+            dataset,
+            communicator,
+            rule,
+            n_threads=settings.n_threads,
+            seed=settings.seed,
+        )
+    elif solver == "wsd":
         result = _working_sets(problem, dataset, communicator, rule, settings, start)
     elif solver == "pqn" and _is_wide(problem, dataset, communicator):
         result = _in_row_space(problem, dataset, communicator, rule, settings)
@@ -256,6 +266,8 @@ def _choose(
 ) -> tuple[str, str, float]:
     """Return the solver, the reason, and how patient coordinate ascent should be."""
     never = math.inf
+    if support.is_cornered(problem):
+        return (*_choose_for_corners(problem, dataset, communicator, settings), never)
     if not problem.penalty.is_smooth:
         return "wsd", "an L1 penalty or a constraint leaves few columns to work on", never
     if settings.solver != "auto":
@@ -328,6 +340,25 @@ def _choose_for_hinge(
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
     reason = f"rows are short for this regularisation ({stiffness:.2g})"
     return "sdca", reason, _SPARSE_PATIENCE
+
+
+def _choose_for_corners(
+    problem: Problem, dataset: Dataset, communicator: Communicator, settings: Settings
+) -> tuple[str, str]:
+    """Return the solver of a loss that is not rounded off, and the reason."""
+    if settings.solver != "auto":
+        return settings.solver, "as asked for"
+    if support.needs_interior(problem):
+        return "ipm", "its loss has corners, and L2 is not all of its penalty"
+    if is_streamed(dataset):
+        return "sdca", "reads of a store cost most"
+    if dataset.matrix.shape[1] > _FEW_COLUMNS:
+        return "sdca", "many columns"
+    stiffness = _sampled_stiffness(problem, dataset, communicator)
+    n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
+    if n_stored > _SMALL and stiffness <= _EASY_STIFFNESS and _is_sparse(dataset):
+        return "sdca", f"rows are short for this regularisation ({stiffness:.2g})"
+    return "ipm", "its loss has corners, which few rows are near to"
 
 
 def _patience_of_many(dataset: Dataset, communicator: Communicator) -> float:

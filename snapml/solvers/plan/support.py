@@ -13,9 +13,10 @@ from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import dual_coordinate_ascent
 from snapml.solvers.fit_settings import Settings
+from snapml.solvers.interior_point import working_rows
 from snapml.solvers.working_sets import working_set_descent
 
-__all__ = ["check", "is_by_ascent", "is_streamed"]
+__all__ = ["check", "is_by_ascent", "is_cornered", "is_streamed", "needs_interior"]
 
 # Columns up to which coefficients have bounds: descent on their Gram matrix keeps them.
 _MOST_BOUNDED = 5000
@@ -27,6 +28,7 @@ class _Task(Enum):
     SMOOTH = "a smooth loss"
     CORNERED = "the {loss} loss with solver='pqn'"
     ASCENT = "coordinate ascent (the hinge, or solver='sdca')"
+    INTERIOR = "the {loss} loss by solver='ipm', with an L1 penalty or without any"
     SPARSE = "an L1 penalty or positive coefficients"
     SPARSE_JOINT = "an L1 penalty on the multinomial loss"
     BOUNDED = "bounds"
@@ -59,6 +61,8 @@ _SUPPORT = {
     _Task.CORNERED: _EVERYWHERE - {_Place.GPU, _Place.GPUS, _Place.STORE_TO_GPU},
     # Epochs read random groups of rows: no stream to a device brings these.
     _Task.ASCENT: _EVERYWHERE - {_Place.STORE_TO_GPU},
+    # The rows near a corner are gathered in the host's memory.
+    _Task.INTERIOR: frozenset({_Place.MEMORY, _Place.RANKS}),
     # A working set lies packed on one device.
     _Task.SPARSE: _EVERYWHERE - {_Place.GPUS, _Place.STORE_TO_GPU},
     _Task.SPARSE_JOINT: frozenset({_Place.MEMORY, _Place.RANKS}),
@@ -74,6 +78,17 @@ def is_streamed(dataset: Dataset) -> bool:
 def is_by_ascent(problem: Problem, settings: Settings) -> bool:
     """Return whether coordinate ascent runs on a GPU: if asked for, or if the loss has a corner."""
     return settings.solver == "sdca" or not problem.loss.is_smooth
+
+
+def is_cornered(problem: Problem) -> bool:
+    """Return whether the loss has corners that nothing rounds off."""
+    return problem.loss.n_corners > 0 and problem.loss.smoothed is None
+
+
+def needs_interior(problem: Problem) -> bool:
+    """Return whether only the interior point method solves it: coordinate ascent needs L2 alone."""
+    is_smooth = problem.penalty.is_smooth and problem.penalty.l2 > 0.0
+    return is_cornered(problem) and not is_smooth
 
 
 def check(
@@ -99,13 +114,20 @@ def check(
     NotImplementedError
         If this version has no way to solve it where it is asked for.
     """
-    if not problem.penalty.is_smooth:
+    if is_cornered(problem):
+        _check_cornered(problem, settings)
+    elif not problem.penalty.is_smooth:
         working_set_descent.check_solver(settings.solver)
     elif settings.solver == "sdca" or (settings.device_ids and is_by_ascent(problem, settings)):
         dual_coordinate_ascent.check_solvable(problem)
     task, place = _task(problem, settings), _place(dataset, communicator, settings)
     if place not in _SUPPORT[task]:
         raise _refusal(problem, task, place, settings)
+    if task is _Task.INTERIOR and dataset.matrix.shape[1] > working_rows.MOST_COLUMNS:
+        raise NotImplementedError(
+            f"{task.value.format(loss=problem.loss.struct)}: this version has it for at most "
+            f"{working_rows.MOST_COLUMNS} columns, got {dataset.matrix.shape[1]}; use an L2 penalty"
+        )
     if task is _Task.BOUNDED and dataset.matrix.shape[1] > _MOST_BOUNDED:
         raise NotImplementedError(
             f"bounds: this version has them for at most {_MOST_BOUNDED} columns, got "
@@ -113,9 +135,23 @@ def check(
         )
 
 
+def _check_cornered(problem: Problem, settings: Settings) -> None:
+    if settings.solver not in ("auto", "ipm", "sdca"):
+        raise ValueError(
+            f"solver: expected 'auto', 'ipm' or 'sdca' for the loss {problem.loss.struct}, got "
+            f"{settings.solver!r}"
+        )
+    if settings.solver == "sdca" and needs_interior(problem):
+        raise ValueError(
+            "solver='sdca' needs an L2 penalty and no other: expected solver='auto' or 'ipm'"
+        )
+
+
 def _task(problem: Problem, settings: Settings) -> _Task:
     if problem.penalty.bounds is not None:
         return _Task.BOUNDED
+    if is_cornered(problem) and (settings.solver == "ipm" or needs_interior(problem)):
+        return _Task.INTERIOR
     if not problem.penalty.is_smooth:
         return _Task.SPARSE_JOINT if problem.loss.is_joint else _Task.SPARSE
     if settings.solver == "pqn" and not problem.loss.is_smooth:
@@ -140,6 +176,8 @@ def _refusal(
     """Return the error that says what works: another place, or another task there."""
     has, ids = _SUPPORT[task], list(settings.device_ids)
     ways = []
+    if task is _Task.INTERIOR:
+        ways.append("an L2 penalty alone")
     if task is _Task.CORNERED:
         ways.append("solver='auto' or 'sdca'")
     if task is _Task.SPARSE_JOINT and place in _SUPPORT[_Task.SPARSE]:
