@@ -168,7 +168,7 @@ def test_training_gives_the_model_of_the_library(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     path = tmp_path / "model"
     arguments = [str(store if source == "store" else rows), "--model", str(path)]
-    if estimator in ("lasso", "elasticnet", "linear"):
+    if estimator in ("lasso", "elasticnet", "linear", "quantile"):
         arguments += ["--in-memory"]
     if estimator in ("lasso", "elasticnet"):
         arguments += ["--alpha", "0.01"]

@@ -42,8 +42,21 @@ def machine() -> str:
             f"numpy {np.__version__}",
             f"scipy {scipy.__version__}",
             *sorted(blas),
+            _processor(),  # whose caches say how products are cut into blocks
         ]
     )
+
+
+def _processor() -> str:
+    """Return the processor's family and model, where Linux tells them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    pairs = [line.split(":", 1) for line in lines if ":" in line]
+    known = {name.strip(): value.strip() for name, value in pairs}
+    kinds = (known.get(name, "?") for name in ("vendor_id", "cpu family", "model"))
+    return "processor " + " ".join(kinds)
 
 
 def read() -> tuple[str, dict[str, dict[str, str]]]:

@@ -106,6 +106,9 @@ def objective(made, model, coef, intercept, X, y):
         loss = (slack if model.loss == "hinge" else slack**2).sum()
         l1, l2 = (1.0, 0.0) if model.penalty == "l1" else (0.0, 1.0)
         is_joint = True
+    elif made.name == "QuantileRegressor":
+        loss, l1, l2 = np.abs(y - z).mean() / 2, model.alpha, 0.0
+        is_joint = False
     else:
         target = 2 * y - 1 if made.is_classifier else y
         alpha = getattr(model, "alpha_", getattr(model, "alpha", 0.0))

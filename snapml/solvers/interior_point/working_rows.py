@@ -36,6 +36,8 @@ MOST_COLUMNS = 3000
 _ROWS_A_COLUMN = 20
 # Gap of the sample's solution as a share of its objective; and of each working set's, of `tol`.
 _ROUGH, _FINE = 1e-3, 0.1
+# Entries up to which data are small: there the answer is as exact as the number type allows.
+_SMALL, _POLISHED = 100_000, 1e-13
 # Times that the same rows are solved again, to a smaller gap.
 _MOST_REFINED = 3
 
@@ -106,7 +108,8 @@ def _refine(fit: _Fit, progress: Progress) -> None:
             n_refined, share = n_refined + 1, 0.1 * share
             if n_refined > _MOST_REFINED:
                 return
-        fit.solve(share * rule.tol * abs(fit.value))
+        goal = min(share * rule.tol, _POLISHED) if fit.is_small else share * rule.tol
+        fit.solve(goal * abs(fit.value))
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,8 @@ class _Fit:
         self._share = self._share if self._share < 0.5 else 1.0
         self.value, self.gap, self._bound, self.n_reads = math.inf, math.inf, 0.0, 0
         self.has_slopes = False
+        own = np.array([float(engine.n_stored)])
+        self.is_small = bool(communicator.allreduce_sum(own)[0] <= _SMALL)
         self._free = self._rows_of = self._used[:0]
 
     def start(self) -> None:
