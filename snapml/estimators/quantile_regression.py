@@ -20,7 +20,7 @@ from snapml.solvers.result import FitResult
 __all__ = ["QuantileRegressor"]
 
 # Names of scikit-learn's solvers of linear programs, which all have the same answer.
-_SOLVERS = ("highs", "highs-ds", "highs-ipm", "interior-point", "revised simplex")
+_SOLVERS = ("highs", "highs-ds", "highs-ipm")
 _OWN_SOLVERS = ("auto", "ipm", "sdca")
 
 

@@ -42,6 +42,17 @@ def test_objective_is_that_of_scikit_learn(diabetes, quantile, alpha, is_weighte
     assert model.gap_ <= 1e-6 * model.objective_
 
 
+@pytest.mark.parametrize("n_rows", [100, 5_000])
+def test_coefficients_of_no_use_are_zeros(n_rows):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(n_rows, 12))
+    y = X[:, :3] @ [3.0, -2.0, 1.0] + rng.normal(size=n_rows)
+    model, peer = (cls(alpha=0.1).fit(X, y) for cls in (QuantileRegressor, Peer))
+    np.testing.assert_array_equal(model.coef_ != 0.0, abs(peer.coef_) > 1e-12)
+    assert (model.coef_ == 0.0).any()
+    assert model.gap_ <= 1e-6 * model.objective_
+
+
 def test_several_quantiles_are_those_of_fits_apart(diabetes):
     X, y = diabetes
     quantiles = [0.1, 0.5, 0.9]

@@ -36,6 +36,7 @@ MODULES = (
     "linear_model.tests.test_coordinate_descent",
     "linear_model.tests.test_sparse_coordinate_descent",
     "linear_model._glm.tests.test_glm",
+    "linear_model.tests.test_quantile",
     "linear_model.tests.test_common",
     "linear_model.tests.test_sag",
     "linear_model.tests.test_base",

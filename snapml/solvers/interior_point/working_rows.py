@@ -100,7 +100,11 @@ def _refine(fit: _Fit, progress: Progress) -> None:
         fit.see()
         progress.see_epoch(fit.gap)
         progress.see_certificate(fit.gap, fit.value)
-        if progress.is_met or fit.n_reads >= rule.max_iter:
+        if progress.is_met:
+            fit.drop(max(rule.tol * abs(fit.value), rule.floor))
+            progress.see_certificate(fit.gap, fit.value)
+            return
+        if fit.n_reads >= rule.max_iter:
             return
         if rule.control.ends(fit.communicator, fit.interim):
             return
@@ -166,6 +170,7 @@ class _Fit:
         own = np.array([float(engine.n_stored)])
         self.is_small = bool(communicator.allreduce_sum(own)[0] <= _SMALL)
         self._free = self._rows_of = self._used[:0]
+        self._slopes_of = np.full(size, math.inf)  # of the columns; no room before a bound
 
     def start(self) -> None:
         """Minimise over a sample; with all rows to work on, take least squares as a start."""
@@ -190,21 +195,42 @@ class _Fit:
 
     def see(self) -> None:
         """Read all rows: the model as it is rounded, its margins, and its gap."""
-        coef, intercept = self._scaling.model(self._point)
+        self._z = self._judge(self._point, math.inf)
+        if self.has_slopes:
+            self._bound = max(self._bound, self._lower_bound())
+        self.gap = certified_gap(self.value, self._bound)
+
+    def drop(self, allowed: float) -> None:
+        """Take zeros for the coefficients that are to be none, if the gap stays what is allowed.
+
+        Of a coefficient and the room that its slope has below l1 one is zero at the minimum, and
+        nearly so here.
+        """
+        size, room = abs(self._point), 1.0 - abs(self._slopes_of) / np.where(self._l1, self._l1, 1)
+        is_none = (self._l1 > 0.0) & (size < room * size.max(initial=0.0))
+        if is_none.any():
+            self._judge(np.where(is_none, 0.0, self._point), allowed)
+            self.gap = certified_gap(self.value, self._bound)
+
+    def _judge(self, point: np.ndarray, allowed: float) -> np.ndarray:
+        """Take a model if it is better, or has an allowed gap; return its margins.
+
+        The first point, without slopes to bound its gap, is taken as it is.
+        """
+        coef, intercept = self._scaling.model(point)
         rounded = coef.astype(self._engine.dtype)
         padded = np.zeros(self._engine.n_cols)
         padded[: len(coef)] = rounded
-        self._z = self._engine.product(padded) + intercept  # offsets moved the corners instead
-        own = np.array([self._engine.loss_sums(self._z + self._offsets, 0.0)[0]])
+        z = self._engine.product(padded) + intercept  # offsets moved the corners instead
+        own = np.array([self._engine.loss_sums(z + self._offsets, 0.0)[0]])
         value = float(self.communicator.allreduce_sum(own)[0]) + self._penalty(rounded, intercept)
         if not math.isfinite(value):
             raise overflow_error(self._engine.dtype)
         self.n_reads += 1
-        if self.has_slopes:
-            self._bound = max(self._bound, self._lower_bound())
-        if value <= self.value:
+        is_allowed = math.isfinite(allowed) and value - self._bound <= allowed
+        if value <= self.value or is_allowed:
             self.value, self._coef, self._intercept = value, rounded, intercept
-        self.gap = certified_gap(self.value, self._bound)
+        return z
 
     def solve(self, target: float) -> None:
         """Minimise over the working rows, the others being held at the slope of their side."""
@@ -336,6 +362,7 @@ class _Fit:
         slopes = self._slopes[:, self._free]
         own = self._rows.T @ slopes.sum(axis=0)
         sums = self.communicator.allreduce_sum(own) + self._pull
+        self._slopes_of = sums
         exact = np.flatnonzero((self._l1 == 0.0) & (self._l2 == 0.0))
         if len(exact):
             slopes, sums = self._balanced(slopes, sums, exact)
