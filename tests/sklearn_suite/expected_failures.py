@@ -302,9 +302,9 @@ EXPECTED_FAILURES: tuple[ExpectedFailure, ...] = (
         )  # trees have it from scikit-learn's classes
     ),
     ExpectedFailure(
-        "tests.test_quantile",
+        "linear_model.tests.test_quantile",
         "test_error_interior_point_future",
-        PRIVATE,
+        WARNING_TEXT,
         "expects a message about versions of SciPy",
     ),
     ExpectedFailure(_GLM, "test_glm_wrong_y_range[glm0]", NOT_YET, _NOT_CONVEX),
