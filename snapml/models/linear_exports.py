@@ -39,7 +39,7 @@ OWN_ATTRIBUTES = frozenset(
     }
 )
 """What only these estimators know: of their fit."""
-_OWN_SOLVERS = ("auto", "sdca", "pqn")
+_OWN_SOLVERS = ("auto", "ipm", "sdca", "pqn")
 
 
 class ExportedLinearModel(PortableModel):
@@ -261,14 +261,15 @@ def _learned(model: Any, to: type[Any]) -> dict[str, Any]:
 
 def _their_parameters(model: Any) -> dict[str, Any]:
     """Return the parameters that scikit-learn's class of the same name takes."""
-    known = sklearn_class(type(model))._get_param_names()
+    theirs = sklearn_class(type(model))
+    known = theirs._get_param_names()
     found = {k: copy.deepcopy(v) for k, v in model.get_params(deep=False).items() if k in known}
     if "solver" not in found:
         return found
     if type(model).__name__.startswith("LogisticRegression"):
         found["solver"] = _logistic_solver(model)
     elif found["solver"] in _OWN_SOLVERS:
-        found["solver"] = "auto"
+        found["solver"] = inspect.signature(theirs).parameters["solver"].default
     return found
 
 
