@@ -21,7 +21,7 @@ from snapml.solvers.certificate import certified_gap
 from snapml.solvers.columns.cpu_columns import CpuColumns
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
-from snapml.solvers.cpu_formulas import loss_corners
+from snapml.solvers.cpu_formulas import loss_corners, penalty_value
 from snapml.solvers.interior_point.barrier import Boxes, Objective, minimise
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.rows.cpu_rows import as_array
@@ -191,7 +191,6 @@ class _Fit:
             own = float(boxes.values(sample @ self._point).sum())
             value = float(self.communicator.allreduce_sum(np.array([own]))[0])
             self._point = minimise(objective, self._point, _ROUGH * value, self.communicator)[0]
-        self._slopes = np.zeros_like(self._boxes.at)
 
     def see(self) -> None:
         """Read all rows: the model as it is rounded, its margins, and its gap."""
@@ -314,11 +313,10 @@ class _Fit:
         return l1, np.append(penalty.l2 / scale**2, last)
 
     def _penalty(self, coef: np.ndarray, intercept: float) -> float:
-        penalty = self._problem.penalty
         point = coef.astype(np.float64)
         if self._problem.intercept is Intercept.PENALISED:
             point = np.append(point, intercept / self._scaling.bias)
-        return penalty.l1 * float(abs(point).sum()) + 0.5 * penalty.l2 * float(point @ point)
+        return penalty_value(self._problem.penalty, point)
 
     def _least_squares(self, rows: np.ndarray, boxes: Boxes) -> np.ndarray:
         """Return least squares through the corners, at the level that balances the slopes."""
