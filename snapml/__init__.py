@@ -23,8 +23,9 @@ from snapml.estimators.deviance.regressors import (
 from snapml.estimators.linear_regression import LinearRegression
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.memory_estimate import estimate
-from snapml.estimators.quantile_regression import QuantileRegressor
 from snapml.estimators.ridge import Ridge, RidgeClassifier
+from snapml.estimators.robust.quantile import QuantileRegressor
+from snapml.estimators.robust.support_vector import LinearSVR
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.models.model_file import load
 from snapml.models.model_json import from_json
@@ -62,6 +63,7 @@ __all__ = [
     "LassoCV",
     "LinearRegression",
     "LinearSVC",
+    "LinearSVR",
     "LogisticRegression",
     "LogisticRegressionCV",
     "NegativeBinomialRegressor",

@@ -94,6 +94,13 @@ ESTIMATORS = (
         has_estimate=True,
     ),
     Entry(
+        "LinearSVR",
+        f"{_ESTIMATORS}.robust.support_vector",
+        sklearn_module="sklearn.svm",
+        command="svr",
+        trains_on_ranks=True,
+    ),
+    Entry(
         "LogisticRegression",
         f"{_ESTIMATORS}.logistic_regression",
         command="logistic",
@@ -119,7 +126,7 @@ ESTIMATORS = (
     ),
     Entry(
         "QuantileRegressor",
-        f"{_ESTIMATORS}.quantile_regression",
+        f"{_ESTIMATORS}.robust.quantile",
         command="quantile",
         trains_on_ranks=True,
     ),

@@ -85,10 +85,17 @@ def _no_svm_solver(parameters: dict[str, Any]) -> str | None:
     return None
 
 
+def _no_svr_solver(parameters: dict[str, Any]) -> str | None:
+    if parameters["loss"] == "epsilon_insensitive" and parameters["dual"] is False:
+        return "dual=False with loss='epsilon_insensitive'"
+    return None
+
+
 _REFUSALS: dict[str, Callable[[dict[str, Any]], str | None]] = {
     "LogisticRegression": _no_logistic_solver,
     "LogisticRegressionCV": _no_logistic_solver,
     "LinearSVC": _no_svm_solver,
+    "LinearSVR": _no_svr_solver,
 }
 """What snapml would serve and scikit-learn refuses. A script must meet the error all the same: a
 search over solvers counts on it."""

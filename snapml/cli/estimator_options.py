@@ -16,6 +16,9 @@ ESTIMATORS: dict[str, type[Any]] = {
 """Estimators by the names that the command line has for them."""
 
 
+_LOSSES = ("hinge", "squared_hinge", "epsilon_insensitive", "squared_epsilon_insensitive")
+
+
 def add_estimator_options(parser: argparse.ArgumentParser) -> None:
     """Add which estimator, and its parameters; those not given have the estimator's defaults.
 
@@ -34,7 +37,7 @@ def add_estimator_options(parser: argparse.ArgumentParser) -> None:
     def add(option: str, parameter: str, **how: Any) -> None:
         group.add_argument(option, dest=parameter, default=argparse.SUPPRESS, **how)
 
-    add("--C", "C", type=float, metavar="C", help="inverse strength: logistic, svc")
+    add("--C", "C", type=float, metavar="C", help="inverse strength: logistic, svc, svr")
     add(
         "--alpha",
         "alpha",
@@ -46,7 +49,8 @@ def add_estimator_options(parser: argparse.ArgumentParser) -> None:
     add("--power", "power", type=float, help="of the mean, 0 or from 1 to 2: tweedie")
     add("--quantile", "quantile", type=float, help="between 0 and 1: quantile")
     add("--theta", "theta", type=_theta, help="a number, or 'estimate': negative-binomial")
-    add("--loss", "loss", choices=("hinge", "squared_hinge"), help="svc")
+    add("--loss", "loss", choices=_LOSSES, help="the first two: svc, the others: svr")
+    add("--epsilon", "epsilon", type=float, help="residuals up to here cost nothing: svr")
     add("--penalty", "penalty", choices=("l1", "l2"), help="svc")
     add(
         "--l1-ratio",

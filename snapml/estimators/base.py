@@ -73,6 +73,7 @@ class LinearEstimator(ExportedLinearModel):
     deterministic: bool
     device_ids: Any
     memory_limit: Any = "auto"
+    intercept_scaling: Any = 1.0
     verbose: Any = 0
     max_time_s: Any = None
     coef_: Any
@@ -120,6 +121,13 @@ class LinearEstimator(ExportedLinearModel):
     def _asked_devices(self) -> tuple[int, ...]:
         """Return the numbers of the GPUs that ``device_ids`` means, none for the CPU."""
         return check_device_ids(self.device_ids)
+
+    def _checked_scaling(self) -> float:
+        """Return the value of a penalised intercept's column."""
+        scaling = check_positive("intercept_scaling", self.intercept_scaling)
+        if math.isinf(scaling):
+            raise ValueError(f"intercept_scaling: expected a finite number, got {scaling!r}")
+        return scaling
 
     def _seed(self) -> int:
         """Return the seed of the row order: the same one in every fit where none is asked for."""
@@ -370,13 +378,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if issparse(self.coef_):
             self.coef_ = self.coef_.toarray()
         return self
-
-    def _checked_scaling(self) -> float:
-        """Return the value of a penalised intercept's column."""
-        scaling = check_positive("intercept_scaling", self.intercept_scaling)
-        if math.isinf(scaling):
-            raise ValueError(f"intercept_scaling: expected a finite number, got {scaling!r}")
-        return scaling
 
     def _row_weights(
         self,
