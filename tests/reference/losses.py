@@ -117,6 +117,22 @@ def _epsilon_insensitive(epsilon: float) -> LossOracle:
     )
 
 
+def squared_epsilon_insensitive(epsilon: float) -> LossOracle:
+    def outside(r):
+        return np.sign(r) * np.maximum(0, abs(r) - epsilon)
+
+    return LossOracle(
+        value=lambda z, y: outside(z - y) ** 2,
+        gradient=lambda z, y: 2 * outside(z - y),
+        curvature=lambda z, y: np.where(abs(z - y) < epsilon, 0.0, 2.0),
+        conjugate=lambda u, y: u * y + epsilon * abs(u) + u**2 / 4,
+        dual=lambda state, y: 2 * outside(y - state),
+        labels="real",
+        kinks=lambda y: (y - epsilon, y + epsilon),
+        max_curvature=2.0,
+    )
+
+
 def _negative_binomial(theta: float) -> LossOracle:
     def raw(z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return (y + 1 / theta) * np.logaddexp(0, z + np.log(theta)) - y * z
@@ -245,16 +261,7 @@ ORACLES = {
     ),
     "Quantile(0.5)": _quantile(0.5),
     "EpsilonInsensitive(0.0)": _epsilon_insensitive(0.0),
-    "SquaredEpsilonInsensitive(0.0)": LossOracle(
-        value=lambda z, y: (z - y) ** 2,
-        gradient=lambda z, y: 2 * (z - y),
-        curvature=lambda z, y: np.full_like(z, 2.0),
-        conjugate=lambda u, y: u * y + u**2 / 4,
-        dual=lambda state, y: 2 * (y - state),
-        labels="real",
-        kinks=lambda y: (y,),
-        max_curvature=2.0,
-    ),
+    "SquaredEpsilonInsensitive(0.0)": squared_epsilon_insensitive(0.0),
     "NegativeBinomial(1.0)": _negative_binomial(1.0),
     "Tweedie(1.5)": _tweedie(1.5),
 }

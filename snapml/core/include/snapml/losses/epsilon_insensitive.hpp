@@ -1,4 +1,4 @@
-// The losses of support vector regression, and the coordinate step of the linear one.
+// The losses of support vector regression, and their coordinate steps.
 #pragma once
 
 #include "snapml/coordinate_step.hpp"
@@ -89,6 +89,7 @@ struct SquaredEpsilonInsensitive {
     traits.labels = Labels::kReal;
     traits.kinks = Kinks::kInCurvature;
     traits.has_quadratic_conjugate = true;
+    traits.has_dual_step = true;
     traits.has_parameter = true;
     traits.curvature_bound = 2.0;
     return traits;
@@ -102,7 +103,7 @@ struct SquaredEpsilonInsensitive {
   }
   SNAPML_HD Real gradient(Real z, Real y) const { return Real(-2) * outside(y - z, width()); }
   SNAPML_HD Real curvature(Real z, Real y) const {
-    return scalar::fabs(y - z) > width() ? Real(2) : Real(0);
+    return scalar::fabs(y - z) < width() ? Real(0) : Real(2);
   }
   SNAPML_HD Tangent<Real> tangent(Real z, Real y) const { return {value(z, y), gradient(z, y)}; }
   SNAPML_HD Real conjugate(Real u, Real y) const {
@@ -112,5 +113,39 @@ struct SquaredEpsilonInsensitive {
   SNAPML_HD Real dual(Real state, Real y) const { return -gradient(state, y); }
   SNAPML_HD Real start(Real y) const { return y; }
 };
+
+template <class Real>
+SNAPML_HD Real dual_between(SquaredEpsilonInsensitive<Real> loss, Real first, Real last, Real y,
+                            Real step) {
+  const Real from = outside(y - first, loss.width()), to = outside(y - last, loss.width());
+  // Linear within the tube, where beta is 0, and on either side of it, but not across.
+  if (from * to > Real(0) || from == to) return point_between(first, last, step);
+  const Real half = point_between(from, to, step);
+  if (half == from || half == to) return half == from ? first : last;
+  return half > Real(0)   ? y - (half + loss.width())
+         : half < Real(0) ? y - (half - loss.width())
+                          : y;
+}
+
+template <class Real>
+SNAPML_HD CoordinateStep<Real> coordinate_step(SquaredEpsilonInsensitive<Real> loss, Real state,
+                                               Real z, Real y, Real k) {
+  const Real r = y - z, excess = outside(r, loss.width());
+  const Real half_old = outside(y - state, loss.width());  // beta / (2 c)
+  const Real pull = outside(r + Real(2) * k * half_old, loss.width());
+  const bool stays = pull * half_old > Real(0);  // on its side of the tube
+  const Real edge = pull > Real(0) ? y - loss.width() : y + loss.width();
+  const Real from = stays ? state : edge - half_old;  // as if its side had the new one's edge
+  const Real share = Real(2) * k / (Real(1) + Real(2) * k);
+  const Real free = pull == Real(0) ? z - Real(2) * k * half_old : z + share * (from - z);
+  const Real next = clamp(free, minimum(state, z), maximum(state, z));
+  const Real distance = excess - half_old;
+  const Real gap = excess * half_old > Real(0)
+                       ? distance * distance
+                       : excess * excess + half_old * half_old +
+                             inside_gap(Real(2) * half_old, r, loss.width());
+  const Real moved = stays ? state - next : outside(y - next, loss.width()) - half_old;
+  return {next, Real(2) * moved, gap};
+}
 
 }  // namespace snapml
