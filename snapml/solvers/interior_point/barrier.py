@@ -19,6 +19,8 @@ from snapml.solvers.communicator import Communicator
 __all__ = ["Boxes", "Objective", "minimise"]
 
 _MOST_ITERATIONS = 200
+# So many iterations that do not halve the gap mean that rounding is reached.
+_MOST_IDLE = 8
 # Share of the way to the nearest wall that a step goes.
 _SHARE_OF_WAY = 0.9995
 # Below this share of a full step the correction of second order does more harm than good; without
@@ -176,8 +178,11 @@ def minimise(
         v, within the boxes.
     """
     point = _Point(objective, coef, communicator)
+    halved, n_idle = math.inf, 0
     for _ in range(_MOST_ITERATIONS):
-        if point.gap() <= target or not point.advance():
+        gap = point.gap()
+        halved, n_idle = (gap, 0) if gap < 0.5 * halved else (halved, n_idle + 1)
+        if gap <= target or n_idle > _MOST_IDLE or not point.advance():
             break
     boxes = objective.boxes
     return point.coef, point.walls.slopes(boxes.low, boxes.high)
