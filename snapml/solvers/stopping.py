@@ -154,13 +154,15 @@ class Progress:
         """
         if len(self.history) < _FIRST_JUDGED or not self._objective:
             return 0.0
-        first, last = (self.history[i]["running_gap"] for i in (-3, -1))
+        # Gaps of losses with corners shrink by fits and starts: judged over a longer time.
+        window = max(2, len(self.history) // 4)
+        first, last = (self.history[i]["running_gap"] for i in (-1 - window, -1))
         target = self.rule.tol * abs(self._objective)
         if last <= target:
             return 0.0
         if not first > 0.0:
             return math.inf  # rounding of a gap that was next to nothing
-        decline = 0.5 * (math.log(first) - math.log(last)) if last > 0.0 else math.inf
+        decline = (math.log(first) - math.log(last)) / window if last > 0.0 else math.inf
         return (
             (math.log(last) - math.log(target)) / decline
             if decline > 0.0 and target > 0.0

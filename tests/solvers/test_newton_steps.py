@@ -7,7 +7,7 @@ from reference.softmax import softmax_objective, softmax_optimum
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset
-from snapml.problems import Intercept, Problem, Softmax
+from snapml.problems import Intercept, Problem, Softmax, SquaredHinge
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.newton import quasi_newton
 from snapml.solvers.newton.newton_steps import NewtonSteps
@@ -102,16 +102,22 @@ def test_exact_step_solves_the_newton_equations(monkeypatch):
     assert steps.n_reads(point) > 1
 
 
-@pytest.mark.parametrize("radius", [1e-3, 0.1])
-def test_step_ends_at_the_radius_in_the_norm_of_the_diagonal(radius):
-    X, y, c = make_case()
-    engine = make_engine(X, y, c, Intercept.FREE)
-    coef = np.zeros((N_CLASSES, N_FEATURES + 1))
-    _, gradient, _ = engine.fused_pass(coef)
-    engine.accept()
-    steps = NewtonSteps(engine, SerialCommunicator(), 1000)
-    steps._radius = radius
-    point = OnePoint(coef, gradient)
-    steps.step(point, np.inf)
-    length = np.sqrt(np.vdot(point.taken, steps.curvature.product(point.taken)))
-    assert length == pytest.approx(radius, rel=1e-9)
+@pytest.mark.parametrize("weight", [1.0, 100.0])
+def test_jumps_of_the_curvature_are_no_obstacle(weight):
+    """Columns of very different frequency, almost separable classes, a loss with a kink in l'."""
+    rng = np.random.default_rng(0)
+    frequency = 1.0 / np.arange(1, 601)
+    rows = rng.choice(600, size=(3000, 12), p=frequency / frequency.sum())
+    X = csr_matrix((np.ones(36_000), rows.ravel(), np.arange(0, 36_001, 12)), (3000, 600))
+    z = X @ rng.normal(size=600)
+    y = np.sign(z - np.median(z) + 0.3 * rng.normal(size=3000))
+    matrix = CompressedMatrix(X.indptr, X.indices, 600, X.data)
+    dataset = Dataset(matrix, y, None, weight)
+    engine = CpuPrimalEngine(Problem(SquaredHinge(), Intercept.FREE), dataset, n_threads=1)
+    result = quasi_newton.solve(engine, SerialCommunicator(), StoppingRule(1e-5, 3000))
+    assert "conjugate gradients" in result.description
+    assert result.has_converged
+    slack = np.maximum(0.0, 1.0 - y * (X @ result.coef + result.intercept))
+    objective = weight * slack @ slack + result.coef @ result.coef / 2
+    assert result.objective == pytest.approx(objective, rel=1e-9)
+    assert result.gap <= 1e-5 * objective

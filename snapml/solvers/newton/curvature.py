@@ -388,7 +388,3 @@ class DiagonalCurvature:
     def solve(self, gradient: Any) -> Any:
         """Return the inverse diagonal times a gradient."""
         return gradient / self._diagonal
-
-    def product(self, step: Any) -> Any:
-        """Return the diagonal times a step."""
-        return step * self._diagonal

@@ -1,8 +1,9 @@
-"""Newton steps by conjugate gradients, inside a trust region, for problems of very many columns.
+"""Newton steps by conjugate gradients, truncated, for problems of very many columns.
 
 One product with the Hessian costs a read and serves all outputs; a factor of the Hessian would not
-fit, and a block of it leaves too much of it out. Steihaug's truncation (1983) as in LIBLINEAR's
-trust-region method (Lin, Weng and Keerthi 2008), with the diagonal as preconditioner.
+fit, and a block of it leaves too much of it out. Truncated Newton (Dembo and Steihaug 1983) with
+the diagonal as preconditioner; the line search alone bounds a step, since a trust region of past
+steps' lengths is small after each that met a jump of the curvature, and slow to grow again.
 """
 
 from __future__ import annotations
@@ -23,14 +24,12 @@ __all__ = ["NewtonSteps"]
 # Share of the gradient that a step may leave, in the preconditioner's norm: this or, near the
 # minimum, the root of the share that is left of the first gradient.
 _RESIDUAL = 0.5
-_MOST_PRODUCTS = 50  # a step
-_GROWTH = 2.0  # of the trust region's radius over the length of the last step
+_MOST_PRODUCTS = 300  # a step
 
 
 class Point(Protocol):
     """What a step needs of the descent."""
 
-    coef: Any
     gradient: Any
     n_passes: int
 
@@ -53,7 +52,7 @@ class NewtonSteps:
     most_reads : int
         Reads of the data after the first that all steps together may take.
     control : Control, default=UNBOUNDED
-        Whose time cuts a step short: it reads the data up to fifty times.
+        Whose time cuts a step short: it may read the data hundreds of times.
     """
 
     def __init__(
@@ -65,21 +64,20 @@ class NewtonSteps:
     ) -> None:
         self._engine, self._communicator, self._control = engine, communicator, control
         self._most_reads = most_reads
-        self._radius, self._first_square = math.inf, 0.0
+        self._first_square = 0.0
         self._n_products = 0
         self.curvature: DiagonalCurvature | None = None
 
     def state(self) -> dict[str, Any]:
         """Return what `resume` takes."""
         return {
-            "radius": self._radius,
             "first_square": self._first_square,
             "n_products": self._n_products,
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where other steps have ended."""
-        self._radius, self._first_square = state["radius"], state["first_square"]
+        self._first_square = state["first_square"]
         self._n_products = state["n_products"]
 
     @property
@@ -113,18 +111,13 @@ class NewtonSteps:
             self.curvature.update(self._engine, self._communicator)
         reads_left = self._most_reads - self.n_reads(point) - 1  # the step itself takes one
         direction = self._direction(point.gradient, self.curvature, max(1, reads_left))
-        start, decrement = point.coef, -inner(self._engine, direction, point.gradient)
+        decrement = -inner(self._engine, direction, point.gradient)
         has_moved = point.advance(direction)
         point.forget()  # no step here is made from those before
-        if not has_moved:
-            return 0.0
-        moved = point.coef - start
-        length = math.sqrt(inner(self._engine, moved, self.curvature.product(moved)))
-        self._radius = _GROWTH * length
-        return decrement
+        return decrement if has_moved else 0.0
 
     def _direction(self, gradient: Any, curvature: DiagonalCurvature, most_products: int) -> Any:
-        """Return an approximate minimum of the quadratic model inside the trust region."""
+        """Return an approximate minimum of the quadratic model."""
         engine = self._engine
         direction, residual = engine.vectors.zeros_like(gradient), -gradient
         scaled = curvature.solve(residual)
@@ -132,8 +125,6 @@ class NewtonSteps:
         self._first_square = self._first_square or square
         left = math.sqrt(square / self._first_square) if square > 0.0 else 0.0
         enough = min(_RESIDUAL**2, left) * square
-        # Products with the preconditioner, of the direction and of the search direction.
-        length_sq, mixed, search_sq = 0.0, 0.0, square
         for _ in range(min(_MOST_PRODUCTS, most_products)):
             if not square > enough or self._control.is_time_over(self._communicator):
                 break
@@ -142,19 +133,11 @@ class NewtonSteps:
             if not bend > 0.0:
                 break
             step = square / bend
-            ahead = length_sq + 2.0 * step * mixed + step * step * search_sq
-            if ahead >= self._radius**2:
-                room = max(0.0, self._radius**2 - length_sq)
-                root = math.sqrt(mixed * mixed + search_sq * room)
-                direction += room / (mixed + root) * search
-                break
             direction += step * search
             residual -= step * product
             scaled = curvature.solve(residual)
             following = inner(engine, residual, scaled)
             ratio, square = following / square, following
-            length_sq, mixed = ahead, ratio * (mixed + step * search_sq)
-            search_sq = square + ratio * ratio * search_sq
             search *= ratio
             search += scaled
         return direction

@@ -97,7 +97,7 @@ def solve(
         else:
             coef = engine.to_vectors(start)
         model: SampledCurvature | NewtonSteps
-        if suits_products(engine, is_sampled=uses_sample):
+        if suits_products(engine):
             model = NewtonSteps(engine, communicator, rule.max_iter, rule.control)
         else:
             model = SampledCurvature(engine, communicator, rule.tol, uses_sample=uses_sample)
@@ -167,20 +167,16 @@ def evaluate(
     )
 
 
-def suits_products(engine: PrimalEngine, *, is_sampled: bool = True) -> bool:
+def suits_products(engine: PrimalEngine) -> bool:
     """Return whether products with the Hessian do better than what can be factored of it.
 
     Of sparse rows of many columns that is a block of a few, which leaves most out; of a softmax of
     many coefficients one block a class, which leaves out what couples the classes.
     """
-    loss = engine.problem.loss
-    # Where the curvature jumps, products at one point say little about the next. A narrow corner
-    # curves few rows, which a sample would miss.
-    has_jumps = loss.kinks == "curvature" and is_sampled
-    if engine.problem.penalty.l2 <= 0.0 or has_jumps:
+    if engine.problem.penalty.l2 <= 0.0:
         return False
     size = engine.n_outputs * (engine.n_features + 1)
-    is_uncoupled = loss.is_joint and size > MOST_JOINT_COLUMNS
+    is_uncoupled = engine.problem.loss.is_joint and size > MOST_JOINT_COLUMNS
     return is_uncoupled or (engine.is_sparse and engine.n_features > HOT_COLUMNS)
 
 

@@ -54,6 +54,9 @@ _DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
 _MERGED_PATIENCE = 10.0
 # For the hinge in many dense columns, per column: a Hessian costs so much more than an epoch.
 _PATIENCE_A_COLUMN = 0.125
+# Epochs, per column, that the systems of an interior point method cost; and, of sparse rows, the
+# speed of an epoch's entries beside those of a dense system.
+_SYSTEMS_A_COLUMN, _SPARSE_SPEED = 0.5, 0.1
 # Gap, as a share of the objective, above which the continuation of the hinge starts from zero
 # instead of from what coordinate ascent has found: where rows have large entries, that point is so
 # far away that the way back would take more reads.
@@ -115,20 +118,14 @@ def fit(
     choose = partial(_choose, problem, dataset, communicator, settings, start)
     solver, reason, patience = rule.observer.decide(choose)
     if solver == "ipm":
-        result = working_rows.solve(
-            problem,
-            dataset,
-            communicator,
-            rule,
-            n_threads=settings.n_threads,
-            seed=settings.seed,
-        )
+        result = _interior_point(problem, dataset, communicator, rule, settings)
     elif solver == "wsd":
         result = _working_sets(problem, dataset, communicator, rule, settings, start)
     elif solver == "pqn" and _is_wide(problem, dataset, communicator):
         result = _in_row_space(problem, dataset, communicator, rule, settings)
     elif solver == "pqn":
-        trial = rule if settings.solver != "auto" else _trial(problem, dataset, rule)
+        is_tried = settings.solver == "auto"
+        trial = _trial(problem, dataset, communicator, rule) if is_tried else rule
         result = _quasi_newton(problem, dataset, communicator, trial, settings, start)
         if trial is not rule and _goes_on(result, rule):
             return _hand_back(result, problem, dataset, communicator, rule, settings, start)
@@ -136,7 +133,7 @@ def fit(
         result = _coordinate_ascent(problem, dataset, communicator, rule, settings, start, patience)
         if math.isfinite(patience) and _goes_on(result, rule):
             second = _hand_over(result, problem, dataset, communicator, rule, settings)
-            if not _goes_on(second, rule):
+            if support.is_cornered(problem) or not _goes_on(second, rule):
                 return second
             end = Start(duals=result.duals, offset=result.offset)
             return _hand_back(second, problem, dataset, communicator, rule, settings, end)
@@ -206,13 +203,19 @@ def _check_alike(dataset: Dataset, communicator: Communicator) -> None:
         )
 
 
-def _trial(problem: Problem, dataset: Dataset, rule: StoppingRule) -> StoppingRule:
+def _trial(
+    problem: Problem, dataset: Dataset, communicator: Communicator, rule: StoppingRule
+) -> StoppingRule:
     """Return how far to go with the quasi-Newton method before coordinate ascent has its turn.
 
     Where the curvature jumps and the classes are almost separable, every step sees other rows.
+    Products with the Hessian of tall sparse rows get there all the same.
     """
     is_one = dataset.labels.ndim == 1 and problem.penalty.l2 > 0.0
-    if not (problem.loss.kinks == "curvature" and is_one):
+    if not (problem.loss.kinks == "curvature" and is_one and problem.loss.has_dual_step):
+        return rule
+    is_by_products = _is_sparse(dataset) and dataset.matrix.shape[1] > _FEW_COLUMNS
+    if is_by_products and _is_tall(dataset, communicator):
         return rule
     return replace(rule, max_iter=min(rule.max_iter, _TRIAL_READS))
 
@@ -267,7 +270,7 @@ def _choose(
     """Return the solver, the reason, and how patient coordinate ascent should be."""
     never = math.inf
     if support.is_cornered(problem):
-        return (*_choose_for_corners(problem, dataset, communicator, settings), never)
+        return _choose_for_corners(problem, dataset, communicator, settings)
     if not problem.penalty.is_smooth:
         return "wsd", "an L1 penalty or a constraint leaves few columns to work on", never
     if settings.solver != "auto":
@@ -301,20 +304,24 @@ def _choose_for_sparse(
     """Coordinate ascent, unless many epochs meet few columns.
 
     Newton's method has a product with the Hessian for half the price of an epoch, and needs the
-    fewer of them, the fewer columns there are. Where the curvature jumps, products at one point
-    say little about the next.
+    fewer of them, the fewer columns there are. Of more, and where the curvature jumps, too many.
     """
-    if problem.loss.kinks == "curvature":
+    is_tall = _is_tall(dataset, communicator)
+    if problem.loss.kinks == "curvature" and not is_tall:
         return "sdca", "sparse rows", math.inf
     # A product with the Hessian reads a store as an epoch does: it is no longer half the price.
     price = 2.0 if is_streamed(dataset) else 1.0
-    n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
-    if dataset.matrix.shape[1] > _TALL * n_rows:
+    if not is_tall:
         patience = _SPARSE_PATIENCE if communicator.size == 1 else _MERGED_PATIENCE
         return "sdca", "sparse rows", price * patience
     if stiffness > _STIFF:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
     return "sdca", "sparse rows", price * _TALL_PATIENCE
+
+
+def _is_tall(dataset: Dataset, communicator: Communicator) -> bool:
+    n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
+    return dataset.matrix.shape[1] <= _TALL * n_rows
 
 
 def _is_sparse(dataset: Dataset) -> bool:
@@ -344,21 +351,31 @@ def _choose_for_hinge(
 
 def _choose_for_corners(
     problem: Problem, dataset: Dataset, communicator: Communicator, settings: Settings
-) -> tuple[str, str]:
-    """Return the solver of a loss that is not rounded off, and the reason."""
+) -> tuple[str, str, float]:
+    """Return the choice for a loss that is not rounded off.
+
+    Systems of all columns cost as much as many epochs; where rows are short, few are needed.
+    """
+    n_features, never = dataset.matrix.shape[1], math.inf
     if settings.solver != "auto":
-        return settings.solver, "as asked for"
+        return settings.solver, "as asked for", never
     if support.needs_interior(problem):
-        return "ipm", "its loss has corners, and L2 is not all of its penalty"
+        return "ipm", "its loss has corners, and L2 is not all of its penalty", never
     if is_streamed(dataset):
-        return "sdca", "reads of a store cost most"
-    if dataset.matrix.shape[1] > _FEW_COLUMNS:
-        return "sdca", "many columns"
+        return "sdca", "reads of a store cost most", never
+    if n_features > working_rows.MOST_COLUMNS:
+        return "sdca", "many columns", never
+    own = np.array([float(dataset.matrix.n_stored), float(dataset.matrix.shape[0])])
+    n_stored, n_rows = communicator.allreduce_sum(own).tolist()
+    is_sparse, price = _is_sparse(dataset), _SYSTEMS_A_COLUMN * n_features
+    if is_sparse:
+        price *= _SPARSE_SPEED * n_rows * n_features / max(1.0, n_stored)
+    if n_features > _FEW_COLUMNS:
+        return "sdca", "many columns", price
     stiffness = _sampled_stiffness(problem, dataset, communicator)
-    n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
-    if n_stored > _SMALL and stiffness <= _EASY_STIFFNESS and _is_sparse(dataset):
-        return "sdca", f"rows are short for this regularisation ({stiffness:.2g})"
-    return "ipm", "its loss has corners, which few rows are near to"
+    if n_stored > _SMALL and stiffness <= _EASY_STIFFNESS and is_sparse:
+        return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", price
+    return "ipm", "its loss has corners, which few rows are near to", never
 
 
 def _patience_of_many(dataset: Dataset, communicator: Communicator) -> float:
@@ -415,6 +432,19 @@ def _quasi_newton(
         )
     engine = primal_engine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
     return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _interior_point(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+) -> FitResult:
+    n_threads = settings.n_threads
+    return working_rows.solve(
+        problem, dataset, communicator, rule, n_threads=n_threads, seed=settings.seed
+    )
 
 
 def _working_sets(
@@ -489,14 +519,18 @@ def _hand_over(
     rule: StoppingRule,
     settings: Settings,
 ) -> FitResult:
-    """Go on with the quasi-Newton method from where coordinate ascent ended."""
+    """Go on with a method of second order, mostly from where coordinate ascent ended."""
+    reason = f"after {first.n_iter} epochs of dual coordinate ascent, whose gap shrank too slowly"
+    if support.is_cornered(problem):
+        rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
+        second = _interior_point(problem, dataset, communicator, rest, settings)
+        return _joined(first, second, reason)
     start = Start(coef=first.point(problem.intercept_scaling), duals=first.duals)
     if not problem.loss.is_smooth and first.gap > _RESTART_GAP * abs(first.objective):
         start = Start()
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
-    trial = _trial(problem, dataset, rest)
+    trial = _trial(problem, dataset, communicator, rest)
     second = _quasi_newton(problem, dataset, communicator, trial, settings, start)
-    reason = f"after {first.n_iter} epochs of dual coordinate ascent, whose gap shrank too slowly"
     return _joined(first, second, reason)
 
 
@@ -509,15 +543,24 @@ def _hand_back(
     settings: Settings,
     start: Start,
 ) -> FitResult:
-    """Go on with coordinate ascent, from its own last state, where a trial has not converged."""
+    """Go on with coordinate ascent, from its own last state, where a trial has not converged.
+
+    If it is no faster, the quasi-Newton method goes on from the better model of both.
+    """
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
-    never = math.inf
-    second = _coordinate_ascent(problem, dataset, communicator, rest, settings, start, never)
+    second = _coordinate_ascent(
+        problem, dataset, communicator, rest, settings, start, _SPARSE_PATIENCE
+    )
     reason = f"after {first.n_iter} reads that ended in a quasi-Newton method too slow"
     both = _joined(first, second, reason)
-    if second.has_converged or second.objective <= first.objective:
+    if not second.has_converged and second.objective > first.objective:
+        both = replace(first, n_iter=both.n_iter, history=both.history)
+    if not _goes_on(both, rule):
         return both
-    return replace(first, n_iter=both.n_iter, history=both.history)
+    begin = Start(coef=both.point(problem.intercept_scaling))
+    rest = replace(rule, max_iter=rule.max_iter - both.n_iter)
+    third = _quasi_newton(problem, dataset, communicator, rest, settings, begin)
+    return _joined(both, third, f"after {both.n_iter} reads of this and of coordinate ascent")
 
 
 def _joined(first: FitResult, second: FitResult, reason: str) -> FitResult:
