@@ -106,6 +106,8 @@ def objective(made, model, coef, intercept, X, y):
         loss = (slack if model.loss == "hinge" else slack**2).sum()
         l1, l2 = (1.0, 0.0) if model.penalty == "l1" else (0.0, 1.0)
         is_joint = True
+    elif made.name == "LinearSVR":
+        loss, l1, l2, is_joint = model.C * np.abs(y - z).sum(), 0.0, 1.0, True
     elif made.name == "QuantileRegressor":
         loss, l1, l2 = np.abs(y - z).mean() / 2, model.alpha, 0.0
         is_joint = False

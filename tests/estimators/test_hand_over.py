@@ -148,20 +148,20 @@ def test_squared_hinge_of_almost_separable_classes_ends_with_coordinate_ascent(d
     assert np.linalg.norm(model.coef_ - alone.coef_) <= distance_bound(model, alone)
 
 
-@pytest.mark.parametrize("C", [1.0, 100.0])
-def test_squared_hinge_of_sparse_rows_is_left_to_coordinate_ascent(C):
-    """The quasi-Newton method ends at a relative gap of 1 after 2000 reads with C = 100."""
+def test_squared_hinge_of_sparse_rows_ends_with_either():
+    """By products with the Hessian with C = 1, which do not get there in 3000 with C = 100."""
     X, y = sparse_rows()
-    model = LinearSVC(C=C, max_iter=2000).fit(X, y)
-    assert model.solver_.startswith("dual coordinate ascent")
-    assert model.gap_ <= model.tol * model.objective_
+    for C, words in ((1.0, "conjugate gradients"), (100.0, HANDED_BACK)):
+        model = LinearSVC(C=C, max_iter=2000).fit(X, y)
+        assert words in model.solver_
+        assert model.gap_ <= model.tol * model.objective_
 
 
 def test_quasi_newton_method_that_was_asked_for_is_not_left():
     X, y = sparse_rows()
     with unconverged():
         model = LinearSVC(C=100.0, solver="pqn", max_iter=70).fit(X, y)
-    assert model.solver_.startswith("quasi-Newton")
+    assert model.solver_.startswith("Newton's method")
 
 
 def test_model_after_a_hand_back_that_helped_nothing_is_the_better_one():

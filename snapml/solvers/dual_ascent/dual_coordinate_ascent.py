@@ -35,6 +35,7 @@ def solve(
     rule: StoppingRule,
     *,
     patience: float = math.inf,
+    judged_from: int = 0,
 ) -> FitResult:
     """Run epochs until the certified gap meets the rule or its epochs are used up.
 
@@ -49,6 +50,8 @@ def solve(
     patience : float, default=inf
         End early, short of the tolerance, once the gap's decline says that more than this many
         epochs are left: another method may do better.
+    judged_from : int, default=0
+        Epochs before which the decline says nothing yet.
 
     Returns
     -------
@@ -82,11 +85,11 @@ def solve(
         _repair(engine, communicator, None)
         _certify(engine, communicator, progress, best)
     if not progress.is_met:
-        _ascend(engine, communicator, merge, progress, best, patience)
+        _ascend(engine, communicator, merge, progress, best, patience, judged_from)
     if progress.is_met and _polish(engine, communicator, merge, progress, best):
         _certify(engine, communicator, progress, best)
     # What is handed over is another solver's start.
-    is_handed_over = progress.expected_epochs() > patience
+    is_handed_over = _is_slow(progress, patience, judged_from)
     is_close = math.isfinite(best.objective) and best.gap <= _CLOSE * best.objective
     if not (progress.is_met or is_handed_over or is_close):
         _compare_with_zero(engine, communicator, best)
@@ -181,6 +184,7 @@ def _ascend(
     progress: Progress,
     best: _BestModel,
     patience: float,
+    judged_from: int,
 ) -> None:
     """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
     max_iter = progress.rule.max_iter
@@ -189,7 +193,8 @@ def _ascend(
         gap = _epoch(engine, merge, epoch)
         seems_met = progress.see_epoch(gap)
         has_ended = progress.rule.control.ends(communicator, partial(_interim, engine))
-        is_last = has_ended or epoch + 1 == max_iter or progress.expected_epochs() > patience
+        is_slow = _is_slow(progress, patience, judged_from)
+        is_last = has_ended or epoch + 1 == max_iter or is_slow
         if not (seems_met or is_last):
             continue
         certificate = _certify(engine, communicator, progress, best)
@@ -199,6 +204,11 @@ def _ascend(
         _repair(engine, communicator, certificate)
         del certificate  # its vectors would double the memory of the next one
     _certify(engine, communicator, progress, best)  # max_iter = 0: the model is what it was
+
+
+def _is_slow(progress: Progress, patience: float, judged_from: int) -> bool:
+    """Return whether more epochs seem to be left than another method is worth."""
+    return len(progress.history) >= judged_from and progress.expected_epochs() > patience
 
 
 def _compare_with_zero(engine: Engine, communicator: Communicator, best: _BestModel) -> None:

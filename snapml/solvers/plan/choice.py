@@ -66,8 +66,10 @@ _RESTART_GAP = 0.5
 _TALL, _STIFF = 0.67, 150.0
 # Rows that show the stiffness, and from how many chunks of a store they come.
 _STIFFNESS_ROWS, _STIFFNESS_CHUNKS = 256, 8
-# Reads of the data within which the quasi-Newton method must converge where the curvature jumps.
-_TRIAL_READS = 60
+# Reads of the data within which the quasi-Newton method must converge where the curvature jumps,
+# by a Hessian or by products with it; and how patient coordinate ascent is after that. Where it
+# gets there, far fewer epochs than these ever seem to be left; where not, soon more.
+_TRIAL_READS, _TRIAL_PRODUCTS, _LAST_PATIENCE, _LAST_JUDGED = 60, 300, 1000.0, 30
 
 
 def fit(
@@ -124,8 +126,7 @@ def fit(
     elif solver == "pqn" and _is_wide(problem, dataset, communicator):
         result = _in_row_space(problem, dataset, communicator, rule, settings)
     elif solver == "pqn":
-        is_tried = settings.solver == "auto"
-        trial = _trial(problem, dataset, communicator, rule) if is_tried else rule
+        trial = rule if settings.solver != "auto" else _trial(problem, dataset, rule)
         result = _quasi_newton(problem, dataset, communicator, trial, settings, start)
         if trial is not rule and _goes_on(result, rule):
             return _hand_back(result, problem, dataset, communicator, rule, settings, start)
@@ -203,21 +204,17 @@ def _check_alike(dataset: Dataset, communicator: Communicator) -> None:
         )
 
 
-def _trial(
-    problem: Problem, dataset: Dataset, communicator: Communicator, rule: StoppingRule
-) -> StoppingRule:
+def _trial(problem: Problem, dataset: Dataset, rule: StoppingRule) -> StoppingRule:
     """Return how far to go with the quasi-Newton method before coordinate ascent has its turn.
 
     Where the curvature jumps and the classes are almost separable, every step sees other rows.
-    Products with the Hessian of tall sparse rows get there all the same.
     """
     is_one = dataset.labels.ndim == 1 and problem.penalty.l2 > 0.0
     if not (problem.loss.kinks == "curvature" and is_one and problem.loss.has_dual_step):
         return rule
     is_by_products = _is_sparse(dataset) and dataset.matrix.shape[1] > _FEW_COLUMNS
-    if is_by_products and _is_tall(dataset, communicator):
-        return rule
-    return replace(rule, max_iter=min(rule.max_iter, _TRIAL_READS))
+    reads = _TRIAL_PRODUCTS if is_by_products else _TRIAL_READS
+    return replace(rule, max_iter=min(rule.max_iter, reads))
 
 
 def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> bool:
@@ -529,7 +526,7 @@ def _hand_over(
     if not problem.loss.is_smooth and first.gap > _RESTART_GAP * abs(first.objective):
         start = Start()
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
-    trial = _trial(problem, dataset, communicator, rest)
+    trial = _trial(problem, dataset, rest)
     second = _quasi_newton(problem, dataset, communicator, trial, settings, start)
     return _joined(first, second, reason)
 
@@ -548,8 +545,9 @@ def _hand_back(
     If it is no faster, the quasi-Newton method goes on from the better model of both.
     """
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
-    second = _coordinate_ascent(
-        problem, dataset, communicator, rest, settings, start, _SPARSE_PATIENCE
+    engine = dual_engine(problem, dataset, settings, start)
+    second = dual_coordinate_ascent.solve(
+        engine, communicator, rest, patience=_LAST_PATIENCE, judged_from=_LAST_JUDGED
     )
     reason = f"after {first.n_iter} reads that ended in a quasi-Newton method too slow"
     both = _joined(first, second, reason)

@@ -116,6 +116,11 @@ def check(
     """
     if is_cornered(problem):
         _check_cornered(problem, settings)
+    elif settings.solver == "ipm":
+        raise ValueError(
+            f"solver: expected 'auto', 'sdca' or 'pqn' for the loss {problem.loss.struct}, got "
+            "'ipm', which is for losses with corners"
+        )
     elif not problem.penalty.is_smooth:
         working_set_descent.check_solver(settings.solver)
     elif settings.solver == "sdca" or (settings.device_ids and is_by_ascent(problem, settings)):

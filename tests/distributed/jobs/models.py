@@ -23,6 +23,7 @@ CASES = {
     "ridge": ("Ridge", {}),
     "weighted": ("LogisticRegression", {}),
     "quantile": ("QuantileRegressor", {"quantile": 0.3, "alpha": 0.01}),
+    "tube": ("LinearSVR", {"epsilon": 0.1, "C": 0.1}),
     "counts": ("PoissonRegressor", {"alpha": 0.01}),
     "amounts": ("GammaRegressor", {"alpha": 0.01}),
     "amounts and zeros": ("TweedieRegressor", {"power": 1.5, "alpha": 0.01}),
@@ -44,7 +45,11 @@ def data(name, is_sparse, dtype):
     has_three = name in ("multinomial", "one against the rest", "offset, multinomial")
     n_classes = 3 if has_three else 2
     margins = X[:, :n_classes] + 0.5 * rng.normal(size=(600, n_classes))
-    y = margins[:, 0] * 3.0 + 1.0 if name in ("ridge", "quantile") else margins.argmax(axis=1)
+    y = (
+        margins[:, 0] * 3.0 + 1.0
+        if name in ("ridge", "quantile", "tube")
+        else margins.argmax(axis=1)
+    )
     if name == "theta":
         y = rng.negative_binomial(2, 1.0 / (1.0 + np.exp(0.5 * margins[:, 0]) / 2.0))
     if name in ("counts", "offset, counts", "amounts", "amounts and zeros"):
