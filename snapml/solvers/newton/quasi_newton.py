@@ -366,6 +366,9 @@ class _Best:
         proof = prove(descent.engine, descent.communicator, curvature, descent.gradient)
         if proof is not None:
             self._bound = max(self._bound, descent.value - proof.gap)
+            if descent.value <= self.value + _SMALLEST * abs(self.value):
+                # Of points that rounding alone tells apart, the one whose Hessian is at hand.
+                self.value, self.coef, self.gradient = descent.value, descent.coef, descent.gradient
             self.gap = certified_gap(self.value, self._bound)
             if descent.coef is self.coef:
                 # No nearer than the rounding of the objective lets tell.
