@@ -24,6 +24,7 @@ from snapml.estimators.linear_regression import LinearRegression
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.memory_estimate import estimate
 from snapml.estimators.ridge import Ridge, RidgeClassifier
+from snapml.estimators.robust.huber import HuberRegressor
 from snapml.estimators.robust.quantile import QuantileRegressor
 from snapml.estimators.robust.support_vector import LinearSVR
 from snapml.estimators.support_vector_machine import LinearSVC
@@ -59,6 +60,7 @@ __all__ = [
     "ElasticNetCV",
     "GammaRegressor",
     "GeneralizedLinearRegressor",
+    "HuberRegressor",
     "Lasso",
     "LassoCV",
     "LinearRegression",

@@ -76,6 +76,12 @@ ESTIMATORS = (
         trains_on_ranks=True,
         likelihood="family",
     ),
+    Entry(
+        "HuberRegressor",
+        f"{_ESTIMATORS}.robust.huber",
+        command="huber",
+        trains_on_ranks=True,
+    ),
     Entry("Lasso", f"{_ESTIMATORS}.coordinate_regression", command="lasso", trains_on_ranks=True),
     Entry("LassoCV", f"{_SEARCHES}.regularization_path"),
     Entry(

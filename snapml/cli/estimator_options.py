@@ -42,7 +42,7 @@ def add_estimator_options(parser: argparse.ArgumentParser) -> None:
         "--alpha",
         "alpha",
         type=float,
-        help="strength: ridge, lasso, elasticnet, quantile, counts, amounts",
+        help="strength: ridge, lasso, elasticnet, quantile, huber, counts, amounts",
     )
     add("--family", "family", help="'poisson', 'tweedie (1.7)', ...: glm")
     add("--link", "link", help="of means: glm, tweedie")
@@ -50,7 +50,7 @@ def add_estimator_options(parser: argparse.ArgumentParser) -> None:
     add("--quantile", "quantile", type=float, help="between 0 and 1: quantile")
     add("--theta", "theta", type=_theta, help="a number, or 'estimate': negative-binomial")
     add("--loss", "loss", choices=_LOSSES, help="the first two: svc, the others: svr")
-    add("--epsilon", "epsilon", type=float, help="residuals up to here cost nothing: svr")
+    add("--epsilon", "epsilon", type=float, help="where losses change their kind: svr, huber")
     add("--penalty", "penalty", choices=("l1", "l2"), help="svc")
     add(
         "--l1-ratio",

@@ -106,6 +106,10 @@ def objective(made, model, coef, intercept, X, y):
         loss = (slack if model.loss == "hinge" else slack**2).sum()
         l1, l2 = (1.0, 0.0) if model.penalty == "l1" else (0.0, 1.0)
         is_joint = True
+    elif made.name == "HuberRegressor":
+        size, e = np.abs(y - z) / model.scale_, model.epsilon
+        losses = model.scale_ * (1 + np.where(size < e, size**2, 2 * e * size - e**2))
+        loss, l1, l2, is_joint = losses.sum(), 0.0, 2.0 * model.alpha, False
     elif made.name == "LinearSVR":
         loss, l1, l2, is_joint = model.C * np.abs(y - z).sum(), 0.0, 1.0, True
     elif made.name == "QuantileRegressor":

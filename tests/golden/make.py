@@ -69,6 +69,7 @@ def fitted():
             family="gamma", alpha=0.1
         ).fit(X, np.abs(t) + 0.1),
         "NegativeBinomialRegressor": snapml.NegativeBinomialRegressor().fit(X, np.abs(t).round()),
+        "HuberRegressor": snapml.HuberRegressor().fit(X, t),
         "LinearSVR": snapml.LinearSVR(epsilon=0.1).fit(X, t),
         "QuantileRegressor": snapml.QuantileRegressor(quantile=0.75, alpha=0.01).fit(X, t),
         "Ridge": snapml.Ridge(alpha=0.5).fit(X, t),

@@ -37,6 +37,7 @@ MODULES = (
     "linear_model.tests.test_sparse_coordinate_descent",
     "linear_model._glm.tests.test_glm",
     "linear_model.tests.test_quantile",
+    "linear_model.tests.test_huber",
     "linear_model.tests.test_common",
     "linear_model.tests.test_sag",
     "linear_model.tests.test_base",

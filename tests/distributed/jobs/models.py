@@ -24,6 +24,7 @@ CASES = {
     "weighted": ("LogisticRegression", {}),
     "quantile": ("QuantileRegressor", {"quantile": 0.3, "alpha": 0.01}),
     "tube": ("LinearSVR", {"epsilon": 0.1, "C": 0.1}),
+    "huber": ("HuberRegressor", {"alpha": 0.01}),
     "counts": ("PoissonRegressor", {"alpha": 0.01}),
     "amounts": ("GammaRegressor", {"alpha": 0.01}),
     "amounts and zeros": ("TweedieRegressor", {"power": 1.5, "alpha": 0.01}),
@@ -47,7 +48,7 @@ def data(name, is_sparse, dtype):
     margins = X[:, :n_classes] + 0.5 * rng.normal(size=(600, n_classes))
     y = (
         margins[:, 0] * 3.0 + 1.0
-        if name in ("ridge", "quantile", "tube")
+        if name in ("ridge", "quantile", "tube", "huber")
         else margins.argmax(axis=1)
     )
     if name == "theta":

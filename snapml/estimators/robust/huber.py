@@ -1,0 +1,408 @@
+"""Huber's robust regression."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from snapml._validation import check_positive, check_sample_weight
+from snapml.data import Dataset, Matrix
+from snapml.estimators.base import all_or_nothing, callers_level
+from snapml.estimators.linear_regression import LinearRegressor
+from snapml.estimators.placement import (
+    fit_input,
+    margins_where_rows_are,
+    with_host_predictions,
+)
+from snapml.estimators.robust.concomitant_scale import Value, lower_bound, scale_of
+from snapml.problems import Huber, Intercept, Penalty, Problem
+from snapml.solvers.fit_settings import Start
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import StoppingRule
+
+__all__ = ["HuberRegressor"]
+
+_SOLVERS = ("auto", "sdca", "pqn")
+# Models until the scale stays; and times that scales are tried on both sides of it.
+_MOST_SCALES, _MOST_BRACKETS = 50, 4
+# Gap of a model with its scale fixed, as a share of `tol`; and before the scale is nearly known.
+_FINE, _ROUGH = 0.01, 1e-3
+# Scales beside the best one, as shares of it, in roots of `tol`.
+_BESIDE = 0.5
+# Least scale, as a share of the targets' size: rows that lie on a plane have none. And the first
+# scale where the targets do not vary.
+_LEAST, _FIRST = 1e-9, 1e-3
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What does not change from scale to scale; sums are over all shards."""
+
+    X: Any
+    matrix: Matrix
+    y: np.ndarray
+    weights: np.ndarray
+    is_uniform: bool
+    total: float
+    least: float
+    rule: StoppingRule
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The best model for one scale, as it is rounded, and the best scale for its residuals."""
+
+    result: FitResult
+    coef: np.ndarray
+    intercept: float
+    residuals: np.ndarray
+    value: Value
+    next_scale: float
+
+
+class HuberRegressor(LinearRegressor):
+    """Linear regression that outliers do not lead astray.
+
+    Minimises ``sum_i s_i (sigma + sigma H((y_i - x_i.w - b) / sigma)) + alpha ||w||^2`` over w, b
+    and the scale sigma, with ``H(r) = r^2`` where ``|r| < epsilon`` and ``2 epsilon |r| -
+    epsilon^2`` elsewhere: the objective of scikit-learn's class [1]_. With the scale fixed it is a
+    problem of the Huber loss, solved by the solver that suits the data; scales on both sides of the
+    best one bound all others, so that the gap is certified for model and scale together.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.35
+        From how many scales on a residual counts linearly; at least 1.
+    max_iter : int, default=100
+        Most reads of the data, for each scale.
+    alpha : float, default=0.0001
+        Strength of the penalty, at least 0.
+    warm_start : bool, default=False
+        Start from the last fit's model and scale.
+    fit_intercept : bool, default=True
+        Whether to fit b, which is not penalised.
+    tol : float, default=1e-5
+        Stop once the certified gap is at most `tol` times the objective.
+    solver : {'auto', 'sdca', 'pqn'}, default='auto'
+        'auto' chooses by the data and says why in ``solver_``; 'sdca' is dual coordinate ascent,
+        'pqn' the quasi-Newton method.
+    verbose : int, default=0
+        Log progress every `verbose` reads of the data to the logger ``snapml``.
+    random_state : int, RandomState instance or None, default=None
+        Order in which rows are visited, and samples of them. None is a fixed seed: equal fits give
+        equal bits.
+    n_threads : int or None, default=None
+        Threads to use; None means all that the process may use, fewer on small data.
+    deterministic : bool, default=True
+        Whether equal fits with equal `n_threads` give equal bits.
+    device_ids : list of int or None, default=None
+        GPUs to train on, as CUDA counts them; None is the CPU, or the GPU that X is on.
+    memory_limit : int, float, str or 'auto', default='auto'
+        What rows may take, as bytes or text such as "4GB", where they stream from a store.
+    max_time_s : float or None, default=None
+        Seconds after which the fit ends with the best model so far, and with a
+        ``ConvergenceWarning``. None sets no bound.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        w, in the dtype of X (float64 where X is not float32).
+    intercept_ : float
+        b.
+    scale_ : float
+        sigma, in the unit of y.
+    outliers_ : ndarray of shape (n_samples,), bool
+        Rows whose residuals are beyond ``epsilon * scale_``; on several ranks a rank's own.
+    gap_ : float
+        Certified: what ``objective_`` can be above its minimum. Without a penalty (``alpha=0``) an
+        estimate.
+    objective_ : float
+        Value of the objective, evaluated in float64.
+    n_iter_ : int
+        Reads of the data, for all scales together.
+    history_ : list of dict
+        Of the last model: one entry per iteration with ``epoch``, ``time_s``, ``running_gap``,
+        ``gap`` and ``objective``, in the scaled unit in which it was solved.
+    solver_ : str
+        What was run, and why.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, where X has string names.
+
+    References
+    ----------
+    .. [1] Huber and Ronchetti, "Robust statistics", Wiley 2009, section 7.7; docs/algorithms.md,
+       section 11.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from snapml import HuberRegressor
+    >>> X = np.arange(20.0).reshape(-1, 1)
+    >>> y = 2 * X[:, 0] + np.tile([0.1, -0.1], 10)
+    >>> y[3] = 1000.0
+    >>> HuberRegressor().fit(X, y).coef_.round(2)
+    array([2.])
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.35,
+        max_iter: int = 100,
+        alpha: float = 0.0001,
+        warm_start: bool = False,
+        fit_intercept: bool = True,
+        tol: float = 1e-5,
+        solver: str = "auto",
+        verbose: int = 0,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        deterministic: bool = True,
+        device_ids: Any = None,
+        memory_limit: Any = "auto",
+        max_time_s: float | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.max_iter = max_iter
+        self.alpha = alpha
+        self.warm_start = warm_start
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.solver = solver
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.deterministic = deterministic
+        self.device_ids = device_ids
+        self.memory_limit = memory_limit
+        self.max_time_s = max_time_s
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HuberRegressor:
+        """Fit the model and its scale.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data; float32 and float64 are used in place, in any layout, on the host or on
+            a GPU. Or a `ChunkedDataset`, the path of one, or any other source that
+            `snapml.io.convert` takes.
+        y : array-like of shape (n_samples,)
+            Targets; None takes those that X brings along, a text or number names their column in a
+            source.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Weight k counts as k copies of the row, weight 0 as none.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If parameters or data are not as described; the message says what came.
+        """
+        self._check_parameters()
+        rule = self._stopping_rule(self.max_iter)
+        matrix, y = fit_input(self, X, y, y_numeric=True)
+        self._agree_on_rows(matrix)
+        weights = check_sample_weight(sample_weight, matrix, self._communicator().exchange)
+        if not np.isfinite(np.asarray(y, dtype=matrix.dtype)).all():
+            raise ValueError(f"y: expected numbers that are finite in {matrix.dtype}")
+        y = np.asarray(y, dtype=np.float64)
+        is_uniform = weights is None
+        weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
+        total, squares = self._sum([weights.sum(), weights @ y**2]).tolist()
+        least = max(_LEAST * math.sqrt(squares / total), math.sqrt(np.finfo(np.float64).tiny))
+        task = _Task(X, matrix, y, weights, is_uniform, total, least, rule)
+        models = self._models(task)
+        best = min(models, key=lambda model: model.value.upper)
+        self._keep(task, best, models)
+        return self
+
+    def _check_parameters(self) -> None:
+        self._checked_devices()
+        epsilon: Any = self.epsilon
+        if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not float(epsilon) >= 1.0:
+            raise ValueError(f"epsilon: expected a number of at least 1, got {epsilon!r}")
+        if math.isinf(epsilon):
+            raise ValueError(f"epsilon: expected a finite number, got {epsilon!r}")
+        alpha = check_positive("alpha", self.alpha, allow_zero=True)
+        if math.isinf(alpha):
+            raise ValueError(f"alpha: expected a finite number, got {alpha!r}")
+        if self.solver not in _SOLVERS:
+            raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
+
+    def _sum(self, own: Any) -> np.ndarray:
+        """Return the sum over all shards."""
+        return np.sum(self._communicator().exchange(np.asarray(own, dtype=np.float64)), axis=0)
+
+    def _models(self, task: _Task) -> list[_Model]:
+        """Return models for scales that come close to the best, and for two beside it."""
+        least = task.least
+        scale, start = self._first_scale(task)
+        step = _BESIDE * math.sqrt(max(task.rule.tol, 4.0 * np.finfo(task.matrix.dtype).eps))
+        models: list[_Model] = []
+        is_fine = False
+        for _ in range(_MOST_SCALES):
+            models.append(self._model_at(task, scale, start, is_fine=is_fine))
+            start = models[-1]
+            found = max(least, start.next_scale)
+            miss = abs(found - scale) / scale
+            if is_fine and (miss <= 0.25 * step or found == scale):
+                break
+            is_fine = miss <= 0.1
+            scale = _accelerated(models, found)
+        best, beside = models[-1], step
+        for _ in range(_MOST_BRACKETS):
+            for factor in (1.0 - beside, 1.0 + beside):
+                scale = best.value.scale * factor
+                models.append(self._model_at(task, scale, best, is_fine=True))
+            if self._gap(task, models) <= task.rule.tol * models[-1].value.upper:
+                break
+            if best.value.scale <= task.least:
+                break
+            beside *= 2.0
+        return models
+
+    def _first_scale(self, task: _Task) -> tuple[float, _Model | Start | None]:
+        """Return the scale to begin with, and coefficients; of the last fit where wanted."""
+        last = self._last_end(len(task.y), 1)
+        if last is not None and last.coef is not None and hasattr(self, "scale_"):
+            return max(task.least, float(self.scale_)), last
+        centre = 0.0
+        if self.fit_intercept:
+            centre = float(self._sum(task.weights @ task.y)) / task.total
+        found = scale_of(task.y - centre, task.weights, float(self.epsilon), self._sum)
+        # Targets without a spread lie on a plane, where steps from afar would be of a loss without
+        # curvature: the scale falls once the model is near.
+        return (found if found > task.least else _FIRST / _LEAST * task.least), None
+
+    def _model_at(
+        self, task: _Task, scale: float, start: _Model | Start | None, *, is_fine: bool
+    ) -> _Model:
+        """Return the best model with a fixed scale."""
+        epsilon, alpha = float(self.epsilon), float(self.alpha)
+        unit, dtype = epsilon * scale, task.matrix.dtype
+        strength = alpha * scale  # beside losses of width 1 of targets in `unit`
+        dataset = _scaled(task, unit, strength or 1.0)
+        penalty = Penalty() if alpha else Penalty(0.0, 0.0)
+        intercept = Intercept.FREE if self.fit_intercept else Intercept.NONE
+        times = 2.0 * epsilon**2 * scale * (strength or 1.0)
+        tol = _FINE * task.rule.tol if is_fine else max(_ROUGH, _FINE * task.rule.tol)
+        # The scale itself is a part of the objective, beside which gaps are judged.
+        rule = replace(task.rule, tol=tol, floor=tol * task.total * scale / times)
+        if isinstance(start, _Model):
+            joint = np.append(start.coef.astype(np.float64), start.intercept)
+            start = Start(coef=joint[None] / unit)
+        elif start is not None:
+            start = Start(coef=np.asarray(start.coef) / unit)
+        result = self._run(
+            task.X,
+            Problem(Huber(), intercept, 1.0, penalty),
+            dataset,
+            rule,
+            start,
+            self.solver,
+        )
+        coef = (result.coef.reshape(-1).astype(np.float64) * unit).astype(dtype)
+        level = float(np.ravel(result.intercept)[0]) * unit
+        residuals = self._residuals(task, coef, level)
+        lower = times * (result.objective - result.gap - self._rounded(task, dataset, unit, result))
+        lower += task.total * scale
+        upper = self._objective(task, coef, residuals, scale)
+        best = scale_of(residuals, task.weights, epsilon, self._sum)
+        return _Model(result, coef, level, residuals, Value(scale, min(lower, upper), upper), best)
+
+    def _rounded(self, task: _Task, dataset: Dataset, unit: float, result: FitResult) -> float:
+        """Return by how much rounded targets and weights change any model's losses at most.
+
+        To first order in the weights' rounding; the loss has slopes of at most 1.
+        """
+        misses = abs(dataset.labels.astype(np.float64) - task.y / unit)
+        if dataset.row_weights is None:
+            return dataset.weight * float(self._sum(misses.sum()))
+        eps = float(np.finfo(dataset.labels.dtype).eps)
+        return float(self._sum(dataset.row_weights @ misses)) + eps * result.objective
+
+    def _residuals(self, task: _Task, coef: np.ndarray, intercept: float) -> np.ndarray:
+        """Return what the model leaves of this shard's targets."""
+        if not len(task.y):
+            return task.y
+        (X,) = with_host_predictions(task.X)
+        _, margins = margins_where_rows_are(self, X, coef[None], np.array([intercept]))
+        return task.y - np.asarray(margins, dtype=np.float64)[:, 0]
+
+    def _objective(
+        self, task: _Task, coef: np.ndarray, residuals: np.ndarray, scale: float
+    ) -> float:
+        """Return scikit-learn's objective."""
+        size, epsilon = abs(residuals) / scale, float(self.epsilon)
+        losses = np.where(size < epsilon, size * size, 2.0 * epsilon * size - epsilon**2)
+        wide = coef.astype(np.float64)
+        total = task.total * scale + scale * float(self._sum(task.weights @ losses))
+        return total + float(self.alpha) * float(wide @ wide)
+
+    def _gap(self, task: _Task, models: list[_Model]) -> float:
+        values = [model.value for model in models]
+        bound = lower_bound(values, task.total, float(self.epsilon))
+        return max(0.0, min(value.upper for value in values) - bound)
+
+    def _keep(self, task: _Task, best: _Model, models: list[_Model]) -> None:
+        """Store the best model, with the best scale for it."""
+        scale, bound = best.value.scale, best.value.upper - self._gap(task, models)
+        if best.next_scale > 0.0:
+            better = self._objective(task, best.coef, best.residuals, best.next_scale)
+            scale = best.next_scale if better <= best.value.upper else scale
+        objective = self._objective(task, best.coef, best.residuals, scale)
+        self.coef_, self.intercept_, self.scale_ = best.coef, best.intercept, scale
+        self.outliers_ = abs(best.residuals) > scale * float(self.epsilon)
+        self.n_iter_ = sum(model.result.n_iter for model in models)
+        self._store_certificate([best.result])
+        self.gap_, self.objective_ = max(0.0, objective - bound), objective
+        self.solver_ = f"{best.result.description}; {len(models)} scales"
+        self._keep_objective()
+        is_ended = all(model.result.has_converged for model in models[-3:])
+        # Of rows on a plane the minimum is next to nothing, at a scale of none.
+        is_far = self.gap_ > task.rule.tol * objective + 4.0 * task.total * task.least
+        if is_ended and is_far:
+            warnings.warn(
+                f"relative gap {self.gap_ / objective:.2e}: tol={task.rule.tol:g} was not reached; "
+                "raise tol, or pass float64",
+                ConvergenceWarning,
+                stacklevel=callers_level(),
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
+
+def _scaled(task: _Task, unit: float, strength: float) -> Dataset:
+    """Return rows with targets in `unit`, and weights beside a penalty of strength 1."""
+    labels = (task.y / unit).astype(task.matrix.dtype)
+    if task.is_uniform:
+        return Dataset(task.matrix, labels, None, 1.0 / strength)
+    return Dataset(task.matrix, labels, (task.weights / strength).astype(labels.dtype), 1.0)
+
+
+def _accelerated(models: list[_Model], found: float) -> float:
+    """Return the next scale: where a line through the last two misses is zero, if that is near."""
+    if len(models) < 2:
+        return found
+    first, now = models[-2], models[-1].value.scale
+    before, misses = first.value.scale, (first.next_scale - first.value.scale, found - now)
+    if misses[0] == misses[1]:
+        return found
+    guess = now - misses[1] * (now - before) / (misses[1] - misses[0])
+    return guess if 0.5 * found < guess < 2.0 * found else found
