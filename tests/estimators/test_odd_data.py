@@ -140,6 +140,8 @@ def test_one_row_is_met_exactly_or_refused(made):
         return
     model, has_warned = fit(made, X, y)
     assert not has_warned
+    if made.name == "LinearSVR":  # whose intercept is penalised, as a coefficient is
+        return
     np.testing.assert_allclose(model.predict(X), y, rtol=1e-12)
     np.testing.assert_allclose(model.coef_, 0, atol=1e-12)
 

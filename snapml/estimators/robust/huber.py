@@ -35,18 +35,27 @@ _MOST_SCALES, _MOST_BRACKETS = 50, 4
 _FINE, _ROUGH = 0.01, 1e-3
 # Scales beside the best one, as shares of it, in roots of `tol`.
 _BESIDE = 0.5
-# Least scale, as a share of the targets' size: rows that lie on a plane have none. And the first
-# scale where the targets do not vary.
-_LEAST, _FIRST = 1e-9, 1e-3
+# Entries up to which data are small, and what the scale may then miss, as a share of it: rounding
+# alone separates fits of equivalent data.
+_SMALL, _POLISHED = 100_000, 1e-10
+# Share of `tol` within which no other scale matters: where it falls to none, it may go on falling.
+_SETTLED = 1e-2
+# Least scale, as a share of the targets' size: rows that lie on a plane have none.
+_LEAST = 1e-9
 
 
 @dataclass(frozen=True)
 class _Task:
-    """What does not change from scale to scale; sums are over all shards."""
+    """What does not change from scale to scale; sums are over all shards.
+
+    Targets are those less their mean, the centre, where there is an intercept: far from it all rows
+    would be where the loss has no curvature.
+    """
 
     X: Any
     matrix: Matrix
     y: np.ndarray
+    centre: float
     weights: np.ndarray
     is_uniform: bool
     total: float
@@ -125,7 +134,7 @@ class HuberRegressor(LinearRegressor):
     objective_ : float
         Value of the objective, evaluated in float64.
     n_iter_ : int
-        Reads of the data, for all scales together.
+        Reads of the data, for the scale that took most.
     history_ : list of dict
         Of the last model: one entry per iteration with ``epoch``, ``time_s``, ``running_gap``,
         ``gap`` and ``objective``, in the scaled unit in which it was solved.
@@ -221,9 +230,10 @@ class HuberRegressor(LinearRegressor):
         y = np.asarray(y, dtype=np.float64)
         is_uniform = weights is None
         weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
-        total, squares = self._sum([weights.sum(), weights @ y**2]).tolist()
+        total, squares, level = self._sum([weights.sum(), weights @ y**2, weights @ y]).tolist()
         least = max(_LEAST * math.sqrt(squares / total), math.sqrt(np.finfo(np.float64).tiny))
-        task = _Task(X, matrix, y, weights, is_uniform, total, least, rule)
+        centre = level / total if self.fit_intercept else 0.0
+        task = _Task(X, matrix, y - centre, centre, weights, is_uniform, total, least, rule)
         models = self._models(task)
         best = min(models, key=lambda model: model.value.upper)
         self._keep(task, best, models)
@@ -251,16 +261,18 @@ class HuberRegressor(LinearRegressor):
         least = task.least
         scale, start = self._first_scale(task)
         step = _BESIDE * math.sqrt(max(task.rule.tol, 4.0 * np.finfo(task.matrix.dtype).eps))
+        n_stored = float(self._sum(task.matrix.n_stored))
+        allowed = _POLISHED if n_stored <= _SMALL else 0.25 * step
         models: list[_Model] = []
         is_fine = False
         for _ in range(_MOST_SCALES):
             models.append(self._model_at(task, scale, start, is_fine=is_fine))
             start = models[-1]
             found = max(least, start.next_scale)
-            miss = abs(found - scale) / scale
-            if is_fine and (miss <= 0.25 * step or found == scale):
+            miss, gap = abs(found - scale) / scale, self._gap(task, models) / start.value.upper
+            if is_fine and (miss <= allowed or gap <= _SETTLED * task.rule.tol):
                 break
-            is_fine = miss <= 0.1
+            is_fine = miss <= 0.1 or gap <= task.rule.tol
             scale = _accelerated(models, found)
         best, beside = models[-1], step
         for _ in range(_MOST_BRACKETS):
@@ -269,7 +281,7 @@ class HuberRegressor(LinearRegressor):
                 models.append(self._model_at(task, scale, best, is_fine=True))
             if self._gap(task, models) <= task.rule.tol * models[-1].value.upper:
                 break
-            if best.value.scale <= task.least:
+            if not (models[-1].result.has_converged and models[-2].result.has_converged):
                 break
             beside *= 2.0
         return models
@@ -279,13 +291,8 @@ class HuberRegressor(LinearRegressor):
         last = self._last_end(len(task.y), 1)
         if last is not None and last.coef is not None and hasattr(self, "scale_"):
             return max(task.least, float(self.scale_)), last
-        centre = 0.0
-        if self.fit_intercept:
-            centre = float(self._sum(task.weights @ task.y)) / task.total
-        found = scale_of(task.y - centre, task.weights, float(self.epsilon), self._sum)
-        # Targets without a spread lie on a plane, where steps from afar would be of a loss without
-        # curvature: the scale falls once the model is near.
-        return (found if found > task.least else _FIRST / _LEAST * task.least), None
+        found = scale_of(task.y, task.weights, float(self.epsilon), self._sum)
+        return max(task.least, found), None
 
     def _model_at(
         self, task: _Task, scale: float, start: _Model | Start | None, *, is_fine: bool
@@ -302,10 +309,12 @@ class HuberRegressor(LinearRegressor):
         # The scale itself is a part of the objective, beside which gaps are judged.
         rule = replace(task.rule, tol=tol, floor=tol * task.total * scale / times)
         if isinstance(start, _Model):
-            joint = np.append(start.coef.astype(np.float64), start.intercept)
+            joint = np.append(start.coef.astype(np.float64), start.intercept - task.centre)
             start = Start(coef=joint[None] / unit)
         elif start is not None:
-            start = Start(coef=np.asarray(start.coef) / unit)
+            joint = np.array(start.coef)
+            joint[:, -1] -= task.centre
+            start = Start(coef=joint / unit)
         result = self._run(
             task.X,
             Problem(Huber(), intercept, 1.0, penalty),
@@ -315,7 +324,7 @@ class HuberRegressor(LinearRegressor):
             self.solver,
         )
         coef = (result.coef.reshape(-1).astype(np.float64) * unit).astype(dtype)
-        level = float(np.ravel(result.intercept)[0]) * unit
+        level = task.centre + float(np.ravel(result.intercept)[0]) * unit
         residuals = self._residuals(task, coef, level)
         lower = times * (result.objective - result.gap - self._rounded(task, dataset, unit, result))
         lower += task.total * scale
@@ -340,7 +349,7 @@ class HuberRegressor(LinearRegressor):
             return task.y
         (X,) = with_host_predictions(task.X)
         _, margins = margins_where_rows_are(self, X, coef[None], np.array([intercept]))
-        return task.y - np.asarray(margins, dtype=np.float64)[:, 0]
+        return (task.y + task.centre) - np.asarray(margins, dtype=np.float64)[:, 0]
 
     def _objective(
         self, task: _Task, coef: np.ndarray, residuals: np.ndarray, scale: float
@@ -366,7 +375,7 @@ class HuberRegressor(LinearRegressor):
         objective = self._objective(task, best.coef, best.residuals, scale)
         self.coef_, self.intercept_, self.scale_ = best.coef, best.intercept, scale
         self.outliers_ = abs(best.residuals) > scale * float(self.epsilon)
-        self.n_iter_ = sum(model.result.n_iter for model in models)
+        self.n_iter_ = max(model.result.n_iter for model in models)
         self._store_certificate([best.result])
         self.gap_, self.objective_ = max(0.0, objective - bound), objective
         self.solver_ = f"{best.result.description}; {len(models)} scales"
