@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from snapml._validation import check_positive, check_sample_weight
-from snapml.data import Dataset, Matrix
+from snapml.data import ChunkedMatrix, Dataset, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.placement import (
@@ -21,9 +21,11 @@ from snapml.estimators.placement import (
     with_host_predictions,
 )
 from snapml.estimators.robust.concomitant_scale import Value, lower_bound, scale_of
+from snapml.kernels import ResidentMatrix
 from snapml.problems import Huber, Intercept, Penalty, Problem
 from snapml.solvers.fit_settings import Start
 from snapml.solvers.result import FitResult
+from snapml.solvers.rows.cpu_rows import array_of
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["HuberRegressor"]
@@ -40,6 +42,9 @@ _BESIDE = 0.5
 _SMALL, _POLISHED = 100_000, 1e-10
 # Share of `tol` within which no other scale matters: where it falls to none, it may go on falling.
 _SETTLED = 1e-2
+# A sample of at least so many rows, and so many a column, that is at most this share of all, finds
+# the first model and scale; what the scale may miss there is less than the sample's own error.
+_SAMPLE_ROWS, _ROWS_A_COLUMN, _MOST_SHARE, _ROUGH_MISS = 5000, 50, 0.125, 0.02
 # Least scale, as a share of the targets' size: rows that lie on a plane have none.
 _LEAST = 1e-9
 
@@ -60,7 +65,9 @@ class _Task:
     is_uniform: bool
     total: float
     least: float
+    alpha: float
     rule: StoppingRule
+    is_sample: bool = False
 
 
 @dataclass(frozen=True)
@@ -220,7 +227,7 @@ class HuberRegressor(LinearRegressor):
         ValueError
             If parameters or data are not as described; the message says what came.
         """
-        self._check_parameters()
+        alpha = self._checked_alpha()
         rule = self._stopping_rule(self.max_iter)
         matrix, y = fit_input(self, X, y, y_numeric=True)
         self._agree_on_rows(matrix)
@@ -233,13 +240,14 @@ class HuberRegressor(LinearRegressor):
         total, squares, level = self._sum([weights.sum(), weights @ y**2, weights @ y]).tolist()
         least = max(_LEAST * math.sqrt(squares / total), math.sqrt(np.finfo(np.float64).tiny))
         centre = level / total if self.fit_intercept else 0.0
-        task = _Task(X, matrix, y - centre, centre, weights, is_uniform, total, least, rule)
+        task = _Task(X, matrix, y - centre, centre, weights, is_uniform, total, least, alpha, rule)
         models = self._models(task)
         best = min(models, key=lambda model: model.value.upper)
         self._keep(task, best, models)
         return self
 
-    def _check_parameters(self) -> None:
+    def _checked_alpha(self) -> float:
+        """Check the parameters that this class alone has; return the penalty's strength."""
         self._checked_devices()
         epsilon: Any = self.epsilon
         if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not float(epsilon) >= 1.0:
@@ -251,6 +259,7 @@ class HuberRegressor(LinearRegressor):
             raise ValueError(f"alpha: expected a finite number, got {alpha!r}")
         if self.solver not in _SOLVERS:
             raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
+        return alpha
 
     def _sum(self, own: Any) -> np.ndarray:
         """Return the sum over all shards."""
@@ -258,33 +267,67 @@ class HuberRegressor(LinearRegressor):
 
     def _models(self, task: _Task) -> list[_Model]:
         """Return models for scales that come close to the best, and for two beside it."""
-        least = task.least
         scale, start = self._first_scale(task)
+        sample = self._sample(task) if start is None else None
+        if sample is not None:
+            start = self._approach(sample, scale, None, _ROUGH_MISS)[-1]
+            scale = max(task.least, start.next_scale)
         step = _BESIDE * math.sqrt(max(task.rule.tol, 4.0 * np.finfo(task.matrix.dtype).eps))
-        n_stored = float(self._sum(task.matrix.n_stored))
-        allowed = _POLISHED if n_stored <= _SMALL else 0.25 * step
-        models: list[_Model] = []
-        is_fine = False
-        for _ in range(_MOST_SCALES):
-            models.append(self._model_at(task, scale, start, is_fine=is_fine))
-            start = models[-1]
-            found = max(least, start.next_scale)
-            miss, gap = abs(found - scale) / scale, self._gap(task, models) / start.value.upper
-            if is_fine and (miss <= allowed or gap <= _SETTLED * task.rule.tol):
-                break
-            is_fine = miss <= 0.1 or gap <= task.rule.tol
-            scale = _accelerated(models, found)
-        best, beside = models[-1], step
+        is_small = float(self._sum(task.matrix.n_stored)) <= _SMALL
+        models = self._approach(task, scale, start, _POLISHED if is_small else 0.25 * step)
+        best = models[-1]
         for _ in range(_MOST_BRACKETS):
-            for factor in (1.0 - beside, 1.0 + beside):
+            for factor in (1.0 - step, 1.0 + step):
                 scale = best.value.scale * factor
                 models.append(self._model_at(task, scale, best, is_fine=True))
             if self._gap(task, models) <= task.rule.tol * models[-1].value.upper:
                 break
             if not (models[-1].result.has_converged and models[-2].result.has_converged):
                 break
-            beside *= 2.0
+            step *= 2.0
         return models
+
+    def _approach(
+        self, task: _Task, scale: float, start: _Model | Start | None, allowed: float
+    ) -> list[_Model]:
+        """Return models for one scale after the other, until one misses no more than allowed."""
+        models: list[_Model] = []
+        is_fine = isinstance(start, _Model)
+        for _ in range(_MOST_SCALES):
+            last = self._model_at(task, scale, start, is_fine=is_fine and not task.is_sample)
+            models.append(last)
+            start, found = last, max(task.least, last.next_scale)
+            miss, gap = abs(found - scale) / scale, self._gap(task, models) / last.value.upper
+            is_near = miss <= allowed or gap <= _SETTLED * task.rule.tol
+            if is_near and (is_fine or task.is_sample):
+                break
+            is_fine = miss <= 0.1 or gap <= task.rule.tol
+            scale = _accelerated(models, found)
+        return models
+
+    def _sample(self, task: _Task) -> _Task | None:
+        """Return the problem of some rows, where these are few beside all; on all shards alike."""
+        n_rows, n_features = task.matrix.shape
+        total = float(self._sum(n_rows))
+        share = max(_SAMPLE_ROWS, _ROWS_A_COLUMN * n_features) / max(1.0, total)
+        is_here = not isinstance(task.matrix, ChunkedMatrix | ResidentMatrix)
+        if not all(self._communicator().exchange(is_here and share <= _MOST_SHARE)):
+            return None
+        rng = np.random.default_rng([self._seed(), self._communicator().rank])
+        rows = np.sort(rng.choice(n_rows, math.ceil(share * n_rows), replace=False))
+        weights = task.weights[rows]
+        total_weight = float(self._sum(weights.sum()))
+        if not total_weight > 0.0:
+            return None
+        return replace(
+            task,
+            matrix=task.matrix.take(rows),
+            y=task.y[rows],
+            weights=weights,
+            total=total_weight,
+            alpha=task.alpha * total_weight / task.total,
+            is_sample=True,
+        )
 
     def _first_scale(self, task: _Task) -> tuple[float, _Model | Start | None]:
         """Return the scale to begin with, and coefficients; of the last fit where wanted."""
@@ -298,7 +341,7 @@ class HuberRegressor(LinearRegressor):
         self, task: _Task, scale: float, start: _Model | Start | None, *, is_fine: bool
     ) -> _Model:
         """Return the best model with a fixed scale."""
-        epsilon, alpha = float(self.epsilon), float(self.alpha)
+        epsilon, alpha = float(self.epsilon), task.alpha
         unit, dtype = epsilon * scale, task.matrix.dtype
         strength = alpha * scale  # beside losses of width 1 of targets in `unit`
         dataset = _scaled(task, unit, strength or 1.0)
@@ -347,6 +390,9 @@ class HuberRegressor(LinearRegressor):
         """Return what the model leaves of this shard's targets."""
         if not len(task.y):
             return task.y
+        if task.is_sample:
+            margins = array_of(task.matrix) @ coef.astype(np.float64) + intercept
+            return np.asarray((task.y + task.centre) - margins)
         (X,) = with_host_predictions(task.X)
         _, margins = margins_where_rows_are(self, X, coef[None], np.array([intercept]))
         return (task.y + task.centre) - np.asarray(margins, dtype=np.float64)[:, 0]
@@ -359,7 +405,7 @@ class HuberRegressor(LinearRegressor):
         losses = np.where(size < epsilon, size * size, 2.0 * epsilon * size - epsilon**2)
         wide = coef.astype(np.float64)
         total = task.total * scale + scale * float(self._sum(task.weights @ losses))
-        return total + float(self.alpha) * float(wide @ wide)
+        return total + task.alpha * float(wide @ wide)
 
     def _gap(self, task: _Task, models: list[_Model]) -> float:
         values = [model.value for model in models]
