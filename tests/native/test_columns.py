@@ -244,7 +244,7 @@ def test_long_sums_over_columns_end_soon_after_a_signal():
 
 
 def test_long_blocks_of_rows_end_soon_after_a_signal():
-    n_rows = 1_200_000  # several times what is done between two looks for signals
+    n_rows = 2_400_000  # several times what is done between two looks for signals
     rows = _native.Rows.dense(np.broadcast_to(np.ones(200, np.float32), (n_rows, 200)))
     out = np.full((n_rows, 200), np.nan, dtype=np.float32)
     pool = _native.ThreadPool(1)
