@@ -169,6 +169,12 @@ def test_bad_parameters_are_refused(bad, message):
         HuberRegressor(**bad).fit(*make())
 
 
+def test_targets_whose_squares_overflow_are_refused():
+    X, y = make()
+    with pytest.raises(ValueError, match="overflow"):
+        HuberRegressor().fit(X, 1e200 * y)
+
+
 # --- the scale alone -------------------------------------------------------------------------
 
 

@@ -24,7 +24,7 @@ from snapml.estimators.robust.concomitant_scale import Value, lower_bound, scale
 from snapml.kernels import ResidentMatrix
 from snapml.problems import Huber, Intercept, Penalty, Problem
 from snapml.solvers.fit_settings import Start
-from snapml.solvers.result import FitResult
+from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.rows.cpu_rows import array_of
 from snapml.solvers.stopping import StoppingRule
 
@@ -237,7 +237,11 @@ class HuberRegressor(LinearRegressor):
         y = np.asarray(y, dtype=np.float64)
         is_uniform = weights is None
         weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
-        total, squares, level = self._sum([weights.sum(), weights @ y**2, weights @ y]).tolist()
+        with np.errstate(over="ignore"):  # refused below
+            own = [weights.sum(), weights @ y**2, weights @ y]
+        total, squares, level = self._sum(own).tolist()
+        if not math.isfinite(squares):
+            raise overflow_error(matrix.dtype)
         least = max(_LEAST * math.sqrt(squares / total), math.sqrt(np.finfo(np.float64).tiny))
         centre = level / total if self.fit_intercept else 0.0
         task = _Task(X, matrix, y - centre, centre, weights, is_uniform, total, least, alpha, rule)
