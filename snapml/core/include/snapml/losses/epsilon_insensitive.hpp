@@ -140,10 +140,10 @@ SNAPML_HD CoordinateStep<Real> coordinate_step(SquaredEpsilonInsensitive<Real> l
   const Real free = pull == Real(0) ? z - Real(2) * k * half_old : z + share * (from - z);
   const Real next = clamp(free, minimum(state, z), maximum(state, z));
   const Real distance = excess - half_old;
-  const Real gap = excess * half_old > Real(0)
-                       ? distance * distance
-                       : excess * excess + half_old * half_old +
-                             inside_gap(Real(2) * half_old, r, loss.width());
+  const Real gap =
+      excess * half_old > Real(0)
+          ? distance * distance
+          : excess * excess + half_old * half_old + inside_gap(Real(2) * half_old, r, loss.width());
   const Real moved = stays ? state - next : outside(y - next, loss.width()) - half_old;
   return {next, Real(2) * moved, gap};
 }
