@@ -215,11 +215,9 @@ class LinearSVR(LinearRegressor):
 
 def _weighted(matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, cost: float) -> Dataset:
     """Return rows and targets in the matrix's dtype, with weights C * sample_weight."""
-    with np.errstate(over="ignore"):  # refused as not finite
+    with np.errstate(over="ignore"):  # refused as not finite, here or where they are solved with
         labels = np.ascontiguousarray(y, dtype=matrix.dtype)
         row_weights = None if weights is None else (cost * weights).astype(matrix.dtype)
-    if not np.isfinite(labels).all():
-        raise ValueError(f"y: expected numbers that are finite in {matrix.dtype}")
     if row_weights is not None and not np.isfinite(row_weights).all():
         raise ValueError(f"C * sample_weight: expected finite in {matrix.dtype}")
     return Dataset(matrix, labels, row_weights, cost)
