@@ -689,7 +689,9 @@ def check_sample_weight(
     return weights
 
 
-def check_positive(name: str, value: Any, *, allow_zero: bool = False) -> float:
+def check_positive(
+    name: str, value: Any, *, allow_zero: bool = False, allow_infinity: bool = True
+) -> float:
     """Return a real parameter as float.
 
     Parameters
@@ -700,11 +702,13 @@ def check_positive(name: str, value: Any, *, allow_zero: bool = False) -> float:
         What the user gave.
     allow_zero : bool, default=False
         Whether zero is legal.
+    allow_infinity : bool, default=True
+        Whether infinity is.
 
     Returns
     -------
     float
-        The value; infinity is legal here.
+        The value.
 
     Raises
     ------
@@ -715,6 +719,8 @@ def check_positive(name: str, value: Any, *, allow_zero: bool = False) -> float:
         raise ValueError(f"{name}: expected a real number, got {value!r}")
     bounds = "left" if allow_zero else "neither"
     check_scalar(value, name, numbers.Real, min_val=0, include_boundaries=bounds)
+    if math.isinf(value) and not allow_infinity:
+        raise ValueError(f"{name}: expected a finite number, got {value!r}")
     return float(value)
 
 

@@ -124,10 +124,8 @@ class LinearEstimator(ExportedLinearModel):
 
     def _checked_scaling(self) -> float:
         """Return the value of a penalised intercept's column."""
-        scaling = check_positive("intercept_scaling", self.intercept_scaling)
-        if math.isinf(scaling):
-            raise ValueError(f"intercept_scaling: expected a finite number, got {scaling!r}")
-        return scaling
+        scaling = self.intercept_scaling
+        return check_positive("intercept_scaling", scaling, allow_infinity=False)
 
     def _seed(self) -> int:
         """Return the seed of the row order: the same one in every fit where none is asked for."""

@@ -84,10 +84,8 @@ def checked_strength(alpha: Any, l1_ratio: Any) -> tuple[float, float]:
     ValueError
         If they are not.
     """
-    strength = check_positive("alpha", alpha, allow_zero=True)
+    strength = check_positive("alpha", alpha, allow_zero=True, allow_infinity=False)
     share = check_positive("l1_ratio", l1_ratio, allow_zero=True)
-    if math.isinf(strength):
-        raise ValueError(f"alpha: expected a finite number, got {alpha!r}")
     if share > 1.0:
         raise ValueError(f"l1_ratio: expected a number from 0 to 1, got {l1_ratio!r}")
     return strength, share

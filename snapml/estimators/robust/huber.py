@@ -232,7 +232,9 @@ class HuberRegressor(LinearRegressor):
         matrix, y = fit_input(self, X, y, y_numeric=True)
         self._agree_on_rows(matrix)
         weights = check_sample_weight(sample_weight, matrix, self._communicator().exchange)
-        if not np.isfinite(np.asarray(y, dtype=matrix.dtype)).all():
+        with np.errstate(over="ignore"):  # refused as not finite
+            is_finite = np.isfinite(np.asarray(y, dtype=matrix.dtype)).all()
+        if not is_finite:
             raise ValueError(f"y: expected numbers that are finite in {matrix.dtype}")
         y = np.asarray(y, dtype=np.float64)
         is_uniform = weights is None
@@ -258,9 +260,7 @@ class HuberRegressor(LinearRegressor):
             raise ValueError(f"epsilon: expected a number of at least 1, got {epsilon!r}")
         if math.isinf(epsilon):
             raise ValueError(f"epsilon: expected a finite number, got {epsilon!r}")
-        alpha = check_positive("alpha", self.alpha, allow_zero=True)
-        if math.isinf(alpha):
-            raise ValueError(f"alpha: expected a finite number, got {alpha!r}")
+        alpha = check_positive("alpha", self.alpha, allow_zero=True, allow_infinity=False)
         if self.solver not in _SOLVERS:
             raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
         return alpha
@@ -271,7 +271,8 @@ class HuberRegressor(LinearRegressor):
 
     def _models(self, task: _Task) -> list[_Model]:
         """Return models for scales that come close to the best, and for two beside it."""
-        scale, start = self._first_scale(task)
+        scale, begin = self._first_scale(task)
+        start: _Model | Start | None = begin
         sample = self._sample(task) if start is None else None
         if sample is not None:
             start = self._approach(sample, scale, None, _ROUGH_MISS)[-1]
@@ -333,7 +334,7 @@ class HuberRegressor(LinearRegressor):
             is_sample=True,
         )
 
-    def _first_scale(self, task: _Task) -> tuple[float, _Model | Start | None]:
+    def _first_scale(self, task: _Task) -> tuple[float, Start | None]:
         """Return the scale to begin with, and coefficients; of the last fit where wanted."""
         last = self._last_end(len(task.y), 1)
         if last is not None and last.coef is not None and hasattr(self, "scale_"):
@@ -418,11 +419,12 @@ class HuberRegressor(LinearRegressor):
 
     def _keep(self, task: _Task, best: _Model, models: list[_Model]) -> None:
         """Store the best model, with the best scale for it."""
-        scale, bound = best.value.scale, best.value.upper - self._gap(task, models)
+        scale, objective = best.value.scale, best.value.upper
+        bound = objective - self._gap(task, models)
         if best.next_scale > 0.0:
             better = self._objective(task, best.coef, best.residuals, best.next_scale)
-            scale = best.next_scale if better <= best.value.upper else scale
-        objective = self._objective(task, best.coef, best.residuals, scale)
+            if better <= objective:
+                scale, objective = best.next_scale, better
         self.coef_, self.intercept_, self.scale_ = best.coef, best.intercept, scale
         self.outliers_ = abs(best.residuals) > scale * float(self.epsilon)
         self.n_iter_ = max(model.result.n_iter for model in models)

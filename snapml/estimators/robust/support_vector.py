@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -199,9 +198,7 @@ class LinearSVR(LinearRegressor):
             raise ValueError(f"solver: expected one of {_SOLVERS}, got {self.solver!r}")
         if self.loss not in _LOSSES:
             raise ValueError(f"loss: expected one of {tuple(_LOSSES)}, got {self.loss!r}")
-        epsilon = check_positive("epsilon", self.epsilon, allow_zero=True)
-        if math.isinf(epsilon):
-            raise ValueError(f"epsilon: expected a finite number, got {self.epsilon!r}")
+        epsilon = check_positive("epsilon", self.epsilon, allow_zero=True, allow_infinity=False)
         loss = _LOSSES[self.loss](epsilon)
         if not self.fit_intercept:
             return Problem(loss)

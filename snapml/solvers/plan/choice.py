@@ -317,8 +317,12 @@ def _choose_for_sparse(
 
 
 def _is_tall(dataset: Dataset, communicator: Communicator) -> bool:
-    n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
-    return dataset.matrix.shape[1] <= _TALL * n_rows
+    return dataset.matrix.shape[1] <= _TALL * _count_rows(dataset, communicator)
+
+
+def _count_rows(dataset: Dataset, communicator: Communicator) -> float:
+    """Return the rows of all shards."""
+    return float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
 
 
 def _is_sparse(dataset: Dataset) -> bool:
@@ -382,7 +386,7 @@ def _patience_of_many(dataset: Dataset, communicator: Communicator) -> float:
     most of one empty.
     """
     n_features = dataset.matrix.shape[1]
-    n_rows = float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
+    n_rows = _count_rows(dataset, communicator)
     if _is_sparse(dataset) or n_features > MOST_DENSE_COLUMNS or n_rows < n_features:
         return math.inf
     price = 2.0 if is_streamed(dataset) else 1.0  # a step reads rows twice
