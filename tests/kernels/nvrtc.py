@@ -41,7 +41,7 @@ class Nvrtc:
         self._call("nvrtcCompileProgram", program, len(options), values)
 
     def getCUBIN(self, program):
-        return self._bytes("CUBIN", program)
+        return self._bytes("CUBIN", program)[:-1]  # CuPy takes the last byte for a string's NUL
 
     def getProgramLog(self, program):
         return self._bytes("ProgramLog", program).rstrip(b"\0").decode()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -62,6 +63,20 @@ def nvrtc():
     return found
 
 
+def assert_whole_elf(content):
+    """Every section and both tables of an ELF file lie in it, and nothing comes after the last."""
+    assert content[:6] == b"\x7fELF\x02\x01"
+    segments, sections = struct.unpack_from("<QQ", content, 32)
+    segment_bytes, n_segments, section_bytes, n_sections = struct.unpack_from("<4H", content, 54)
+    ends = [segments + segment_bytes * n_segments, sections + section_bytes * n_sections]
+    for k in range(n_sections):
+        kind, *_, offset, size = struct.unpack_from(
+            "<IQQQQ", content, sections + k * section_bytes + 4
+        )
+        ends += [offset + size] * (kind != 8)  # SHT_NOBITS takes no room
+    assert max(ends) == len(content)
+
+
 def compile_all(nvrtc, programs, architecture):
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda p: compiler.compile_program(nvrtc, p, architecture), programs))
@@ -71,7 +86,7 @@ def check_all(nvrtc, programs, architecture):
     for program, (cubin, log) in zip(
         programs, compile_all(nvrtc, programs, architecture), strict=True
     ):
-        assert cubin.startswith(b"\x7fELF")
+        assert_whole_elf(cubin)
         kernels = re.findall(r"__global__\s+void[\s\w()]*?(\w+)\(", program.path.read_text())
         used = [int(n) for n in USED.findall(log)]
         spilled = [int(n) for pair in SPILLED.findall(log) for n in pair]
@@ -123,6 +138,11 @@ def test_compiler_that_refuses_is_quoted(nvrtc):
         compiler.compile_program(nvrtc, program, "90")
 
 
+# A header and an empty table of sections, without the last byte, as CuPy returns it.
+TABLE = struct.pack("<16s16xQQ6xHHHH2x64x", b"\x7fELF\x02\x01", 0, 64, 56, 0, 64, 1)
+RETURNED = TABLE[:-1]
+
+
 class CountingCompiler:
     """Stands in for NVRTC where only the cache is looked at."""
 
@@ -141,7 +161,7 @@ class CountingCompiler:
         self.n_compiled += 1
 
     def getCUBIN(self, handle):
-        return b"machine code"
+        return RETURNED
 
     def getProgramLog(self, handle):
         return ""
@@ -163,7 +183,7 @@ def test_program_is_compiled_once_for_each_digest(cache, monkeypatch):
     program = Program("reduce")
     first = compiler.cached_cubin(counting, program, "90")
     assert first == compiler.cached_cubin(counting, program, "90")
-    assert first.read_bytes() == b"machine code"
+    assert first.read_bytes() == TABLE
     assert counting.n_compiled == 1
     compiler.cached_cubin(counting, program, "80")
     compiler.cached_cubin(counting, Program("reduce", (("A", "1"),)), "90")
@@ -211,12 +231,23 @@ def test_error_of_the_compiler_begins_with_the_head_of_its_log():
     assert "error 20" not in says
 
 
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [(b"PTX, perhaps", "12 bytes that are no ELF"), (TABLE[:-2], "126 bytes of a file of 128")],
+)
+def test_what_is_no_whole_cubin_is_refused(cache, monkeypatch, returned, says):
+    monkeypatch.setattr(CountingCompiler, "getCUBIN", lambda *_: returned)
+    with pytest.raises(RuntimeError, match=says):
+        compiler.cached_cubin(CountingCompiler(), Program("reduce"), "90")
+    assert list(compiler.cache_dir().iterdir()) == []
+
+
 def test_file_that_is_no_cubin_is_replaced(cache):
     program = Program("reduce")
     path = compiler.cached_cubin(CountingCompiler(), program, "90")
     path.write_bytes(b"")
     assert compiler.cached_cubin(CountingCompiler(), program, "90", renews=True) == path
-    assert path.read_bytes() == b"machine code"
+    assert path.read_bytes() == TABLE
 
 
 def test_cache_that_is_full_is_left_for_one_of_the_process(cache, monkeypatch, caplog):
@@ -230,7 +261,7 @@ def test_cache_that_is_full_is_left_for_one_of_the_process(cache, monkeypatch, c
 
     monkeypatch.setattr(compiler, "_write_whole", full)
     path = compiler.cached_cubin(CountingCompiler(), Program("reduce"), "90")
-    assert path.read_bytes() == b"machine code"
+    assert path.read_bytes() == TABLE
     assert place not in path.parents
     assert "No space left on device" in caplog.text
 

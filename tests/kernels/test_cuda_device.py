@@ -24,6 +24,7 @@ class FakeFunction:
 
     def __init__(self):
         self.launches = []
+        self.kernel = SimpleNamespace(ptr=1)
 
     def __call__(self, grid, block, args, *, shared_mem):
         self.launches.append((grid, block, args, shared_mem))
@@ -97,16 +98,16 @@ def fake_cupy(function, n_devices=1, error=None, driver=13000):
         cuda=SimpleNamespace(
             Device=FakeDevice,
             nvrtc=None,
-            driver=SimpleNamespace(CUDADriverError=FakeDriverError),
+            driver=SimpleNamespace(
+                CUDADriverError=FakeDriverError,
+                occupancyMaxActiveBlocksPerMultiprocessor=lambda *_: 2,
+            ),
             memory=SimpleNamespace(OutOfMemoryError=FakeOutOfMemory),
             runtime=SimpleNamespace(
                 getDeviceCount=count,
                 CUDARuntimeError=FakeCudaError,
                 driverGetVersion=lambda: driver,
-                getDeviceProperties=lambda device_id: {
-                    "name": b"Fake card",
-                    "uuid": bytes([device_id]) * 4,
-                },
+                getDeviceProperties=lambda device_id: {"name": b"Fake card"},
                 memGetInfo=lambda: (10**9, 8 * 10**9),
             ),
         ),
@@ -248,10 +249,61 @@ def test_description_is_known_without_asking_a_device_that_may_have_failed(funct
     assert device.description == "Fake card (device 0)"
 
 
+class FakeDriver:
+    """libcuda with devices whose numbers in the driver are 10, 11, ..."""
+
+    status = 0
+
+    def cuInit(self, flags):
+        return 0
+
+    def cuDeviceGet(self, device, number):
+        device._obj.value = 10 + number
+        return 0
+
+    def cuDeviceGetUuid_v2(self, found, device):
+        found[:] = [device.value, 0, *range(14)]  # no string: a 0 ends nothing
+        return self.status
+
+
 def test_devices_are_told_apart_by_what_the_driver_calls_them(function, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(function, n_devices=2))
-    assert cuda_device.visible_devices() == ["00000000", "01010101"]
-    assert CudaDevice(1).uuid == "01010101"
+    monkeypatch.setattr(cuda_device.ctypes, "CDLL", lambda name: FakeDriver())
+    rest = bytes([0, *range(14)]).hex()
+    assert cuda_device.visible_devices() == [f"0a{rest}", f"0b{rest}"]
+    assert CudaDevice(1).uuid == f"0b{rest}"
+
+
+def test_driver_that_does_not_know_a_device_says_so(function, monkeypatch):
+    monkeypatch.setattr(FakeDriver, "status", 101)
+    monkeypatch.setattr(cuda_device.ctypes, "CDLL", lambda name: FakeDriver())
+    with pytest.raises(RuntimeError, match="does not say which device 0 is: 101"):
+        assert CudaDevice(0).uuid
+
+
+@pytest.mark.parametrize("n_blocks", [264, 265])
+def test_grid_that_has_no_room_at_once_is_refused(function, n_blocks):
+    kernel = Kernel(Program("reduce"), "parts_sum", is_cooperative=True)
+    device = CudaDevice(0)
+    if n_blocks == 264:  # two on each of 132 multiprocessors
+        device.launch(kernel, (n_blocks,), (64,), ())
+        assert len(function.launches) == 1
+        return
+    with pytest.raises(RuntimeError, match=r"holds 264 blocks of parts_sum .* at least 265"):
+        device.launch(kernel, (n_blocks,), (64,), ())
+    assert function.launches == []
+
+
+@pytest.mark.parametrize("status", [2, 1])
+def test_host_that_pins_no_memory_is_a_memory_error_in_our_words(function, status):
+    def refuse(n_bytes):
+        raise FakeCudaError(f"no {n_bytes} bytes", status)
+
+    device = CudaDevice(0)
+    device.xp.cuda.alloc_pinned_memory = refuse
+    expected = (MemoryError, "could not pin 0.004 MB") if status == 2 else (FakeCudaError, "4000")
+    with pytest.raises(expected[0], match=expected[1]):
+        device.pinned_empty((1000,), np.dtype(np.float32))
 
 
 @pytest.mark.parametrize("available", [True, False])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ __all__ = ["cached_cubin", "compile_program"]
 _logger = logging.getLogger("snapml")
 
 _LOG_LINES = 20  # of the compiler, in an error
+# Of an ELF header of 64 bits: where the tables of segments and of sections begin, and the size and
+# number of the entries of each.
+_ELF_HEADER = struct.Struct("<32x QQ 6x HHHH 2x")
 
 
 def compile_program(nvrtc: Any, program: Program, architecture: str) -> tuple[bytes, str]:
@@ -54,7 +58,7 @@ def compile_program(nvrtc: Any, program: Program, architecture: str) -> tuple[by
                 f"{program.path.name} did not compile for sm_{architecture} with "
                 f"{dict(program.macros)}: {error}\n{_head(str(nvrtc.getProgramLog(handle)))}"
             ) from error
-        return bytes(nvrtc.getCUBIN(handle)), str(nvrtc.getProgramLog(handle))
+        return _whole_elf(nvrtc.getCUBIN(handle)), str(nvrtc.getProgramLog(handle))
     finally:
         nvrtc.destroyProgram(handle)
 
@@ -90,6 +94,23 @@ def cached_cubin(nvrtc: Any, program: Program, architecture: str, *, renews: boo
             path = Path(_process_cache().name) / name
             _write_whole(path, cubin)
     return path
+
+
+def _whole_elf(cubin: bytes) -> bytes:
+    """Return a cubin with its last byte, which CuPy takes for the NUL behind a string and drops.
+
+    A cubin is an ELF file of 64 bits whose tables of sections and segments say how long it is. One
+    of them stands last, and its last byte is the highest of a small number: 0.
+    """
+    if len(cubin) < _ELF_HEADER.size or cubin[:4] != b"\x7fELF":
+        raise RuntimeError(f"the compiler returned {len(cubin)} bytes that are no ELF file")
+    segments, sections, segment_bytes, n_segments, section_bytes, n_sections = (
+        _ELF_HEADER.unpack_from(cubin)
+    )
+    size = max(segments + segment_bytes * n_segments, sections + section_bytes * n_sections)
+    if size > len(cubin) + 1:
+        raise RuntimeError(f"the compiler returned {len(cubin)} bytes of a file of {size}")
+    return cubin.ljust(size, b"\0")
 
 
 @functools.cache

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import math
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -12,7 +15,7 @@ import numpy as np
 from snapml.kernels.device.compiler import cached_cubin
 from snapml.kernels.device.copy_stream import CudaCopyStream, marked
 from snapml.kernels.device.device import Argument, CopyStream, Mark
-from snapml.kernels.device.failures import context_lost, out_of_memory
+from snapml.kernels.device.failures import context_lost, out_of_memory, out_of_pinned_memory
 from snapml.kernels.device.program import Kernel
 from snapml.kernels.device.staged_copy import LEAST_STAGED_BYTES, copy_staged
 
@@ -68,7 +71,7 @@ class CudaDevice:
     @property
     def uuid(self) -> str:
         """What the driver calls it; that of a part of a card where the card is cut into parts."""
-        return _uuid(self.xp.cuda.runtime.getDeviceProperties(self.device_id))
+        return _uuid(self.device_id)
 
     @property
     def nccl(self) -> Any:
@@ -111,6 +114,8 @@ class CudaDevice:
         pointers = tuple(self._checked(arg) for arg in args)
         with self._device:
             function = self._function(kernel, shared_bytes)
+            if kernel.is_cooperative:
+                self._check_room(kernel, grid, block, shared_bytes)
             try:
                 function(grid, block, pointers, shared_mem=shared_bytes)
             except self._cuda_errors as error:
@@ -124,12 +129,7 @@ class CudaDevice:
 
     def resident_blocks(self, kernel: Kernel, n_threads: int, shared_bytes: int) -> int:
         """Return how many blocks of a kernel one multiprocessor holds at once."""
-        with self._device:
-            function = self._function(kernel, shared_bytes).kernel
-            count = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
-                function.ptr, n_threads, shared_bytes
-            )
-        return max(1, int(count))
+        return max(1, self._blocks_at_once(kernel, n_threads, shared_bytes))
 
     def synchronize(self) -> None:
         """Wait until all work of the device is done."""
@@ -170,8 +170,14 @@ class CudaDevice:
     def pinned_empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return an array of the host in pinned memory."""
         count = int(np.prod(shape, dtype=np.int64))
+        n_bytes = max(1, count * dtype.itemsize)
         with self._device:
-            memory = self.xp.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize))
+            try:
+                memory = self.xp.cuda.alloc_pinned_memory(n_bytes)
+            except self.xp.cuda.runtime.CUDARuntimeError as error:
+                if error.status != _OUT_OF_MEMORY:
+                    raise
+                raise out_of_pinned_memory(n_bytes, error) from error
         return np.frombuffer(memory, dtype, count).reshape(shape)
 
     def copy_stream(self) -> CopyStream:
@@ -252,6 +258,28 @@ class CudaDevice:
         cuda = self.xp.cuda
         return cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
 
+    def _blocks_at_once(self, kernel: Kernel, n_threads: int, shared_bytes: int) -> int:
+        with self._device:
+            function = self._function(kernel, shared_bytes).kernel
+            count = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                function.ptr, n_threads, shared_bytes
+            )
+        return int(count)
+
+    def _check_room(
+        self, kernel: Kernel, grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int
+    ) -> None:
+        """Refuse a grid that CuPy would cut to what has room: the rows of the rest were skipped."""
+        n_threads = math.prod(block)
+        each = self._blocks_at_once(kernel, n_threads, shared_bytes)
+        most = each * self.n_multiprocessors
+        if math.prod(grid) > most:
+            raise RuntimeError(
+                f"{self.description} holds {most} blocks of {kernel.name} of "
+                f"{kernel.program.path.name} with {n_threads} threads and {shared_bytes} bytes of "
+                f"shared memory at once, expected at least {math.prod(grid)}"
+            )
+
     def _function(self, kernel: Kernel, shared_bytes: int) -> Any:
         function = self._functions.get(kernel)
         if function is None:
@@ -310,7 +338,7 @@ def visible_devices() -> list[str]:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
         raise RuntimeError(f"{_no_count(runtime, error)}; use device_ids=None") from error
-    return [_uuid(runtime.getDeviceProperties(number)) for number in range(count)]
+    return [_uuid(number) for number in range(count)]
 
 
 def pointer_device(pointer: int) -> int:
@@ -338,8 +366,18 @@ def pointer_device(pointer: int) -> int:
     return int(runtime.pointerGetAttributes(pointer).device)
 
 
-def _uuid(properties: dict[str, Any]) -> str:
-    return bytes(properties["uuid"]).hex()
+def _uuid(device_id: int) -> str:
+    """Ask the driver: CuPy reads the 16 bytes as a string, which ends at the first 0 among them."""
+    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    device, found = ctypes.c_int(), (ctypes.c_ubyte * 16)()
+    status = (
+        driver.cuInit(0)
+        or driver.cuDeviceGet(ctypes.byref(device), device_id)
+        or driver.cuDeviceGetUuid_v2(found, device)
+    )
+    if status:
+        raise RuntimeError(f"the CUDA driver does not say which device {device_id} is: {status}")
+    return bytes(found).hex()
 
 
 def _import_cupy(device_id: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["context_lost", "out_of_memory"]
+__all__ = ["context_lost", "out_of_memory", "out_of_pinned_memory"]
 
 
 def out_of_memory(description: str, free_bytes: int, error: BaseException) -> MemoryError:
@@ -26,6 +26,28 @@ def out_of_memory(description: str, free_bytes: int, error: BaseException) -> Me
         f"{description} ran out of memory during the fit: {error}; {free_bytes / 1e9:.3g} GB are "
         "free. The fit has released what it held; use more devices, float32, fewer rows, or "
         "device_ids=None"
+    )
+
+
+def out_of_pinned_memory(n_bytes: int, error: BaseException) -> MemoryError:
+    """Return the error of an allocation that the host has refused to keep in place.
+
+    Parameters
+    ----------
+    n_bytes : int
+        What was asked for.
+    error : BaseException
+        What the allocation raised.
+
+    Returns
+    -------
+    MemoryError
+        To raise, with what would help.
+    """
+    return MemoryError(
+        f"the host could not pin {n_bytes / 1e6:.3g} MB of its memory, from which rows are copied "
+        f"to the GPU: {error}. Raise the limit of locked memory (ulimit -l) or of the container, "
+        "stop other programs, or use device_ids=None"
     )
 
 

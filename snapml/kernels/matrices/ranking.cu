@@ -2,6 +2,7 @@
 //
 // Macros: SNAPML_REAL, SNAPML_INDEX of the indices as they came, SNAPML_RANK of the ranks.
 #include "sums/ranked_sums.cuh"
+#include "sums/reduce.cuh"
 #include "sums/shared_vector.cuh"
 
 namespace snapml::kernels {
@@ -61,7 +62,8 @@ extern "C" __global__ void largest_magnitudes(const double* __restrict__ vectors
       const int64 other = magnitude_word(vectors[k * n_rows + i]);
       if (other > word) word = other;
     }
-    raise(largest + k, word);
+    word = warp_max(word);  // or all threads of the grid would queue for one word
+    if (lane_of_thread() == 0) raise(largest + k, word);
   }
 }
 

@@ -1,5 +1,5 @@
-// Sums over threads: the only reductions that are written by hand. All of them add in an order
-// that depends on the launch alone. Blocks are whole warps.
+// Sums and maxima over threads: the only reductions that are written by hand. All of them add in an
+// order that depends on the launch alone. Blocks are whole warps.
 #pragma once
 
 #include "snapml/config.hpp"
@@ -36,6 +36,16 @@ __device__ __forceinline__ T block_sum(T x, T* scratch) {
   T sum = 0;
   for (int w = 0; w < warps_of_block(); ++w) sum += scratch[w];
   return sum;
+}
+
+// The largest over each warp, in all of its lanes.
+template <class T>
+__device__ __forceinline__ T warp_max(T x) {
+  for (int flip = kWarp / 2; flip > 0; flip /= 2) {
+    const T other = __shfl_xor_sync(kAllLanes, x, flip);
+    if (other > x) x = other;
+  }
+  return x;
 }
 
 }  // namespace snapml::kernels
