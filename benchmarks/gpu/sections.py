@@ -29,7 +29,7 @@ from snapml.kernels.all_programs import all_programs
 from snapml.kernels.device.compiler import cached_cubin
 from snapml.problems import Loss
 
-__all__ = ["SECTIONS", "Context", "Section"]
+__all__ = ["SECTIONS", "Context", "Section", "loss_names"]
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,22 @@ SHAPES = (
 )
 
 
+def loss_names() -> tuple[list[str], list[str]]:
+    """Return the core's names of all losses, and of those that have a coordinate step.
+
+    One with a parameter is named with 1.5 for it: the number decides nothing about its kernels.
+    """
+    losses = Loss.__subclasses__()
+    names = [loss.struct + "(1.5)" * loss.has_parameter for loss in losses]
+    duals = [name for name, loss in zip(names, losses, strict=True) if loss.has_dual_step]
+    return names, duals
+
+
 def _compile(context: Context, device: Device) -> Iterator[Measurement]:
     """Fill the cache on disk, so that no other section waits for the compiler."""
     if not isinstance(device, CudaDevice):
         return
-    names = [loss.core_name for loss in Loss.__subclasses__()]
-    dual_names = [loss.core_name for loss in Loss.__subclasses__() if loss.has_dual_step]
-    programs = [*all_programs(names, dual_names), *ceilings.ceiling_programs()]
+    programs = [*all_programs(*loss_names()), *ceilings.ceiling_programs()]
     nvrtc = device.xp.cuda.nvrtc
     capability = device.xp.cuda.Device(context.device_id).compute_capability
     started_s = time.perf_counter()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 
@@ -22,6 +21,8 @@ from .conftest import (
     run_python,
     unconverged,
 )
+
+pl = pytest.importorskip("polars", reason="polars is not installed")
 
 TIGHT = {"tol": 1e-13, "max_iter": 100_000}
 MODELS = {

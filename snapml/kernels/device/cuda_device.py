@@ -31,6 +31,8 @@ _SHARED_BYTES_OF_ALL = 48 * 1024
 # instruction, misaligned address, invalid address space, invalid pc, launch failure.
 _OUT_OF_MEMORY = 2
 _LOST = frozenset({700, 702, 710, *range(714, 720)})
+# CUBLAS_TF32_TENSOR_OP_MATH of cublasMath_t, a mode that CuPy gives no name.
+_TF32_PRODUCTS = 3
 # What loading a file that is no cubin, or not a whole one, ends with: invalid image, no binary for
 # this device, file not found.
 _BAD_CUBIN = frozenset({200, 209, 301})
@@ -224,7 +226,7 @@ class CudaDevice:
         with self._device:
             handle = self.xp.cuda.get_cublas_handle()  # of this thread and device
             before = cublas.getMathMode(handle)
-            cublas.setMathMode(handle, cublas.CUBLAS_TF32_TENSOR_OP_MATH)
+            cublas.setMathMode(handle, _TF32_PRODUCTS)
             try:
                 yield
             finally:

@@ -15,7 +15,20 @@ from scipy.sparse import issparse
 from snapml.kernels.device.cuda_device import pointer_device
 from snapml.kernels.device.device import Device
 
-__all__ = ["adopted", "cuda_device_of", "given_back", "host_copy_of", "is_device_frame"]
+__all__ = [
+    "BFLOAT16_HINT",
+    "adopted",
+    "cuda_device_of",
+    "given_back",
+    "host_copy_of",
+    "is_device_frame",
+]
+
+BFLOAT16_HINT = (
+    "expected float32, float64 or integers; convert bfloat16 where it is, X.float() in PyTorch or "
+    "X.astype('float32') in JAX"
+)
+"""What helps where an array has numbers that the kernels do not read."""
 
 # DLPack's types of devices: a GPU's memory, and memory that moves between it and the host.
 _CUDA, _CUDA_MANAGED = 2, 13
@@ -152,8 +165,5 @@ def _export_hint(array: Any) -> str:
     if getattr(array, "requires_grad", False):
         return "expected a tensor without gradients, X.detach()"
     if "bfloat16" in str(getattr(array, "dtype", "")):
-        return (
-            "expected a dtype that CuPy has; convert bfloat16 where it is, X.float() in PyTorch or "
-            "X.astype('float32') in JAX"
-        )
+        return BFLOAT16_HINT
     return "expected a dense array of numbers, or a CSR or CSC matrix of cupyx.scipy.sparse"

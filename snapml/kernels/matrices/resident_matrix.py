@@ -9,6 +9,7 @@ import numpy as np
 
 from snapml.kernels.device.device import Device
 from snapml.kernels.device.device_arrays import (
+    BFLOAT16_HINT,
     adopted,
     cuda_device_of,
     given_back,
@@ -235,5 +236,6 @@ def _as_floats(values: Any) -> Any:
     if values.dtype in _FLOATS:
         return values
     if values.dtype.kind not in "biuf":
-        raise ValueError(f"X: expected real numbers, got dtype {values.dtype}")
+        expected = BFLOAT16_HINT if "bfloat16" in str(values.dtype) else "expected real numbers"
+        raise ValueError(f"X: {expected}; got dtype {values.dtype}")
     return values.astype(np.float64)
