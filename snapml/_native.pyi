@@ -236,6 +236,22 @@ def line_point(
 def curvatures(
     pool: ThreadPool, loss: str, targets: Targets, margins: NDArray[Any], out: NDArray[Any]
 ) -> None: ...
+def small_newton(
+    rows: Rows,
+    loss: str,
+    labels: NDArray[Any],
+    row_weights: NDArray[Any] | None,
+    weight: float,
+    row_offsets: NDArray[Any] | None,
+    l2: float,
+    intercept: str,
+    bias_column: float,
+    tol: float,
+    most_passes: int,
+    coef: NDArray[Any],
+    history: NDArray[Any],
+    points: NDArray[Any] | None,
+) -> tuple[bool, int, int, float, float, float, float]: ...
 
 class Columns:
     @staticmethod

@@ -72,6 +72,8 @@ class Control:
     max_time_s : float
     is_part : bool
         As given.
+    is_active : bool
+        Whether anything can end the fit.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Control:
         self._began_s = time.monotonic() if began_s is None else began_s
         self._look = look
         self.is_part = is_part
-        self._is_active = look is not None or max_time_s < math.inf
+        self.is_active = look is not None or max_time_s < math.inf
         self._change: Callable[[Interim], Interim] | None = None
         self._ending = _Ending()
 
@@ -119,7 +121,7 @@ class Control:
         bool
             The same on all shards.
         """
-        if not self._is_active:
+        if not self.is_active:
             return False
         own = self._asked(model_of) if communicator.rank == 0 else ("", False)
         reason, by_time = communicator.exchange(own)[0]
@@ -153,7 +155,7 @@ class Control:
     def without_look(self) -> Control:
         """Return a view for work inside a pass, which nobody looks at."""
         view = copy.copy(self)
-        view._look, view._is_active = None, self.max_time_s < math.inf
+        view._look, view.is_active = None, self.max_time_s < math.inf
         return view
 
     def _asked(self, model_of: Callable[[], Interim]) -> tuple[str, bool]:

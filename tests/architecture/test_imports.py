@@ -44,6 +44,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/columns/streamed_columns.py",
     "solvers/columns/streamed_gram.py",
     "solvers/rows/streaming_engine.py",
+    "solvers/newton/small_newton.py",
     "solvers/threads.py",
     "trees/categorical_tree.py",
     "trees/exact_tree.py",

@@ -22,7 +22,7 @@ from snapml.solvers.dual_ascent import dual_coordinate_ascent
 from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import working_rows
-from snapml.solvers.newton import quasi_newton, smoothed_hinge
+from snapml.solvers.newton import quasi_newton, small_newton, smoothed_hinge
 from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS
 from snapml.solvers.newton.row_space import RowSpace
 from snapml.solvers.plan import device_choice, out_of_core, support
@@ -117,6 +117,10 @@ def fit(
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
     if _is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
+    if small_newton.suits(problem, dataset, communicator, rule, settings):
+        found = small_newton.solve(problem, dataset, communicator, rule, settings, start)
+        if found is not None:
+            return replace(found, description=f"{found.description}: the rows stay in the cache")
     choose = partial(_choose, problem, dataset, communicator, settings, start)
     solver, reason, patience = rule.observer.decide(choose)
     if solver == "ipm":

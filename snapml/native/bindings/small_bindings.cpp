@@ -1,0 +1,113 @@
+// The face of the solver of small problems towards Python: one call a fit.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <optional>
+#include <tuple>
+
+#include "bindings/arguments.hpp"
+#include "bindings/dispatch.hpp"
+#include "bindings/without_gil.hpp"
+#include "rows/rows.hpp"
+#include "small/newton.hpp"
+
+namespace snapml::native {
+
+void bind_small(nb::module_& m);
+
+namespace {
+
+constexpr int64 kEntryNumbers = 4;
+
+// The numbers of a vector as float64, `common` for all where there is none, with `padding` behind
+// them up to a multiple of eight.
+template <class Real>
+std::vector<double> widened(const std::optional<ReadOnlyArray>& array, const char* name, int64 size,
+                            double common, double padding) {
+  std::vector<double> wide(static_cast<std::size_t>(small::whole(size)), padding);
+  if (!array) {
+    std::fill(wide.begin(), wide.begin() + size, common);
+    return wide;
+  }
+  const Real* const values = vector_argument<Real>(*array, name, size);
+  std::copy(values, values + size, wide.begin());
+  return wide;
+}
+
+small::Intercept intercept_of(const std::string& kind) {
+  if (kind == "none") return small::Intercept::kNone;
+  if (kind == "free") return small::Intercept::kFree;
+  if (kind == "penalised") return small::Intercept::kPenalised;
+  throw std::invalid_argument("intercept: expected none, free or penalised, got '" + kind + "'");
+}
+
+// What a fit gives back beside the arrays that it fills.
+using SmallFit = std::tuple<bool, int64, int64, double, double, double, double>;
+
+// Writes coefficients and history; `coef` holds the start.
+template <class Real, class Loss>
+SmallFit small_fit(const Loss& loss, const small::Design& design, const small::Targets& targets,
+                   const small::Rule& rule, double* coef, double* history, double* points) {
+  small::Newton<Loss> newton(loss, design, targets, rule);
+  const small::Solution found = newton.solve(coef);
+  std::vector<double> rounded = found.coef;
+  for (double& w : rounded) w = static_cast<double>(static_cast<Real>(w));
+  const double objective = rounded == found.coef ? found.objective : newton.objective_at(rounded);
+  std::copy(rounded.begin(), rounded.begin() + design.n_cols, coef);
+  for (const small::Entry& entry : found.history) {
+    for (const double x : {entry.seconds, entry.decrement, entry.gap, entry.objective}) {
+      *history++ = x;
+    }
+    if (points != nullptr) {
+      points = std::copy(entry.coef.begin(), entry.coef.begin() + design.n_cols, points);
+    }
+  }
+  return {
+      found.is_solved, found.n_passes, static_cast<int64>(found.history.size()), found.objective,
+      found.bound,     objective,      design.weighted_squares(targets.weights)};
+}
+
+SmallFit small_newton(const Rows& rows, const std::string& loss, const ReadOnlyArray& labels,
+                      const std::optional<ReadOnlyArray>& row_weights, double weight,
+                      const std::optional<ReadOnlyArray>& row_offsets, double l2,
+                      const std::string& intercept, double bias_column, double tol,
+                      int64 most_passes, const AnyArray& coef, const AnyArray& history,
+                      const std::optional<AnyArray>& points) {
+  const int64 n_entries = static_cast<int64>(history.size()) / kEntryNumbers;
+  const small::Rule rule{l2,        intercept_of(intercept), tol, most_passes,
+                         n_entries, points.has_value()};
+  return std::visit(
+      [&](const auto& view) {
+        using Real = typename std::decay_t<decltype(view)>::Real;
+        const int64 n = view.n_rows, n_cols = view.n_cols + (bias_column != 0 ? 1 : 0);
+        const std::vector<double> y = widened<Real>(labels, "labels", n, 1.0, 1.0);
+        const std::vector<double> c = widened<Real>(row_weights, "row_weights", n, weight, 0.0);
+        const double* offsets = nullptr;
+        if (row_offsets) offsets = vector_argument<double>(*row_offsets, "row_offsets", n);
+        double* const w = vector_argument<double>(coef, "coef", n_cols);
+        double* const entries =
+            vector_argument<double>(history, "history", kEntryNumbers * n_entries);
+        double* kept = nullptr;
+        if (points) kept = vector_argument<double>(*points, "points", n_entries * n_cols);
+        return with_primal_loss<double>(loss, [&](const auto& type) {
+          const ReleasedGil released;
+          const small::Design design(view, bias_column);
+          return small_fit<Real>(type, design, {y.data(), c.data(), offsets}, rule, w, entries,
+                                 kept);
+        });
+      },
+      rows.view);
+}
+
+}  // namespace
+
+void bind_small(nb::module_& m) {
+  m.def("small_newton", &small_newton, nb::arg("rows"), nb::arg("loss"), nb::arg("labels"),
+        nb::arg("row_weights").none(), nb::arg("weight"), nb::arg("row_offsets").none(),
+        nb::arg("l2"), nb::arg("intercept"), nb::arg("bias_column"), nb::arg("tol"),
+        nb::arg("most_passes"), nb::arg("coef"), nb::arg("history"), nb::arg("points").none());
+}
+
+}  // namespace snapml::native

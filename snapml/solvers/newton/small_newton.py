@@ -1,0 +1,192 @@
+"""The quasi-Newton method on rows that stay in the cache: a fit in one call of the extension.
+
+On few rows the arithmetic of a step takes microseconds, and everything around it is what a fit
+costs. What does not go well here is left to the method for many rows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from snapml import _native
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.problems import Problem
+from snapml.solvers.certificate import certified_gap
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import Interim
+from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.observer import SILENT
+from snapml.solvers.range_checks import check_range
+from snapml.solvers.result import FitResult
+from snapml.solvers.rows.cpu_rows import native_rows
+from snapml.solvers.stopping import Progress, StoppingRule
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["solve", "suits"]
+
+# Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
+# columns up to which a Hessian takes no longer than a few passes.
+_MOST_ENTRIES, _MOST_COLUMNS = 200_000, 128
+# Passes that suffice where this method does well; where they do not, another does better.
+_MOST_PASSES = 100
+
+
+def suits(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+) -> bool:
+    """Return whether a problem is small and smooth, and its solver's state is of no interest.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    dataset : Dataset
+        Rows, labels and weights.
+    communicator : Communicator
+        The other shards: there must be none.
+    rule : StoppingRule
+        Who looks on. One who keeps states for a restart, or measures phases, sees none here.
+    settings : Settings
+        Which solver is asked for, and where.
+
+    Returns
+    -------
+    bool
+        Whether `solve` can be tried.
+    """
+    is_alone = communicator.size == 1 and not settings.device_ids
+    if not is_alone or settings.solver != "auto" or rule.observer is not SILENT:
+        return False
+    is_smooth = problem.loss.is_smooth and problem.penalty.is_smooth and problem.penalty.l2 > 0.0
+    if not is_smooth or problem.loss.is_joint or dataset.labels.ndim != 1:
+        return False
+    if not isinstance(dataset.matrix, DenseMatrix | CompressedMatrix):
+        return False
+    n_rows, n_columns = dataset.matrix.shape
+    return n_columns <= _MOST_COLUMNS and 0 < n_rows * (n_columns + 1) <= _MOST_ENTRIES
+
+
+def solve(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult | None:
+    """Minimise, and certify.
+
+    Parameters
+    ----------
+    problem, dataset, communicator, rule, settings
+        What `suits`.
+    start : Start
+        Where to begin.
+
+    Returns
+    -------
+    FitResult or None
+        None where the tolerance was not met: by the method's own fault, or since the data are such
+        that nothing meets it.
+    """
+    resolve_n_threads(settings.n_threads, 0)  # what is no number of threads is refused here too
+    n_most = min(_MOST_PASSES, rule.max_iter + 1)
+    coefs = np.empty((n_most, dataset.matrix.shape[1] + 1)) if rule.control.is_active else None
+    result = _run(problem, dataset, rule, start, n_most, coefs)
+    if not result.has_converged:
+        return None
+    n_seen = _replay(problem, result, communicator, rule, coefs)
+    if n_seen < len(result.history):  # whoever looked on has ended the fit: it ends there
+        result = _run(problem, dataset, rule, start, n_seen)
+    return result
+
+
+def _run(
+    problem: Problem,
+    dataset: Dataset,
+    rule: StoppingRule,
+    start: Start,
+    n_entries: int,
+    coefs: np.ndarray | None = None,
+) -> FitResult:
+    """Return the model after at most so many entries of the history; `coefs` gets those of each."""
+    matrix, bias = dataset.matrix, problem.bias_column
+    n_columns = matrix.shape[1] + (1 if bias else 0)
+    point = np.zeros(matrix.shape[1] + 1) if start.coef is None else start.coef[0].copy()
+    points = None if coefs is None else np.zeros((n_entries, n_columns))
+    history = np.empty((n_entries, 4))
+    is_solved, n_passes, n_seen, objective, bound, rounded, stiffness = _native.small_newton(
+        native_rows(matrix, _native.ThreadPool(1)),
+        problem.loss.core_name,
+        dataset.labels,
+        dataset.row_weights,
+        dataset.weight,
+        dataset.offsets,
+        problem.penalty.l2,
+        problem.intercept.value,
+        bias,
+        rule.tol,
+        min(_MOST_PASSES, rule.max_iter + 1),
+        point[:n_columns],
+        history,
+        points,
+    )
+    if coefs is not None:
+        coefs[:, :n_columns] = points
+    if is_solved:
+        check_range(stiffness, matrix.dtype)
+    gap, of_rounded = certified_gap(objective, bound), certified_gap(rounded, bound)
+    allowed = max(gap, max(rule.tol, rule.resolution) * abs(rounded))
+    coef = point.astype(matrix.dtype)
+    return FitResult(
+        coef=coef[:-1],
+        intercept=bias * float(coef[-1]),
+        duals=None,
+        offset=0.0,
+        n_iter=n_passes - 1,
+        has_converged=is_solved and of_rounded <= allowed,
+        gap=of_rounded,
+        objective=rounded,
+        history=_history(history[:n_seen]),
+        mean_stiffness=stiffness / matrix.shape[0],
+        description=f"quasi-Newton in one call, curvature from {matrix.shape[0]} rows, 1 thread",
+    )
+
+
+def _history(entries: np.ndarray) -> list[dict[str, float]]:
+    """Return what each step left, as `Progress` records it."""
+    names = ("time_s", "running_gap", "gap", "objective")
+    return [
+        {"epoch": epoch, **dict(zip(names, entry, strict=True))}
+        for epoch, entry in enumerate(entries.tolist())
+    ]
+
+
+def _replay(
+    problem: Problem,
+    result: FitResult,
+    communicator: Communicator,
+    rule: StoppingRule,
+    coefs: np.ndarray | None,
+) -> int:
+    """Show the steps to whoever looks on; return how many there were when the fit was ended."""
+    if coefs is None and not rule.verbose:
+        return len(result.history)
+    progress = Progress(rule, first_epoch=0)
+    for number, entry in enumerate(result.history):
+        gap, objective = entry["gap"], entry["objective"]
+        progress.see_epoch(gap)
+        progress.see_certificate(gap, objective)
+        if coefs is None:
+            continue
+        seen = coefs[number : number + 1]
+        model_of = partial(Interim.of_point, seen, problem.bias_column, gap, objective)
+        if rule.control.ends(communicator, model_of):
+            return number + 1
+    return len(result.history)

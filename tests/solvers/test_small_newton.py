@@ -1,0 +1,277 @@
+"""Fits in one call of the extension, against NumPy and against the method for many rows."""
+
+import logging
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reference.losses import ORACLES
+from scipy.sparse import csr_matrix
+
+from snapml import LogisticRegression
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.problems import (
+    Hinge,
+    Huber,
+    Intercept,
+    Logistic,
+    NegativeBinomial,
+    Penalty,
+    Poisson,
+    Problem,
+    Softmax,
+    Squared,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    Tweedie,
+)
+from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.control import Control
+from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.newton import quasi_newton, small_newton
+from snapml.solvers.observer import Observer
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.stopping import StoppingRule
+
+LOSSES = [
+    Logistic(),
+    SquaredHinge(),
+    Squared(),
+    Huber(),
+    SquaredEpsilonInsensitive(0.0),
+    Poisson(),
+    Tweedie(1.5),
+    NegativeBinomial(1.0),
+]
+KINDS = [
+    (Intercept.NONE, 1.0),
+    (Intercept.FREE, 1.0),
+    (Intercept.PENALISED, 3.0),
+]
+ALONE, SETTINGS = SerialCommunicator(), Settings(n_threads=1)
+RULE = StoppingRule(1e-8, 100)
+
+
+def drawn(loss, z, rng):
+    if loss.labels == "sign":
+        return np.where(rng.random(len(z)) < 1.0 / (1.0 + np.exp(-z)), 1.0, -1.0)
+    if loss.labels in ("count", "positive"):
+        return rng.poisson(np.exp(np.clip(z, -3, 3))) + (loss.labels == "positive") * 0.5
+    return z + rng.normal(size=len(z))
+
+
+class Case:
+    """Random rows with weights, some of them 0, and offsets."""
+
+    def __init__(self, loss, kind=KINDS[1], *, dtype=np.float64, shape=(97, 5), l2=0.7, seed=0):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=shape) * np.exp(rng.normal(size=shape[1]))
+        X[rng.random(shape) < 0.3] = 0.0
+        z = X @ rng.normal(scale=0.4, size=shape[1]) + 0.5
+        self.X = X.astype(dtype)
+        self.y = drawn(loss, z, rng).astype(dtype)
+        self.c = rng.integers(0, 3, shape[0]).astype(dtype) / 2
+        self.o = rng.normal(scale=0.3, size=shape[0])
+        self.problem = Problem(loss, *kind, Penalty(l2=l2))
+
+    def dataset(self, layout="dense"):
+        return Dataset(self.matrix(layout), self.y, self.c, 1.0, self.o)
+
+    def matrix(self, layout):
+        if layout == "dense":
+            return DenseMatrix(self.X)
+        if layout == "columns":
+            return DenseMatrix(np.asfortranarray(self.X))
+        rows = csr_matrix(self.X)
+        index = np.int64 if layout == "int64" else np.int32
+        arrays = rows.indptr.astype(index), rows.indices.astype(index)
+        return CompressedMatrix(*arrays, self.X.shape[1], rows.data, self.X.dtype)
+
+    def objective(self, coef, intercept):
+        """P in NumPy."""
+        z = self.X.astype(np.float64) @ coef + intercept + self.o
+        value = ORACLES[self.problem.loss.core_name].value(z, self.y.astype(float))
+        square = coef @ coef
+        if self.problem.intercept is Intercept.PENALISED:
+            square += (intercept / self.problem.intercept_scaling) ** 2
+        with_weight = self.c > 0
+        return self.c[with_weight] @ value[with_weight] + 0.5 * self.problem.penalty.l2 * square
+
+    def solve(self, layout="dense", rule=RULE, start=None, settings=SETTINGS):
+        start = Start() if start is None else start
+        return small_newton.solve(self.problem, self.dataset(layout), ALONE, rule, settings, start)
+
+    def expected(self):
+        engine = CpuPrimalEngine(self.problem, self.dataset(), n_threads=1)
+        return quasi_newton.solve(engine, ALONE, replace(RULE, tol=1e-12), is_rounded=False)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].value)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
+def test_minimum_is_that_of_the_method_for_many_rows(loss, kind, dtype):
+    case = Case(loss, kind, dtype=dtype)
+    found, expected = case.solve(), case.expected()
+    assert found.has_converged
+    assert found.coef.dtype == dtype
+    assert found.objective == pytest.approx(
+        case.objective(found.coef.astype(np.float64), found.intercept), rel=1e-12
+    )
+    # Neither certificate lies: the minimum is at least one's bound and at most the other's value.
+    assert found.objective - found.gap <= expected.objective
+    assert expected.objective - expected.gap <= found.objective
+    assert found.gap <= 1e-6 * found.objective
+    rtol = 1e-7 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(found.coef, expected.coef, rtol, rtol)
+    stiffness = case.c @ (case.X.astype(np.float64) ** 2).sum(axis=1) / len(case.X)
+    assert found.mean_stiffness == pytest.approx(stiffness)
+
+
+@pytest.mark.parametrize("layout", ["columns", "int32", "int64"])
+def test_layouts_give_equal_bits(layout):
+    case = Case(Logistic())
+    dense, other = case.solve(), case.solve(layout)
+    np.testing.assert_array_equal(other.coef, dense.coef)
+    assert (other.intercept, other.gap) == (dense.intercept, dense.gap)
+
+
+def test_entries_of_one_column_in_a_row_add_up():
+    once, twice = ([0, 1, 2], [0, 1], [3.0, -1.0]), ([0, 2, 3], [0, 0, 1], [1.0, 2.0, -1.0])
+    found = []
+    for indptr, indices, values in (once, twice):
+        arrays = np.array(indptr, np.int32), np.array(indices, np.int32)
+        matrix = CompressedMatrix(*arrays, 2, np.array(values), np.dtype(np.float64))
+        dataset = Dataset(matrix, np.array([1.0, -1.0]), None, 1.0)
+        problem = Problem(Logistic(), Intercept.NONE)
+        found.append(small_newton.solve(problem, dataset, ALONE, RULE, SETTINGS, Start()))
+    np.testing.assert_array_equal(found[0].coef, found[1].coef)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (8, 7), (9, 8), (40, 90), (700, 3), (3000, 60)])
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), Poisson()], ids=lambda x: x.struct)
+def test_shapes_are_certified(loss, shape):
+    case = Case(loss, KINDS[2], shape=shape)
+    found = case.solve()
+    assert found.gap <= 1e-8 * found.objective + 1e-300
+    assert found.objective <= case.objective(np.zeros(shape[1]), 0.0)
+
+
+@pytest.mark.parametrize("l2", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_certificate_never_lies(l2, scale):
+    for seed in range(5):
+        case = Case(Logistic(), l2=l2, seed=seed)
+        case.X *= scale
+        found = case.solve()
+        if found is None:
+            continue
+        for tol in (1e-2, 1e-4):
+            early = case.solve(rule=StoppingRule(tol, 100))
+            assert early.objective - early.gap <= found.objective
+            assert early.gap <= tol * early.objective
+
+
+def test_history_has_every_step_and_its_certificate():
+    found = Case(Poisson()).solve()
+    history = found.history
+    assert [entry["epoch"] for entry in history] == list(range(len(history)))
+    assert history[0]["running_gap"] == math.inf
+    assert history[-1]["objective"] == found.objective
+    assert history[-1]["gap"] == found.gap
+    times = [entry["time_s"] for entry in history]
+    assert times == sorted(times)
+    assert len(history) - 1 <= found.n_iter <= 100
+
+
+def test_start_at_the_minimum_needs_next_to_nothing():
+    case = Case(Logistic())
+    first = case.solve()
+    again = case.solve(start=Start(coef=first.point(1.0)))
+    assert again.n_iter <= 2 < first.n_iter
+    np.testing.assert_allclose(again.coef, first.coef, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("tol", "max_iter"), [(1e-8, 0), (1e-8, 2), (0.0, 100)])
+def test_what_is_not_met_is_left_to_another_method(tol, max_iter):
+    assert Case(Logistic()).solve(rule=StoppingRule(tol, max_iter)) is None
+
+
+def test_what_is_not_finite_is_left_to_another_method():
+    case = Case(Poisson())
+    case.X[3, 2] = np.nan
+    case.c[3] = 1.0
+    assert case.solve() is None
+
+
+def test_rows_too_heavy_for_their_type_are_refused():
+    case = Case(Logistic(), dtype=np.float32)
+    case.X *= np.float32(1e18)
+    with pytest.raises(ValueError, match="scale the columns"):
+        case.solve(rule=StoppingRule(1.0, 100))
+
+
+def test_number_of_threads_is_checked():
+    with pytest.raises(ValueError, match="n_threads"):
+        Case(Logistic()).solve(settings=Settings(n_threads=0))
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_whoever_looks_on_sees_every_step_and_can_end_there(n_steps):
+    case, seen = Case(Logistic()), []
+
+    def look(model_of):
+        seen.append(model_of())
+        return len(seen) == n_steps
+
+    ended = case.solve(rule=StoppingRule(1e-8, 100, control=Control(look=look)))
+    whole = case.solve()
+    assert len(seen) == n_steps
+    assert not ended.has_converged
+    np.testing.assert_array_equal(ended.coef, seen[-1].coef[0])
+    assert ended.intercept == seen[-1].intercept[0]
+    assert ended.objective == seen[-1].objective == whole.history[n_steps - 1]["objective"]
+    assert ended.gap == whole.history[n_steps - 1]["gap"]
+
+
+def test_watched_fit_has_the_bits_of_another():
+    case = Case(SquaredHinge(), KINDS[2])
+    watched = case.solve(rule=StoppingRule(1e-8, 100, control=Control(look=lambda _: False)))
+    np.testing.assert_array_equal(watched.coef, case.solve().coef)
+
+
+def test_steps_are_logged_when_asked_for(caplog):
+    with caplog.at_level(logging.INFO, "snapml"):
+        found = Case(Logistic()).solve(rule=StoppingRule(1e-8, 100, verbose=1))
+    assert caplog.text.count("certified gap") == len(found.history)
+
+
+def suits(problem=None, dataset=None, rule=RULE, settings=SETTINGS):
+    case = Case(Logistic())
+    problem = case.problem if problem is None else problem
+    dataset = case.dataset() if dataset is None else dataset
+    return small_newton.suits(problem, dataset, ALONE, rule, settings)
+
+
+def test_small_smooth_problems_suit():
+    problem = Case(Logistic()).problem
+    assert suits()
+    for loss in (Hinge(), Softmax(3)):
+        assert not suits(replace(problem, loss=loss))
+    for penalty in (Penalty(l2=0.0), Penalty(l1=0.1), Penalty(is_positive=True)):
+        assert not suits(replace(problem, penalty=penalty))
+    assert not suits(settings=Settings("pqn"))
+    assert not suits(settings=Settings(device_ids=(0,)))
+    assert not suits(rule=replace(RULE, observer=Observer()))
+    many = Dataset(DenseMatrix(np.ones((100_000, 2))), np.ones(100_000), None, 1.0)
+    assert not suits(dataset=many)
+    wide = Dataset(DenseMatrix(np.ones((2, 129))), np.ones(2), None, 1.0)
+    assert not suits(dataset=wide)
+
+
+def test_default_fits_of_few_rows_are_made_in_one_call():
+    case = Case(Logistic())
+    model = LogisticRegression().fit(case.X, case.y)
+    assert model.solver_ == (
+        "quasi-Newton in one call, curvature from 97 rows, 1 thread: the rows stay in the cache"
+    )
