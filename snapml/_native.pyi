@@ -243,6 +243,7 @@ def small_newton(
     row_weights: NDArray[Any] | None,
     weight: float,
     row_offsets: NDArray[Any] | None,
+    l1: float,
     l2: float,
     intercept: str,
     bias_column: float,

@@ -37,6 +37,10 @@ class StartModel(NamedTuple):
     coef: np.ndarray
     intercept: float
 
+    def point(self, bias_column: float) -> np.ndarray:
+        """Return the model as `FitResult.point` does."""
+        return np.append(self.coef, self.intercept / (bias_column or 1.0))[None].astype(np.float64)
+
 
 @dataclass(frozen=True)
 class FitResult:

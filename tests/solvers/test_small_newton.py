@@ -258,7 +258,7 @@ def test_small_smooth_problems_suit():
     assert suits()
     for loss in (Hinge(), Softmax(3)):
         assert not suits(replace(problem, loss=loss))
-    for penalty in (Penalty(l2=0.0), Penalty(l1=0.1), Penalty(is_positive=True)):
+    for penalty in (Penalty(l2=0.0), Penalty(is_positive=True)):
         assert not suits(replace(problem, penalty=penalty))
     assert not suits(settings=Settings("pqn"))
     assert not suits(settings=Settings(device_ids=(0,)))

@@ -48,36 +48,38 @@ using SmallFit = std::tuple<bool, int64, int64, double, double, double, double>;
 
 // Writes coefficients and history; `coef` holds the start.
 template <class Real, class Loss>
-SmallFit small_fit(const Loss& loss, const small::Design& design, const small::Targets& targets,
-                   const small::Rule& rule, double* coef, double* history, double* points) {
-  small::Newton<Loss> newton(loss, design, targets, rule);
-  const small::Solution found = newton.solve(coef);
-  std::vector<double> rounded = found.coef;
-  for (double& w : rounded) w = static_cast<double>(static_cast<Real>(w));
-  const double objective = rounded == found.coef ? found.objective : newton.objective_at(rounded);
-  std::copy(rounded.begin(), rounded.begin() + design.n_cols, coef);
+SmallFit small_fit(const small::Problem<Loss>& problem, const small::Rule& rule, double* coef,
+                   double* history, double* points) {
+  const small::Solution found = small::Newton<Loss>(problem, rule).solve(coef);
+  small::Point rounded = problem.point();
+  rounded.coef = found.coef;
+  for (double& w : rounded.coef) w = static_cast<double>(static_cast<Real>(w));
+  rounded.objective = found.objective;
+  if (rounded.coef != found.coef) problem.evaluate(rounded);
+  std::copy(rounded.coef.begin(), rounded.coef.begin() + problem.n_cols(), coef);
   for (const small::Entry& entry : found.history) {
     for (const double x : {entry.seconds, entry.decrement, entry.gap, entry.objective}) {
       *history++ = x;
     }
     if (points != nullptr) {
-      points = std::copy(entry.coef.begin(), entry.coef.begin() + design.n_cols, points);
+      points = std::copy(entry.coef.begin(), entry.coef.begin() + problem.n_cols(), points);
     }
   }
-  return {
-      found.is_solved, found.n_passes, static_cast<int64>(found.history.size()), found.objective,
-      found.bound,     objective,      design.weighted_squares(targets.weights)};
+  const double stiffness = problem.design.weighted_squares(problem.targets.weights);
+  const int64 n_entries = static_cast<int64>(found.history.size());
+  return {found.is_solved, found.n_passes,    n_entries, found.objective,
+          found.bound,     rounded.objective, stiffness};
 }
 
 SmallFit small_newton(const Rows& rows, const std::string& loss, const ReadOnlyArray& labels,
                       const std::optional<ReadOnlyArray>& row_weights, double weight,
-                      const std::optional<ReadOnlyArray>& row_offsets, double l2,
+                      const std::optional<ReadOnlyArray>& row_offsets, double l1, double l2,
                       const std::string& intercept, double bias_column, double tol,
                       int64 most_passes, const AnyArray& coef, const AnyArray& history,
                       const std::optional<AnyArray>& points) {
   const int64 n_entries = static_cast<int64>(history.size()) / kEntryNumbers;
-  const small::Rule rule{l2,        intercept_of(intercept), tol, most_passes,
-                         n_entries, points.has_value()};
+  const small::Penalty penalty{l1, l2, intercept_of(intercept)};
+  const small::Rule rule{tol, most_passes, n_entries, points.has_value()};
   return std::visit(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
@@ -94,7 +96,8 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, const ReadOnlyA
         return with_primal_loss<double>(loss, [&](const auto& type) {
           const ReleasedGil released;
           const small::Design design(view, bias_column);
-          return small_fit<Real>(type, design, {y.data(), c.data(), offsets}, rule, w, entries,
+          const small::Targets targets{y.data(), c.data(), offsets};
+          return small_fit<Real>(small::Problem(type, design, targets, penalty), rule, w, entries,
                                  kept);
         });
       },
@@ -106,7 +109,7 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, const ReadOnlyA
 void bind_small(nb::module_& m) {
   m.def("small_newton", &small_newton, nb::arg("rows"), nb::arg("loss"), nb::arg("labels"),
         nb::arg("row_weights").none(), nb::arg("weight"), nb::arg("row_offsets").none(),
-        nb::arg("l2"), nb::arg("intercept"), nb::arg("bias_column"), nb::arg("tol"),
+        nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"), nb::arg("bias_column"), nb::arg("tol"),
         nb::arg("most_passes"), nb::arg("coef"), nb::arg("history"), nb::arg("points").none());
 }
 

@@ -63,8 +63,11 @@ def suits(
     is_alone = communicator.size == 1 and not settings.device_ids
     if not is_alone or settings.solver != "auto" or rule.observer is not SILENT:
         return False
-    is_smooth = problem.loss.is_smooth and problem.penalty.is_smooth and problem.penalty.l2 > 0.0
-    if not is_smooth or problem.loss.is_joint or dataset.labels.ndim != 1:
+    penalty = problem.penalty
+    is_plain = not (penalty.is_none or penalty.is_positive or penalty.bounds is not None)
+    if not is_plain or problem.loss.is_joint or dataset.labels.ndim != 1:
+        return False
+    if not problem.loss.is_smooth:
         return False
     if not isinstance(dataset.matrix, DenseMatrix | CompressedMatrix):
         return False
@@ -128,6 +131,7 @@ def _run(
         dataset.row_weights,
         dataset.weight,
         dataset.offsets,
+        problem.penalty.l1,
         problem.penalty.l2,
         problem.intercept.value,
         bias,

@@ -117,10 +117,9 @@ def fit(
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
     if _is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
-    if small_newton.suits(problem, dataset, communicator, rule, settings):
-        found = small_newton.solve(problem, dataset, communicator, rule, settings, start)
-        if found is not None:
-            return replace(found, description=f"{found.description}: the rows stay in the cache")
+    found = _in_one_call(problem, dataset, communicator, rule, settings, start)
+    if found is not None:
+        return found
     choose = partial(_choose, problem, dataset, communicator, settings, start)
     solver, reason, patience = rule.observer.decide(choose)
     if solver == "ipm":
@@ -187,8 +186,30 @@ def fit_sequence(
         return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
+    if len(problems) == 1:  # of several, what one has packed serves the next
+        begin = Start() if start is None else Start(coef=start.point(problem.bias_column))
+        found = _in_one_call(problems[0], dataset, communicator, rule, settings, begin)
+        if found is not None:
+            return [found]
     engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
     return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
+
+
+def _in_one_call(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult | None:
+    """Return the model of a small problem, None where it is another one or was not solved so."""
+    if not small_newton.suits(problem, dataset, communicator, rule, settings):
+        return None
+    found = small_newton.solve(problem, dataset, communicator, rule, settings, start)
+    if found is None:
+        return None
+    return replace(found, description=f"{found.description}: the rows stay in the cache")
 
 
 def _goes_on(result: FitResult, rule: StoppingRule) -> bool:

@@ -1,0 +1,162 @@
+// A small problem P(w) = sum_i c_i l(x_i.w + o_i, y_i) + R(w), and what one pass over its rows
+// gives.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "small/design.hpp"
+#include "snapml/losses.hpp"
+
+namespace snapml::native::small {
+
+enum class Intercept { kNone, kFree, kPenalised };
+
+// R(w) = l1 ||w||_1 + l2 ||w||^2 / 2, of an intercept too where that is penalised.
+struct Penalty {
+  double l1, l2;
+  Intercept intercept;
+};
+
+// Of the rows, and of as many more as a `Design` is padded with: those have the weight 0.
+struct Targets {
+  const double* labels;
+  const double* weights;  // c_i
+  const double* offsets;  // null where there are none
+};
+
+// A point, and what one pass over the rows there has left.
+struct Point {
+  std::vector<double> coef;
+  std::vector<double> margins, slopes;  // c_i l'(z_i)
+  std::vector<double> loss_gradient;
+  std::vector<double> gradient;  // with that of l2 ||w||^2 / 2
+  double loss = 0;
+  double objective = 0;
+};
+
+// Slopes of `n` rows, a multiple of eight, from their margins; adds c l to the lanes of `sum`. Rows
+// of weight 0 count for nothing whatever their loss.
+template <class Loss>
+SNAPML_CLONES void row_tangents(Loss loss, const double* z, const double* y, const double* c,
+                                int64 n, double* slopes, double* sum) {
+  for (int64 i = 0; i < n; i += kEight) {
+    for (int r = 0; r < kEight; ++r) {
+      const Tangent<double> at = loss.tangent(z[i + r], y[i + r]);
+      const double weight = c[i + r];
+      slopes[i + r] = weight == 0 ? 0 : weight * at.gradient;
+      sum[r] += weight == 0 ? 0 : weight * at.value;
+    }
+  }
+}
+
+// Curvatures c l'' of `n` rows from their margins.
+template <class Loss>
+SNAPML_CLONES void row_curvatures(Loss loss, const double* z, const double* y, const double* c,
+                                  int64 n, double* curvatures) {
+  for (int64 i = 0; i < n; ++i) {
+    const double curvature = loss.curvature(z[i], y[i]);
+    curvatures[i] = c[i] == 0 ? 0 : c[i] * curvature;
+  }
+}
+
+template <class Loss>
+class Problem {
+ public:
+  Problem(const Loss& loss, const Design& design, const Targets& targets, const Penalty& penalty)
+      : loss(loss), design(design), targets(targets), penalty(penalty) {}
+
+  const Loss loss;
+  const Design& design;
+  const Targets targets;
+  const Penalty penalty;
+
+  int64 n_cols() const { return design.n_cols; }
+  int64 stride() const { return design.stride; }
+
+  // Number of coefficients that the penalty is taken of, the first ones.
+  int64 n_penalised() const {
+    return penalty.intercept == Intercept::kPenalised ? design.n_cols : design.n_features;
+  }
+
+  Point point() const {
+    Point point;
+    point.margins.assign(static_cast<std::size_t>(design.n_padded), 0.0);
+    point.slopes = point.margins;
+    point.coef.assign(static_cast<std::size_t>(stride()), 0.0);
+    point.loss_gradient = point.gradient = point.coef;
+    return point;
+  }
+
+  void evaluate(Point& point) const {
+    for (int64 first = 0; first < design.n_padded; first += kEight) {
+      dot8(design.row(first), point.coef.data(), stride(), point.margins.data() + first);
+    }
+    if (targets.offsets != nullptr) {
+      for (int64 i = 0; i < design.n_rows; ++i) point.margins[at(i)] += targets.offsets[i];
+    }
+    double sum[kEight] = {};
+    row_tangents(loss, point.margins.data(), targets.labels, targets.weights, design.n_padded,
+                 point.slopes.data(), sum);
+    point.loss = ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+    std::fill(point.loss_gradient.begin(), point.loss_gradient.end(), 0.0);
+    for (int64 first = 0; first < design.n_rows; first += kEight) {
+      add8(design.row(first), point.slopes.data() + first, stride(), point.loss_gradient.data());
+    }
+    add_penalty(point);
+  }
+
+  // Fills h (n_cols rows and one more if that is odd, of `stride` numbers) with the upper half of
+  // the Hessian of the loss and of l2 ||w||^2 / 2.
+  void fill_hessian(const Point& point, std::vector<double>& h) const {
+    std::vector<double> curvatures(point.margins.size());
+    row_curvatures(loss, point.margins.data(), targets.labels, targets.weights, design.n_padded,
+                   curvatures.data());
+    h.assign(static_cast<std::size_t>(stride() * stride()), 0.0);
+    for (int64 first = 0; first < design.n_rows; first += kEight) {
+      add_gram8(design.row(first), curvatures.data() + first, n_cols(), stride(), h.data());
+    }
+    for (int64 j = 0; j < n_penalised(); ++j) h[at(j * stride() + j)] += penalty.l2;
+  }
+
+  double curvature(const Point& point, int64 i) const {
+    const double c = targets.weights[i];
+    return c == 0 ? 0 : c * loss.curvature(point.margins[at(i)], targets.labels[i]);
+  }
+
+  double total_weight() const {
+    double sum = 0;
+    for (int64 i = 0; i < design.n_rows; ++i) sum += targets.weights[i];
+    return sum;
+  }
+
+  double inner(const std::vector<double>& a, const std::vector<double>& b) const {
+    double sum = 0;
+    for (std::size_t j = 0; j < at(n_cols()); ++j) sum += a[j] * b[j];
+    return sum;
+  }
+
+  // l1 times the sum of magnitudes.
+  double absolute_sum(const std::vector<double>& coef) const {
+    double sum = 0;
+    for (std::size_t j = 0; j < at(n_penalised()); ++j) sum += std::fabs(coef[j]);
+    return penalty.l1 * sum;
+  }
+
+ private:
+  static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
+
+  void add_penalty(Point& point) const {
+    double square = 0;
+    point.gradient = point.loss_gradient;
+    for (std::size_t j = 0; j < at(n_penalised()); ++j) {
+      const double w = point.coef[j];
+      square += w * w;
+      point.gradient[j] += penalty.l2 * w;
+    }
+    point.objective = point.loss + 0.5 * penalty.l2 * square + absolute_sum(point.coef);
+  }
+};
+
+}  // namespace snapml::native::small

@@ -1,0 +1,117 @@
+// The minimum of a quadratic model with an L1 penalty: coordinate descent finds the columns and
+// their signs, and a factor of these columns' block the rest.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "small/factor.hpp"
+
+namespace snapml::native::small {
+
+// Of g.d + d.H d / 2 + l1 |(w + d)_j| summed over the first n_penalised columns.
+class SparseStep {
+ public:
+  // `h` has its upper half filled, in rows of `stride` numbers; the lower one is filled here.
+  SparseStep(std::vector<double>& h, int64 n_cols, int64 stride, int64 n_penalised, double l1)
+      : h_(h), n_cols_(n_cols), stride_(stride), n_penalised_(n_penalised), l1_(l1) {
+    for (int64 i = 0; i < n_cols; ++i) {
+      for (int64 j = 0; j < i; ++j) h_[at(i, j)] = h_[at(j, i)];
+    }
+  }
+
+  // Returns w + d.
+  std::vector<double> minimise(const std::vector<double>& coef,
+                               const std::vector<double>& gradient) {
+    v_ = coef;
+    r_ = gradient;  // of the model at v, without the penalty
+    for (int round = 0; round < kMostRounds; ++round) {
+      for (int cycle = 0; cycle < kCycles; ++cycle) sweep();
+      if (solve_supported() && is_minimum()) break;
+    }
+    return v_;
+  }
+
+ private:
+  static constexpr int kMostRounds = 100, kCycles = 3;
+  static constexpr double kRounding = 1e-12;  // of a slope beside l1
+
+  std::size_t at(int64 i, int64 j) const { return static_cast<std::size_t>(i * stride_ + j); }
+  double l1_of(int64 j) const { return j < n_penalised_ ? l1_ : 0; }
+
+  // One step in every coordinate.
+  void sweep() {
+    for (int64 j = 0; j < n_cols_; ++j) {
+      const double h = h_[at(j, j)];
+      if (!(h > 0)) continue;
+      double& v = v_[static_cast<std::size_t>(j)];
+      const double t = v - r_[static_cast<std::size_t>(j)] / h,
+                   beyond = std::fabs(t) - l1_of(j) / h;
+      const double change = (beyond > 0 ? std::copysign(beyond, t) : 0.0) - v;
+      if (change == 0) continue;
+      v += change;
+      subtract(-change, h_.data() + j * stride_, n_cols_, r_.data());
+    }
+  }
+
+  // Goes to the minimum in the columns that are not 0, as far as their signs stay what they are;
+  // says whether that is all of the way.
+  bool solve_supported() {
+    std::vector<int64> columns;
+    for (int64 j = 0; j < n_cols_; ++j) {
+      if (v_[static_cast<std::size_t>(j)] != 0 || j >= n_penalised_) columns.push_back(j);
+    }
+    const int64 m = static_cast<int64>(columns.size());
+    std::vector<double> block(static_cast<std::size_t>(m * m)), step(static_cast<std::size_t>(m));
+    for (int64 a = 0; a < m; ++a) {
+      const int64 j = columns[static_cast<std::size_t>(a)];
+      const double v = v_[static_cast<std::size_t>(j)];
+      for (int64 b = a; b < m; ++b) {
+        block[static_cast<std::size_t>(a * m + b)] =
+            h_[at(j, columns[static_cast<std::size_t>(b)])];
+      }
+      step[static_cast<std::size_t>(a)] =
+          -r_[static_cast<std::size_t>(j)] - (v == 0 ? 0 : std::copysign(l1_of(j), v));
+    }
+    if (m == 0) return true;
+    if (!factorise(block.data(), m, m)) return false;
+    solve_factored(block.data(), m, m, step.data());
+    return walk(columns, step);
+  }
+
+  bool walk(const std::vector<int64>& columns, const std::vector<double>& step) {
+    double length = 1;
+    std::size_t first = columns.size();  // whose sign would change first
+    for (std::size_t a = 0; a < columns.size(); ++a) {
+      const double v = v_[static_cast<std::size_t>(columns[a])];
+      if (columns[a] >= n_penalised_ || v * (v + length * step[a]) >= 0) continue;
+      length = -v / step[a];
+      first = a;
+    }
+    for (std::size_t a = 0; a < columns.size(); ++a) {
+      double& v = v_[static_cast<std::size_t>(columns[a])];
+      const double before = v;
+      v = a == first ? 0.0 : v + length * step[a];
+      subtract(before - v, h_.data() + columns[a] * stride_, n_cols_, r_.data());
+    }
+    return first == columns.size();
+  }
+
+  // Whether no column that is 0 leads down.
+  bool is_minimum() const {
+    for (int64 j = 0; j < n_penalised_; ++j) {
+      const bool is_zero = v_[static_cast<std::size_t>(j)] == 0;
+      if (is_zero && std::fabs(r_[static_cast<std::size_t>(j)]) > l1_ * (1 + kRounding))
+        return false;
+    }
+    return true;
+  }
+
+  std::vector<double>& h_;
+  const int64 n_cols_, stride_, n_penalised_;
+  const double l1_;
+  std::vector<double> v_, r_;
+};
+
+}  // namespace snapml::native::small
