@@ -1,7 +1,7 @@
 """Time default fits of few rows beside scikit-learn's default fits.
 
-One thread, default settings on both sides: a certified gap here, scikit-learn's own stop there. Fits
-are interleaved, and the median of each counts. ``python -m benchmarks.small_data`` writes
+One thread, default settings on both sides: a certified gap here, scikit-learn's own stop there.
+Fits are interleaved, and the median of each counts. ``python -m benchmarks.small_data`` writes
 ``results/small_data.csv``.
 """
 

@@ -239,6 +239,7 @@ def curvatures(
 def small_newton(
     rows: Rows,
     loss: str,
+    n_classes: int,
     labels: NDArray[Any],
     row_weights: NDArray[Any] | None,
     weight: float,

@@ -26,6 +26,7 @@ from snapml.problems import (
     SquaredHinge,
     Tweedie,
 )
+from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.control import Control
 from snapml.solvers.fit_settings import Settings, Start
@@ -33,6 +34,7 @@ from snapml.solvers.newton import quasi_newton, small_newton
 from snapml.solvers.observer import Observer
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.working_sets import working_set_descent
 
 LOSSES = [
     Logistic(),
@@ -54,6 +56,8 @@ RULE = StoppingRule(1e-8, 100)
 
 
 def drawn(loss, z, rng):
+    if loss.labels == "class":
+        return rng.integers(0, loss.n_outputs, len(z)) * (z < 1.0)
     if loss.labels == "sign":
         return np.where(rng.random(len(z)) < 1.0 / (1.0 + np.exp(-z)), 1.0, -1.0)
     if loss.labels in ("count", "positive"):
@@ -64,7 +68,7 @@ def drawn(loss, z, rng):
 class Case:
     """Random rows with weights, some of them 0, and offsets."""
 
-    def __init__(self, loss, kind=KINDS[1], *, dtype=np.float64, shape=(97, 5), l2=0.7, seed=0):
+    def __init__(self, loss, kind=KINDS[1], *, dtype=np.float64, shape=(97, 5), seed=0, **penalty):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=shape) * np.exp(rng.normal(size=shape[1]))
         X[rng.random(shape) < 0.3] = 0.0
@@ -72,8 +76,9 @@ class Case:
         self.X = X.astype(dtype)
         self.y = drawn(loss, z, rng).astype(dtype)
         self.c = rng.integers(0, 3, shape[0]).astype(dtype) / 2
-        self.o = rng.normal(scale=0.3, size=shape[0])
-        self.problem = Problem(loss, *kind, Penalty(l2=l2))
+        n_offsets = (loss.n_outputs, shape[0]) if loss.is_joint else (shape[0],)
+        self.o = rng.normal(scale=0.3, size=n_offsets)
+        self.problem = Problem(loss, *kind, Penalty(**{"l2": 0.7, **penalty}))
 
     def dataset(self, layout="dense"):
         return Dataset(self.matrix(layout), self.y, self.c, 1.0, self.o)
@@ -90,29 +95,38 @@ class Case:
 
     def objective(self, coef, intercept):
         """P in NumPy."""
-        z = self.X.astype(np.float64) @ coef + intercept + self.o
-        value = ORACLES[self.problem.loss.core_name].value(z, self.y.astype(float))
-        square = coef @ coef
+        loss, penalty = self.problem.loss, self.problem.penalty
+        X = self.X.astype(np.float64)
+        if loss.is_joint:
+            z = (X @ coef.T + intercept).T + self.o
+            value = np.logaddexp.reduce(z) - z[self.y.astype(int), np.arange(len(X))]
+        else:
+            value = ORACLES[loss.core_name].value(
+                X @ coef + intercept + self.o, self.y.astype(float)
+            )
+        weights = np.ravel(coef)
         if self.problem.intercept is Intercept.PENALISED:
-            square += (intercept / self.problem.intercept_scaling) ** 2
+            weights = np.append(weights, np.ravel(intercept) / self.problem.intercept_scaling)
         with_weight = self.c > 0
-        return self.c[with_weight] @ value[with_weight] + 0.5 * self.problem.penalty.l2 * square
+        total = self.c[with_weight] @ value[with_weight]
+        return total + penalty.l1 * np.abs(weights).sum() + 0.5 * penalty.l2 * weights @ weights
 
     def solve(self, layout="dense", rule=RULE, start=None, settings=SETTINGS):
         start = Start() if start is None else start
         return small_newton.solve(self.problem, self.dataset(layout), ALONE, rule, settings, start)
 
     def expected(self):
+        rule = replace(RULE, tol=1e-12, max_iter=1000)
+        if not self.problem.penalty.is_smooth:
+            engine = CpuColumnEngine(self.problem, self.dataset(), n_threads=1)
+            return working_set_descent.solve(engine, ALONE, rule)
         engine = CpuPrimalEngine(self.problem, self.dataset(), n_threads=1)
-        return quasi_newton.solve(engine, ALONE, replace(RULE, tol=1e-12), is_rounded=False)
+        return quasi_newton.solve(engine, ALONE, rule, is_rounded=False)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].value)
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
-def test_minimum_is_that_of_the_method_for_many_rows(loss, kind, dtype):
-    case = Case(loss, kind, dtype=dtype)
+def check_against_others(case):
     found, expected = case.solve(), case.expected()
+    dtype = case.X.dtype
     assert found.has_converged
     assert found.coef.dtype == dtype
     assert found.objective == pytest.approx(
@@ -126,6 +140,49 @@ def test_minimum_is_that_of_the_method_for_many_rows(loss, kind, dtype):
     np.testing.assert_allclose(found.coef, expected.coef, rtol, rtol)
     stiffness = case.c @ (case.X.astype(np.float64) ** 2).sum(axis=1) / len(case.X)
     assert found.mean_stiffness == pytest.approx(stiffness)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].value)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
+def test_minimum_is_that_of_the_method_for_many_rows(loss, kind, dtype):
+    check_against_others(Case(loss, kind, dtype=dtype))
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.3])
+@pytest.mark.parametrize("l1", [0.5, 30.0])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].value)
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), Poisson()], ids=lambda x: x.struct)
+def test_minimum_under_an_l1_norm_is_that_of_working_sets(loss, kind, l1, l2):
+    case = Case(loss, kind, shape=(97, 9), l1=l1, l2=l2)
+    check_against_others(case)
+    zeros = case.solve().coef == 0.0
+    np.testing.assert_array_equal(zeros, case.expected().coef == 0.0)
+    assert zeros.any() or l1 < 1.0
+
+
+def test_columns_alike_share_an_l1_norm_without_an_end():
+    case = Case(Logistic(), l1=0.5, l2=0.0, shape=(80, 6))
+    case.X[:, 3] = case.X[:, 2]
+    case.X[:, 4] = 0.0
+    found = case.solve()
+    assert found.objective == pytest.approx(case.expected().objective, rel=1e-7)
+    assert found.coef[4] == 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].value)
+def test_multinomial_minimum_is_that_of_the_method_for_many_rows(kind, n_classes, dtype):
+    check_against_others(Case(Softmax(n_classes), kind, dtype=dtype, shape=(123, 6)))
+
+
+def test_class_numbers_outside_the_classes_are_refused():
+    case = Case(Softmax(3))
+    for label in (3.0, -1.0, np.nan):
+        case.y = np.full_like(case.y, label)
+        with pytest.raises(ValueError, match="expected class numbers below 3"):
+            case.solve()
 
 
 @pytest.mark.parametrize("layout", ["columns", "int32", "int64"])
@@ -256,17 +313,22 @@ def suits(problem=None, dataset=None, rule=RULE, settings=SETTINGS):
 def test_small_smooth_problems_suit():
     problem = Case(Logistic()).problem
     assert suits()
-    for loss in (Hinge(), Softmax(3)):
-        assert not suits(replace(problem, loss=loss))
-    for penalty in (Penalty(l2=0.0), Penalty(is_positive=True)):
+    assert not suits(replace(problem, loss=Hinge()))
+    for penalty in (Penalty(l2=0.0), Penalty(l1=1.0, is_positive=True)):
         assert not suits(replace(problem, penalty=penalty))
     assert not suits(settings=Settings("pqn"))
     assert not suits(settings=Settings(device_ids=(0,)))
     assert not suits(rule=replace(RULE, observer=Observer()))
     many = Dataset(DenseMatrix(np.ones((100_000, 2))), np.ones(100_000), None, 1.0)
     assert not suits(dataset=many)
-    wide = Dataset(DenseMatrix(np.ones((2, 129))), np.ones(2), None, 1.0)
-    assert not suits(dataset=wide)
+    for n_columns, penalty in ((513, Penalty()), (65, Penalty(l1=0.1))):
+        for n_more in (-1, 0):
+            matrix = DenseMatrix(np.ones((2, n_columns + n_more)))
+            wide = Dataset(matrix, np.ones(2), None, 1.0)
+            assert suits(replace(problem, penalty=penalty), wide) == (n_more < 0)
+    assert suits(replace(problem, loss=Softmax(3)))
+    assert not suits(replace(problem, loss=Softmax(3), penalty=Penalty(l1=0.1)))
+    assert not suits(replace(problem, loss=Softmax(117)))
 
 
 def test_default_fits_of_few_rows_are_made_in_one_call():

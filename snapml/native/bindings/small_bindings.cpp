@@ -12,6 +12,7 @@
 #include "bindings/without_gil.hpp"
 #include "rows/rows.hpp"
 #include "small/newton.hpp"
+#include "small/softmax_problem.hpp"
 
 namespace snapml::native {
 
@@ -36,6 +37,16 @@ std::vector<double> widened(const std::optional<ReadOnlyArray>& array, const cha
   return wide;
 }
 
+// Class numbers index the margins: nothing else may get through.
+void check_classes(const std::vector<double>& labels, int64 n_rows, int n_classes) {
+  for (int64 i = 0; n_classes > 0 && i < n_rows; ++i) {
+    const double y = labels[static_cast<std::size_t>(i)];
+    if (y >= 0 && y < n_classes) continue;
+    throw std::invalid_argument("labels: expected class numbers below " +
+                                std::to_string(n_classes) + ", got " + std::to_string(y));
+  }
+}
+
 small::Intercept intercept_of(const std::string& kind) {
   if (kind == "none") return small::Intercept::kNone;
   if (kind == "free") return small::Intercept::kFree;
@@ -46,24 +57,29 @@ small::Intercept intercept_of(const std::string& kind) {
 // What a fit gives back beside the arrays that it fills.
 using SmallFit = std::tuple<bool, int64, int64, double, double, double, double>;
 
-// Writes coefficients and history; `coef` holds the start.
-template <class Real, class Loss>
-SmallFit small_fit(const small::Problem<Loss>& problem, const small::Rule& rule, double* coef,
-                   double* history, double* points) {
-  const small::Solution found = small::Newton<Loss>(problem, rule).solve(coef);
-  small::Point rounded = problem.point();
+// Where a fit goes.
+struct SmallArrays {
+  double* coef;  // of the start, and then of the model
+  double* history;
+  double* points;  // null, or the coefficients of each entry of the history
+};
+
+template <class Real, class Problem>
+SmallFit small_fit(const Problem& problem, const small::Rule& rule, SmallArrays to) {
+  const small::Solution found = small::Newton<Problem>(problem, rule).solve(to.coef);
+  typename Problem::Point rounded = problem.point();
   rounded.coef = found.coef;
   for (double& w : rounded.coef) w = static_cast<double>(static_cast<Real>(w));
   rounded.objective = found.objective;
   if (rounded.coef != found.coef) problem.evaluate(rounded);
-  std::copy(rounded.coef.begin(), rounded.coef.begin() + problem.n_cols(), coef);
+  problem.store(rounded.coef, to.coef);
   for (const small::Entry& entry : found.history) {
     for (const double x : {entry.seconds, entry.decrement, entry.gap, entry.objective}) {
-      *history++ = x;
+      *to.history++ = x;
     }
-    if (points != nullptr) {
-      points = std::copy(entry.coef.begin(), entry.coef.begin() + problem.n_cols(), points);
-    }
+    if (to.points == nullptr) continue;
+    problem.store(entry.coef, to.points);
+    to.points += problem.n_coefs();
   }
   const double stiffness = problem.design.weighted_squares(problem.targets.weights);
   const int64 n_entries = static_cast<int64>(found.history.size());
@@ -71,10 +87,10 @@ SmallFit small_fit(const small::Problem<Loss>& problem, const small::Rule& rule,
           found.bound,     rounded.objective, stiffness};
 }
 
-SmallFit small_newton(const Rows& rows, const std::string& loss, const ReadOnlyArray& labels,
-                      const std::optional<ReadOnlyArray>& row_weights, double weight,
-                      const std::optional<ReadOnlyArray>& row_offsets, double l1, double l2,
-                      const std::string& intercept, double bias_column, double tol,
+SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
+                      const ReadOnlyArray& labels, const std::optional<ReadOnlyArray>& row_weights,
+                      double weight, const std::optional<ReadOnlyArray>& row_offsets, double l1,
+                      double l2, const std::string& intercept, double bias_column, double tol,
                       int64 most_passes, const AnyArray& coef, const AnyArray& history,
                       const std::optional<AnyArray>& points) {
   const int64 n_entries = static_cast<int64>(history.size()) / kEntryNumbers;
@@ -83,22 +99,32 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, const ReadOnlyA
   return std::visit(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
-        const int64 n = view.n_rows, n_cols = view.n_cols + (bias_column != 0 ? 1 : 0);
+        const int64 n = view.n_rows, k = n_classes > 0 ? n_classes : 1;
+        const int64 n_coefs = k * (view.n_cols + (bias_column != 0 ? 1 : 0));
         const std::vector<double> y = widened<Real>(labels, "labels", n, 1.0, 1.0);
         const std::vector<double> c = widened<Real>(row_weights, "row_weights", n, weight, 0.0);
         const double* offsets = nullptr;
-        if (row_offsets) offsets = vector_argument<double>(*row_offsets, "row_offsets", n);
-        double* const w = vector_argument<double>(coef, "coef", n_cols);
-        double* const entries =
-            vector_argument<double>(history, "history", kEntryNumbers * n_entries);
-        double* kept = nullptr;
-        if (points) kept = vector_argument<double>(*points, "points", n_entries * n_cols);
-        return with_primal_loss<double>(loss, [&](const auto& type) {
+        if (row_offsets) offsets = vector_argument<double>(*row_offsets, "row_offsets", k * n);
+        SmallArrays to{vector_argument<double>(coef, "coef", n_coefs),
+                       vector_argument<double>(history, "history", kEntryNumbers * n_entries),
+                       nullptr};
+        if (points) to.points = vector_argument<double>(*points, "points", n_entries * n_coefs);
+        check_classes(y, n, n_classes);
+        const auto fit = [&](const auto& make) {
           const ReleasedGil released;
           const small::Design design(view, bias_column);
-          const small::Targets targets{y.data(), c.data(), offsets};
-          return small_fit<Real>(small::Problem(type, design, targets, penalty), rule, w, entries,
-                                 kept);
+          return small_fit<Real>(make(design, small::Targets{y.data(), c.data(), offsets}), rule,
+                                 to);
+        };
+        if (n_classes > 0) {
+          return fit([&](const small::Design& design, const small::Targets& targets) {
+            return small::SoftmaxProblem(n_classes, design, targets, penalty);
+          });
+        }
+        return with_primal_loss<double>(loss, [&](const auto& type) {
+          return fit([&](const small::Design& design, const small::Targets& targets) {
+            return small::Problem(type, design, targets, penalty);
+          });
         });
       },
       rows.view);
@@ -107,10 +133,11 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, const ReadOnlyA
 }  // namespace
 
 void bind_small(nb::module_& m) {
-  m.def("small_newton", &small_newton, nb::arg("rows"), nb::arg("loss"), nb::arg("labels"),
-        nb::arg("row_weights").none(), nb::arg("weight"), nb::arg("row_offsets").none(),
-        nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"), nb::arg("bias_column"), nb::arg("tol"),
-        nb::arg("most_passes"), nb::arg("coef"), nb::arg("history"), nb::arg("points").none());
+  m.def("small_newton", &small_newton, nb::arg("rows"), nb::arg("loss"), nb::arg("n_classes"),
+        nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
+        nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
+        nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
+        nb::arg("history"), nb::arg("points").none());
 }
 
 }  // namespace snapml::native

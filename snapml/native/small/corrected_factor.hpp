@@ -10,10 +10,12 @@
 
 namespace snapml::native::small {
 
-template <class Loss>
+template <class Problem>
 class CorrectedFactor {
  public:
-  explicit CorrectedFactor(const Problem<Loss>& problem) : problem_(problem) {}
+  using Point = typename Problem::Point;
+
+  explicit CorrectedFactor(const Problem& problem) : problem_(problem) {}
 
   bool is_made() const { return !factor_.empty(); }
 
@@ -22,13 +24,6 @@ class CorrectedFactor {
     problem_.fill_hessian(point, factor_);
     pairs_.clear();
     return factorise(factor_.data(), problem_.n_cols(), problem_.stride());
-  }
-
-  // What a factor costs, in passes over the rows.
-  double cost() const {
-    const double n = static_cast<double>(problem_.design.n_rows);
-    const double q = static_cast<double>(problem_.n_cols());
-    return q * q * (n / 2 + q / 6) / (n * (kPassOfEntry * q + kPassOfRow));
   }
 
   // The factor's solution for the gradient, corrected by the steps since it was made.
@@ -60,8 +55,6 @@ class CorrectedFactor {
   }
 
  private:
-  // What a pass costs an entry and a row, in products of a factor.
-  static constexpr double kPassOfEntry = 4, kPassOfRow = 80;
   static constexpr double kLeastCurvature = 1e-12;
   static constexpr std::size_t kMostPairs = 10;
 
@@ -70,7 +63,7 @@ class CorrectedFactor {
     double rho;                        // 1 / their product
   };
 
-  const Problem<Loss>& problem_;
+  const Problem& problem_;
   std::vector<double> factor_;
   std::vector<Pair> pairs_;
 };

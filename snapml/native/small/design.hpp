@@ -38,9 +38,10 @@ SNAPML_CLONES void add8(const Real* rows, const Real* s, int64 stride, Real* g) 
 }
 
 // The upper half of h += sum_r k[r] x_r x_r^T over eight rows, two rows of h at a time; the blocks
-// of eight on the diagonal are filled whole.
+// of eight on the diagonal are filled whole. Rows of h have `h_stride` numbers.
 template <class Real>
-SNAPML_CLONES void add_gram8(const Real* rows, const Real* k, int64 n_cols, int64 stride, Real* h) {
+SNAPML_CLONES void add_gram8(const Real* rows, const Real* k, int64 n_cols, int64 stride, Real* h,
+                             int64 h_stride) {
   for (int64 i = 0; i < n_cols; i += 2) {
     Real first[kEight], second[kEight];
     for (int r = 0; r < kEight; ++r) {
@@ -48,14 +49,14 @@ SNAPML_CLONES void add_gram8(const Real* rows, const Real* k, int64 n_cols, int6
       second[r] = k[r] * rows[r * stride + i + 1];
     }
     for (int64 j = i / kEight * kEight; j < stride; j += kEight) {
-      Real* const to = h + i * stride + j;
+      Real* const to = h + i * h_stride + j;
       Eight a, b, v;
-      load_eight(to, a), load_eight(to + stride, b);
+      load_eight(to, a), load_eight(to + h_stride, b);
       for (int r = 0; r < kEight; ++r) {
         load_eight(rows + r * stride + j, v);
         a += first[r] * v, b += second[r] * v;
       }
-      std::memcpy(to, &a, sizeof a), std::memcpy(to + stride, &b, sizeof b);
+      std::memcpy(to, &a, sizeof a), std::memcpy(to + h_stride, &b, sizeof b);
     }
   }
 }

@@ -88,4 +88,9 @@ class LowerBound {
   const Point& point_;
 };
 
+template <class Loss>
+double Problem<Loss>::lower_bound(const Point& point) const {
+  return LowerBound<Loss>(*this, point).value();
+}
+
 }  // namespace snapml::native::small

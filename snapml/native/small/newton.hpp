@@ -31,7 +31,7 @@ struct Entry {
 };
 
 struct Solution {
-  std::vector<double> coef;  // n_cols, and zeros
+  std::vector<double> coef;  // as a `Point` has them
   double objective = 0;
   double bound = 0;        // no model has a lower objective: no loss and no penalty is negative
   bool is_solved = false;  // whether the gap has met the rule
@@ -55,16 +55,18 @@ struct Decline {
   }
 };
 
-template <class Loss>
+template <class Problem>
 class Newton {
  public:
-  Newton(const Problem<Loss>& problem, const Rule& rule)
+  using Point = typename Problem::Point;
+
+  Newton(const Problem& problem, const Rule& rule)
       : problem_(problem), rule_(rule), factor_(problem) {}
 
-  // Goes on from a start of n_cols numbers.
+  // Goes on from a start.
   Solution solve(const double* start) {
     Point point = problem_.point(), trial = problem_.point();
-    std::copy(start, start + problem_.n_cols(), point.coef.begin());
+    problem_.load(start, point.coef);
     evaluate(point);
     while (std::isfinite(point.objective)) {
       const double target = judge(point);
@@ -86,6 +88,8 @@ class Newton {
   static constexpr double kSmallest = 1e-14, kPolished = 1e-22;
   static constexpr double kSumRounding = 0x1p-50;
   static constexpr double kArmijo = 1e-4;
+  // Entries that a fit may visit in all before another step counts as work.
+  static constexpr double kFreeVisits = 1e6;
   static constexpr int kMostHalvings = 50;
   // Steps from a new factor to the minimum, about; and the cost of a factor, in passes, up to which
   // every step gets one.
@@ -96,10 +100,11 @@ class Newton {
     problem_.evaluate(point);
   }
 
-  // Certifies a point; returns the decrement to go on to: the tolerance's, and once that is met the
-  // least there is, for rounding alone then separates fits of equivalent data.
+  // Certifies a point; returns the decrement to go on to: the tolerance's, and once that is met,
+  // where steps cost next to nothing, the least there is, for rounding alone then separates fits of
+  // equivalent data.
   double judge(const Point& point) {
-    found_.bound = std::max(found_.bound, LowerBound<Loss>(problem_, point).value());
+    found_.bound = std::max(found_.bound, problem_.lower_bound(point));
     const double scale = std::fabs(point.objective);
     const double gap =
         std::max(point.objective - found_.bound, kSumRounding * (scale + std::fabs(found_.bound)));
@@ -108,7 +113,10 @@ class Newton {
     if (rule_.keeps_points) entry.coef = point.coef;
     found_.history.push_back(std::move(entry));
     found_.is_solved = gap <= rule_.tol * scale;
-    return (found_.is_solved ? kPolished : rule_.tol) * scale;
+    if (!found_.is_solved) return rule_.tol * scale;
+    const double entries = static_cast<double>(problem_.design.n_rows * problem_.n_coefs());
+    const bool is_free = entries * static_cast<double>(found_.n_passes + 1) <= kFreeVisits;
+    return is_free ? kPolished * scale : std::numeric_limits<double>::infinity();
   }
 
   // Moves the point to where the objective is lower; returns the decrement, 0 where nothing leads
@@ -129,7 +137,7 @@ class Newton {
 
   // Whether another factor costs less than the steps that it saves.
   bool is_worth_it(double target) const {
-    const double cost = factor_.cost(), most = kStepsOfNewton + cost;
+    const double cost = problem_.factor_cost(), most = kStepsOfNewton + cost;
     if (cost <= kCheapFactor || decline_.steps >= most) return true;
     return decline_.steps >= 2 && decline_.steps_to(target) > most;
   }
@@ -151,10 +159,11 @@ class Newton {
     SparseStep model(hessian_, problem_.n_cols(), problem_.stride(), problem_.n_penalised(),
                      problem_.penalty.l1);
     std::vector<double> direction = model.minimise(point.coef, point.gradient);
-    const double absolute = problem_.absolute_sum(direction);
     subtract(1.0, point.coef.data(), problem_.stride(), direction.data());
-    const double change = absolute - problem_.absolute_sum(point.coef);
-    const double decrement = -problem_.inner(point.gradient, direction) - change;
+    // At the model's minimum g.d and the norm's change add up to -d.H d, which rounding leaves
+    // alone.
+    const double decrement =
+        problem_.inner(model.slopes(), direction) - problem_.inner(point.gradient, direction);
     if (line_search(point, trial, direction, decrement) == 0) return 0;
     std::swap(point, trial);
     return decrement;
@@ -178,9 +187,9 @@ class Newton {
 
   using Clock = std::chrono::steady_clock;
 
-  const Problem<Loss>& problem_;
+  const Problem& problem_;
   const Rule rule_;
-  CorrectedFactor<Loss> factor_;
+  CorrectedFactor<Problem> factor_;
   std::vector<double> hessian_;
   Decline decline_;
   Solution found_;

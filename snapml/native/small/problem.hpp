@@ -61,9 +61,14 @@ SNAPML_CLONES void row_curvatures(Loss loss, const double* z, const double* y, c
   }
 }
 
+// What a pass costs an entry and a row, in products of a factor.
+inline constexpr double kPassOfEntry = 4, kPassOfRow = 80;
+
 template <class Loss>
 class Problem {
  public:
+  using Point = small::Point;
+
   Problem(const Loss& loss, const Design& design, const Targets& targets, const Penalty& penalty)
       : loss(loss), design(design), targets(targets), penalty(penalty) {}
 
@@ -80,8 +85,25 @@ class Problem {
     return penalty.intercept == Intercept::kPenalised ? design.n_cols : design.n_features;
   }
 
+  // What a factor of the Hessian costs, in passes over the rows.
+  double factor_cost() const {
+    const double n = static_cast<double>(design.n_rows), q = static_cast<double>(n_cols());
+    return q * q * (n / 2 + q / 6) / (n * (kPassOfEntry * q + kPassOfRow));
+  }
+
+  // Coefficients from and to arrays of as many numbers as there are columns.
+  void load(const double* from, std::vector<double>& coef) const {
+    std::copy(from, from + n_cols(), coef.begin());
+  }
+  void store(const std::vector<double>& coef, double* to) const {
+    std::copy(coef.begin(), coef.begin() + n_cols(), to);
+  }
+  int64 n_coefs() const { return n_cols(); }
+
+  double lower_bound(const Point& point) const;
+
   Point point() const {
-    Point point;
+    small::Point point;
     point.margins.assign(static_cast<std::size_t>(design.n_padded), 0.0);
     point.slopes = point.margins;
     point.coef.assign(static_cast<std::size_t>(stride()), 0.0);
@@ -115,7 +137,8 @@ class Problem {
                    curvatures.data());
     h.assign(static_cast<std::size_t>(stride() * stride()), 0.0);
     for (int64 first = 0; first < design.n_rows; first += kEight) {
-      add_gram8(design.row(first), curvatures.data() + first, n_cols(), stride(), h.data());
+      const double* const k = curvatures.data() + first;
+      add_gram8(design.row(first), k, n_cols(), stride(), h.data(), stride());
     }
     for (int64 j = 0; j < n_penalised(); ++j) h[at(j * stride() + j)] += penalty.l2;
   }

@@ -33,9 +33,13 @@ class SparseStep {
     return v_;
   }
 
+  // Of g.d + d.H d / 2 at the minimum, in d.
+  const std::vector<double>& slopes() const { return r_; }
+
  private:
   static constexpr int kMostRounds = 100, kCycles = 3;
   static constexpr double kRounding = 1e-12;  // of a slope beside l1
+  static constexpr double kRidge = 1e-10;     // of a diagonal that has no inverse otherwise
 
   std::size_t at(int64 i, int64 j) const { return static_cast<std::size_t>(i * stride_ + j); }
   double l1_of(int64 j) const { return j < n_penalised_ ? l1_ : 0; }
@@ -59,25 +63,32 @@ class SparseStep {
   // says whether that is all of the way.
   bool solve_supported() {
     std::vector<int64> columns;
+    std::vector<double> step;
     for (int64 j = 0; j < n_cols_; ++j) {
-      if (v_[static_cast<std::size_t>(j)] != 0 || j >= n_penalised_) columns.push_back(j);
+      const double v = v_[static_cast<std::size_t>(j)];
+      if (v == 0 && j < n_penalised_) continue;
+      columns.push_back(j);
+      step.push_back(-r_[static_cast<std::size_t>(j)] - (v == 0 ? 0 : std::copysign(l1_of(j), v)));
     }
     const int64 m = static_cast<int64>(columns.size());
-    std::vector<double> block(static_cast<std::size_t>(m * m)), step(static_cast<std::size_t>(m));
-    for (int64 a = 0; a < m; ++a) {
-      const int64 j = columns[static_cast<std::size_t>(a)];
-      const double v = v_[static_cast<std::size_t>(j)];
-      for (int64 b = a; b < m; ++b) {
-        block[static_cast<std::size_t>(a * m + b)] =
-            h_[at(j, columns[static_cast<std::size_t>(b)])];
-      }
-      step[static_cast<std::size_t>(a)] =
-          -r_[static_cast<std::size_t>(j)] - (v == 0 ? 0 : std::copysign(l1_of(j), v));
+    std::vector<double> block = block_of(columns, 1);
+    if (!factorise(block.data(), m, m)) {  // columns that are alike: any of their sums will do
+      block = block_of(columns, 1 + kRidge);
+      if (!factorise(block.data(), m, m)) return false;
     }
-    if (m == 0) return true;
-    if (!factorise(block.data(), m, m)) return false;
     solve_factored(block.data(), m, m, step.data());
     return walk(columns, step);
+  }
+
+  // The upper half of h for some columns, with a factor on the diagonal.
+  std::vector<double> block_of(const std::vector<int64>& columns, double factor) const {
+    const std::size_t m = columns.size();
+    std::vector<double> block(m * m);
+    for (std::size_t a = 0; a < m; ++a) {
+      for (std::size_t b = a; b < m; ++b) block[a * m + b] = h_[at(columns[a], columns[b])];
+      block[a * (m + 1)] *= factor;
+    }
+    return block;
   }
 
   bool walk(const std::vector<int64>& columns, const std::vector<double>& step) {

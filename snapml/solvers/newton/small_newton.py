@@ -27,8 +27,10 @@ from snapml.solvers.threads import resolve_n_threads
 __all__ = ["solve", "suits"]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
-# columns up to which a Hessian takes no longer than a few passes.
-_MOST_ENTRIES, _MOST_COLUMNS = 200_000, 128
+# columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
+_MOST_ENTRIES, _MOST_COLUMNS, _MOST_COEFS = 200_000, 512, 700
+# Under an L1 norm working sets do better with more: they look at few columns' products.
+_MOST_SPARSE_COLUMNS = 64
 # Passes that suffice where this method does well; where they do not, another does better.
 _MOST_PASSES = 100
 
@@ -65,14 +67,18 @@ def suits(
         return False
     penalty = problem.penalty
     is_plain = not (penalty.is_none or penalty.is_positive or penalty.bounds is not None)
-    if not is_plain or problem.loss.is_joint or dataset.labels.ndim != 1:
+    if not is_plain or not problem.loss.is_smooth or dataset.labels.ndim != 1:
         return False
-    if not problem.loss.is_smooth:
+    if problem.loss.is_joint and not penalty.is_smooth:
         return False
     if not isinstance(dataset.matrix, DenseMatrix | CompressedMatrix):
         return False
     n_rows, n_columns = dataset.matrix.shape
-    return n_columns <= _MOST_COLUMNS and 0 < n_rows * (n_columns + 1) <= _MOST_ENTRIES
+    n_coefs = problem.n_outputs(dataset.labels.shape) * (n_columns + 1)
+    most = _MOST_COLUMNS if penalty.is_smooth else _MOST_SPARSE_COLUMNS
+    if n_columns > most or n_coefs > _MOST_COEFS:
+        return False
+    return 0 < n_rows * (n_columns + 1) <= _MOST_ENTRIES
 
 
 def solve(
@@ -100,7 +106,10 @@ def solve(
     """
     resolve_n_threads(settings.n_threads, 0)  # what is no number of threads is refused here too
     n_most = min(_MOST_PASSES, rule.max_iter + 1)
-    coefs = np.empty((n_most, dataset.matrix.shape[1] + 1)) if rule.control.is_active else None
+    coefs = None
+    if rule.control.is_active:
+        n_outputs = problem.n_outputs(dataset.labels.shape)
+        coefs = np.zeros((n_most, n_outputs, dataset.matrix.shape[1] + 1))
     result = _run(problem, dataset, rule, start, n_most, coefs)
     if not result.has_converged:
         return None
@@ -120,13 +129,16 @@ def _run(
 ) -> FitResult:
     """Return the model after at most so many entries of the history; `coefs` gets those of each."""
     matrix, bias = dataset.matrix, problem.bias_column
-    n_columns = matrix.shape[1] + (1 if bias else 0)
-    point = np.zeros(matrix.shape[1] + 1) if start.coef is None else start.coef[0].copy()
-    points = None if coefs is None else np.zeros((n_entries, n_columns))
+    n_columns, n_outputs = matrix.shape[1] + (1 if bias else 0), problem.n_outputs((0,))
+    point = np.zeros((n_outputs, n_columns))
+    if start.coef is not None:
+        point[:] = start.coef[:, :n_columns]
+    points = None if coefs is None else np.zeros((n_entries, n_outputs, n_columns))
     history = np.empty((n_entries, 4))
     is_solved, n_passes, n_seen, objective, bound, rounded, stiffness = _native.small_newton(
         native_rows(matrix, _native.ThreadPool(1)),
         problem.loss.core_name,
+        n_outputs if problem.loss.is_joint else 0,
         dataset.labels,
         dataset.row_weights,
         dataset.weight,
@@ -137,20 +149,23 @@ def _run(
         bias,
         rule.tol,
         min(_MOST_PASSES, rule.max_iter + 1),
-        point[:n_columns],
+        point,
         history,
         points,
     )
     if coefs is not None:
-        coefs[:, :n_columns] = points
+        coefs[:, :, :n_columns] = points
     if is_solved:
         check_range(stiffness, matrix.dtype)
     gap, of_rounded = certified_gap(objective, bound), certified_gap(rounded, bound)
     allowed = max(gap, max(rule.tol, rule.resolution) * abs(rounded))
-    coef = point.astype(matrix.dtype)
+    coef = point[:, : matrix.shape[1]].astype(matrix.dtype)
+    intercept = np.zeros(n_outputs)
+    if bias:
+        intercept = bias * point[:, -1].astype(matrix.dtype).astype(np.float64)
     return FitResult(
-        coef=coef[:-1],
-        intercept=bias * float(coef[-1]),
+        coef=coef if problem.loss.is_joint else coef[0],
+        intercept=intercept if problem.loss.is_joint else float(intercept[0]),
         duals=None,
         offset=0.0,
         n_iter=n_passes - 1,
@@ -189,8 +204,8 @@ def _replay(
         progress.see_certificate(gap, objective)
         if coefs is None:
             continue
-        seen = coefs[number : number + 1]
-        model_of = partial(Interim.of_point, seen, problem.bias_column, gap, objective)
+        point = coefs[number]
+        model_of = partial(Interim.of_point, point, problem.bias_column, gap, objective)
         if rule.control.ends(communicator, model_of):
             return number + 1
     return len(result.history)
