@@ -818,7 +818,8 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
         refuse_dates(X, "X")
     for targets in y:
         refuse_dates(targets, "y")
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    is_array = isinstance(X, np.ndarray)  # which need not be asked what frame it is
+    frame = X if is_array else nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame) or frame.implementation.is_pandas():
         return validate_data(estimator, X, *y, reset=reset, **checks)
     # scikit-learn would make float64 of float32 columns of Polars and pyarrow.

@@ -97,18 +97,18 @@ def resolve_n_threads(n_threads: int | None, n_stored: int) -> int:
     ValueError
         If `n_threads` is 0 or not an integer.
     """
-    wish: Any = n_threads
-    if wish is None:
-        wanted = available_threads()
-    elif isinstance(wish, bool) or not isinstance(wish, Integral) or wish == 0:
+    wish: Any = -1 if n_threads is None else n_threads
+    if isinstance(wish, bool) or not isinstance(wish, Integral) or wish == 0:
         raise ValueError(f"n_threads: expected None or an integer other than 0, got {wish!r}")
-    else:
-        asked = int(wish)
-        wanted = asked if asked > 0 else max(1, available_threads() + 1 + asked)
+    most = n_stored // _ENTRIES_PER_THREAD
+    if most <= 1:  # to ask the system takes longer than one row's prediction
+        return 1
+    asked = int(wish)
+    wanted = asked if asked > 0 else max(1, available_threads() + 1 + asked)
     limit = _native.get_thread_limit()
     if limit > 0:
         wanted = min(wanted, limit)
-    return max(1, min(wanted, n_stored // _ENTRIES_PER_THREAD))
+    return min(wanted, most)
 
 
 def limit_blas_threads(n_threads: int) -> AbstractContextManager[Any]:
