@@ -79,7 +79,7 @@ CASES = {
     "outputs": (Problem(Logistic(), Intercept.FREE, 1.0, L2), dense(each), "auto"),
     "softmax": (
         Problem(Softmax(3), Intercept.FREE, 1.0, L2),
-        dense(lambda margins: margins.argmax(axis=1)),
+        dense(lambda margins: margins.argmax(axis=1), 12000),
         "auto",
     ),
     "squares": (Problem(Squared(), Intercept.FREE, 1.0, L2), dense(lambda m: m[:, 0]), "pqn"),

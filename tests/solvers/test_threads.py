@@ -49,6 +49,13 @@ def test_small_data_get_fewer_threads_than_asked_for():
     assert [resolve_n_threads(3, size) for size in sizes] == [1, 1, 1, 1, 1, 2, 3]
 
 
+def test_nobody_asks_the_system_for_data_of_one_thread(monkeypatch):
+    monkeypatch.setattr(threads, "available_threads", None)
+    assert resolve_n_threads(None, 2 * threads._ENTRIES_PER_THREAD - 1) == 1
+    with pytest.raises(ValueError, match="got 0"):
+        resolve_n_threads(0, 1)
+
+
 @pytest.fixture
 def many_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
