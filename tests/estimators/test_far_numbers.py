@@ -55,7 +55,7 @@ def test_a_far_target_may_start_from_the_last_fit():
     model = Lasso(alpha=0.05, warm_start=True).fit(X, y + 1e9)
     again = model.fit(X, y + 1e9)
     assert again.intercept_ == pytest.approx(1e9, rel=1e-6)
-    assert again.n_iter_ <= 4
+    assert again.n_iter_ <= 2
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

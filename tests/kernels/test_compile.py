@@ -9,18 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.gpu.sections import loss_names
 from snapml.kernels import Program
 from snapml.kernels.all_programs import all_programs
 from snapml.kernels.device import compiler
 from snapml.kernels.device.program import kernel_dir
 from snapml.kernels.losses import fused_pass
-from snapml.problems import Loss
 
 from .nvrtc import find_nvrtc
 
 ARCHITECTURES = ["75", "80", "90", "100", "120"]
-LOSSES = [loss.struct + "(1.5)" * loss.has_parameter for loss in Loss.__subclasses__()]
-DUAL = [loss.struct for loss in Loss.__subclasses__() if loss.has_dual_step]
+LOSSES, DUAL = loss_names()
 # One architecture gets every loss, the others one of each kind of outputs.
 PROGRAMS = {
     architecture: list(

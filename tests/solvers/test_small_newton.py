@@ -177,6 +177,12 @@ def test_multinomial_minimum_is_that_of_the_method_for_many_rows(kind, n_classes
     check_against_others(Case(Softmax(n_classes), kind, dtype=dtype, shape=(123, 6)))
 
 
+@pytest.mark.parametrize("n_columns", [7, 8, 16])
+def test_multinomial_columns_may_fill_the_registers(n_columns):
+    """Without an intercept, nothing stands behind the last column of the last class."""
+    check_against_others(Case(Softmax(3), KINDS[0], shape=(123, n_columns)))
+
+
 def test_class_numbers_outside_the_classes_are_refused():
     case = Case(Softmax(3))
     for label in (3.0, -1.0, np.nan):

@@ -48,4 +48,14 @@ auto vector_argument(const Array& array, const char* name, int64 size) {
   }
 }
 
+// Refuses labels that are no class numbers: they index the margins.
+template <class Real>
+void check_class_numbers(const Real* labels, int64 n_rows, int n_classes) {
+  for (int64 i = 0; i < n_rows; ++i) {
+    if (labels[i] >= 0 && labels[i] < static_cast<Real>(n_classes)) continue;
+    throw std::invalid_argument("labels: expected class numbers below " +
+                                std::to_string(n_classes) + ", got " + std::to_string(labels[i]));
+  }
+}
+
 }  // namespace snapml::native

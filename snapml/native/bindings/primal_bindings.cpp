@@ -60,16 +60,11 @@ TargetArrays make_targets(ReadOnlyArray labels, std::optional<ReadOnlyArray> row
   if (n_outputs < 1) {
     throw std::invalid_argument("n_outputs: expected at least 1, got " + std::to_string(n_outputs));
   }
-  if (is_softmax) {  // class numbers index the margins: nothing else may get through
+  if (is_softmax) {
     const auto check = [&](auto real) {
       using Real = decltype(real);
-      const Real* y = vector_argument<Real>(labels, "labels", static_cast<int64>(labels.size()));
-      for (std::size_t i = 0; i < labels.size(); ++i) {
-        if (!(y[i] >= 0 && y[i] < static_cast<Real>(n_outputs))) {
-          throw std::invalid_argument("labels: expected class numbers below " +
-                                      std::to_string(n_outputs) + ", got " + std::to_string(y[i]));
-        }
-      }
+      const int64 n_rows = static_cast<int64>(labels.size());
+      check_class_numbers(vector_argument<Real>(labels, "labels", n_rows), n_rows, n_outputs);
     };
     labels.dtype() == nb::dtype<float>() ? check(float{}) : check(double{});
   }

@@ -37,16 +37,6 @@ std::vector<double> widened(const std::optional<ReadOnlyArray>& array, const cha
   return wide;
 }
 
-// Class numbers index the margins: nothing else may get through.
-void check_classes(const std::vector<double>& labels, int64 n_rows, int n_classes) {
-  for (int64 i = 0; n_classes > 0 && i < n_rows; ++i) {
-    const double y = labels[static_cast<std::size_t>(i)];
-    if (y >= 0 && y < n_classes) continue;
-    throw std::invalid_argument("labels: expected class numbers below " +
-                                std::to_string(n_classes) + ", got " + std::to_string(y));
-  }
-}
-
 small::Intercept intercept_of(const std::string& kind) {
   if (kind == "none") return small::Intercept::kNone;
   if (kind == "free") return small::Intercept::kFree;
@@ -65,8 +55,10 @@ struct SmallArrays {
 };
 
 template <class Real, class Problem>
-SmallFit small_fit(const Problem& problem, const small::Rule& rule, SmallArrays to) {
-  const small::Solution found = small::Newton<Problem>(problem, rule).solve(to.coef);
+SmallFit small_fit(const Problem& problem, const small::Rule& rule, SmallArrays to,
+                   Interrupt& interrupt) {
+  const small::Solution found = small::Newton<Problem>(problem, rule, interrupt).solve(to.coef);
+  if (interrupt.requested()) return {};
   typename Problem::Point rounded = problem.point();
   rounded.coef = found.coef;
   for (double& w : rounded.coef) w = static_cast<double>(static_cast<Real>(w));
@@ -109,12 +101,13 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
                        vector_argument<double>(history, "history", kEntryNumbers * n_entries),
                        nullptr};
         if (points) to.points = vector_argument<double>(*points, "points", n_entries * n_coefs);
-        check_classes(y, n, n_classes);
+        if (n_classes > 0) check_class_numbers(y.data(), n, n_classes);
         const auto fit = [&](const auto& make) {
-          const ReleasedGil released;
-          const small::Design design(view, bias_column);
-          return small_fit<Real>(make(design, small::Targets{y.data(), c.data(), offsets}), rule,
-                                 to);
+          return without_gil([&](Interrupt& interrupt) {
+            const small::Design design(view, bias_column);
+            const small::Targets own{y.data(), c.data(), offsets};
+            return small_fit<Real>(make(design, own), rule, to, interrupt);
+          });
         };
         if (n_classes > 0) {
           return fit([&](const small::Design& design, const small::Targets& targets) {

@@ -31,7 +31,7 @@ class LowerBound {
   // The dual objective of loss terms and -X^T beta.
   double bound(double terms, const std::vector<double>& gradient) const {
     const Penalty& penalty = problem_.penalty;
-    if (penalty.l1 == 0) return finite(terms - conjugate(gradient, 1));
+    if (penalty.l1 == 0) return finite(terms - conjugate(gradient));
     double largest = 0;
     for (std::size_t j = 0; j < n_penalised(); ++j) {
       largest = std::max(largest, std::fabs(gradient[j]));
@@ -40,14 +40,14 @@ class LowerBound {
     const double scale = largest > penalty.l1 ? penalty.l1 / largest : 1;
     const double scaled = finite(scale * terms);
     if (penalty.l2 == 0) return scaled;
-    return std::max(scaled, finite(terms - conjugate(gradient, 1)));
+    return std::max(scaled, finite(terms - conjugate(gradient)));
   }
 
-  // R* of a scaled gradient, for l2 > 0.
-  double conjugate(const std::vector<double>& gradient, double scale) const {
+  // R* of the gradient, for l2 > 0.
+  double conjugate(const std::vector<double>& gradient) const {
     double square = 0;
     for (std::size_t j = 0; j < n_penalised(); ++j) {
-      const double beyond = std::max(0.0, std::fabs(scale * gradient[j]) - problem_.penalty.l1);
+      const double beyond = std::max(0.0, std::fabs(gradient[j]) - problem_.penalty.l1);
       square += beyond * beyond;
     }
     return square / (2 * problem_.penalty.l2);
@@ -75,7 +75,8 @@ class LowerBound {
       for (std::size_t j = 0; j < at(design.n_features); ++j)
         gradient[j] -= shift * design.row(i)[j];
     }
-    const double rounding = std::numeric_limits<double>::epsilon() * problem_.total_weight();
+    const double rounding =
+        std::numeric_limits<double>::epsilon() * total_weight(targets, design.n_rows);
     if (!(std::fabs(moved - missing) <= 1e-6 * std::fabs(missing) + rounding)) return kNone;
     return bound(terms, gradient);
   }

@@ -11,6 +11,7 @@
 #include "small/lower_bound.hpp"
 #include "small/problem.hpp"
 #include "small/sparse_step.hpp"
+#include "threads/parallel.hpp"
 
 namespace snapml::native::small {
 
@@ -60,15 +61,17 @@ class Newton {
  public:
   using Point = typename Problem::Point;
 
-  Newton(const Problem& problem, const Rule& rule)
-      : problem_(problem), rule_(rule), factor_(problem) {}
+  Newton(const Problem& problem, const Rule& rule, Interrupt& interrupt)
+      : problem_(problem), rule_(rule), interrupt_(interrupt), factor_(problem) {}
 
-  // Goes on from a start.
+  // Goes on from a start, until a step after an interrupt at the latest.
   Solution solve(const double* start) {
     Point point = problem_.point(), trial = problem_.point();
     problem_.load(start, point.coef);
     evaluate(point);
     while (std::isfinite(point.objective)) {
+      interrupt_.poll(0);
+      if (interrupt_.requested()) break;
       const double target = judge(point);
       if (found_.is_solved && decline_.last <= target) break;
       if (found_.n_passes >= rule_.most_passes) break;
@@ -124,7 +127,9 @@ class Newton {
   // Moves the point to where the objective is lower; returns the decrement, 0 where nothing leads
   // down. A factor that does not see a way makes place for another one.
   double advance(Point& point, Point& trial, double target) {
-    if (problem_.penalty.l1 > 0) return sparse_step(point, trial);
+    if constexpr (Problem::kHasNorm) {
+      if (problem_.penalty.l1 > 0) return sparse_step(point, trial);
+    }
     const bool is_fresh = !factor_.is_made() || is_worth_it(target);
     if (is_fresh && !make_factor(point)) return 0;
     const double decrement = smooth_step(point, trial);
@@ -191,6 +196,7 @@ class Newton {
 
   const Problem& problem_;
   const Rule rule_;
+  Interrupt& interrupt_;
   CorrectedFactor<Problem> factor_;
   std::vector<double> hessian_;
   Decline decline_;

@@ -26,6 +26,12 @@ struct Targets {
   const double* offsets;  // null where there are none
 };
 
+inline double total_weight(const Targets& targets, int64 n_rows) {
+  double sum = 0;
+  for (int64 i = 0; i < n_rows; ++i) sum += targets.weights[i];
+  return sum;
+}
+
 // A point, and what one pass over the rows there has left.
 struct Point {
   std::vector<double> coef;
@@ -68,6 +74,7 @@ template <class Loss>
 class Problem {
  public:
   using Point = small::Point;
+  static constexpr bool kHasNorm = true;  // l1 may be above 0
 
   Problem(const Loss& loss, const Design& design, const Targets& targets, const Penalty& penalty)
       : loss(loss), design(design), targets(targets), penalty(penalty) {}
@@ -146,12 +153,6 @@ class Problem {
   double curvature(const Point& point, int64 i) const {
     const double c = targets.weights[i];
     return c == 0 ? 0 : c * loss.curvature(point.margins[at(i)], targets.labels[i]);
-  }
-
-  double total_weight() const {
-    double sum = 0;
-    for (int64 i = 0; i < design.n_rows; ++i) sum += targets.weights[i];
-    return sum;
   }
 
   double inner(const std::vector<double>& a, const std::vector<double>& b) const {

@@ -31,6 +31,8 @@ class SoftmaxProblem {
                  const Penalty& penalty)
       : n_classes(n_classes), design(design), targets(targets), penalty(penalty) {}
 
+  static constexpr bool kHasNorm = false;  // an L1 norm is another method's
+
   const int n_classes;
   const Design& design;
   const Targets targets;  // offsets are classes x rows
@@ -39,8 +41,6 @@ class SoftmaxProblem {
   int64 n_cols() const { return n_classes * design.stride; }
   int64 stride() const { return n_cols(); }
   int64 n_coefs() const { return n_classes * design.n_cols; }
-  int64 n_penalised() const { return n_cols(); }  // of no use without an L1 norm
-  double absolute_sum(const std::vector<double>&) const { return 0; }
 
   double factor_cost() const {
     const double n = static_cast<double>(design.n_rows), q = static_cast<double>(design.n_cols);
@@ -98,10 +98,7 @@ class SoftmaxProblem {
     std::vector<double> weights(at(design.n_padded));
     for (int64 k = 0; k < n_classes; ++k) {
       for (int64 l = k; l < n_classes; ++l) {
-        for (int64 i = 0; i < design.n_rows; ++i) {
-          const double p = probability(point, k, i), q = probability(point, l, i);
-          weights[at(i)] = targets.weights[i] * (k == l ? p * (1 - p) : -p * q);
-        }
+        for (int64 i = 0; i < design.n_rows; ++i) weights[at(i)] = curvature(point, k, l, i);
         fill_block(weights, h.data() + k * design.stride * stride() + l * design.stride, k != l);
       }
     }
@@ -132,6 +129,11 @@ class SoftmaxProblem {
   int64 row_of_class(int64 k, int64 i) const { return k * design.n_padded + i; }
   double probability(const Point& point, int64 k, int64 i) const {
     return point.probabilities[at(row_of_class(k, i))];
+  }
+  // Of a row's loss in the margins of two classes.
+  double curvature(const Point& point, int64 k, int64 l, int64 i) const {
+    const double p = probability(point, k, i), q = probability(point, l, i);
+    return targets.weights[i] * (k == l ? p * (1 - p) : -p * q);
   }
   int64 free_column() const { return design.n_features; }
 
@@ -181,14 +183,16 @@ class SoftmaxProblem {
 
   // Gives what nothing depends on a curvature: padding, and free intercepts that all move alike.
   void close_free_directions(std::vector<double>& h) const {
-    double trace = 0;
     for (int64 k = 0; k < n_classes; ++k) {
       for (int64 j = design.n_cols; j < design.stride; ++j) {
         h[at((k * design.stride + j) * (stride() + 1))] = 1;
       }
-      trace += h[at((k * design.stride + free_column()) * (stride() + 1))];
     }
     if (penalty.intercept != Intercept::kFree) return;
+    double trace = 0;
+    for (int64 k = 0; k < n_classes; ++k) {
+      trace += h[at((k * design.stride + free_column()) * (stride() + 1))];
+    }
     for (int64 k = 0; k < n_classes; ++k) {
       for (int64 l = k; l < n_classes; ++l) {
         const int64 i = k * design.stride + free_column(), j = l * design.stride + free_column();
@@ -230,8 +234,7 @@ class SoftmaxProblem {
         for (int64 j = 0; j < design.n_features; ++j) own[j] -= shift * design.row(i)[j];
       }
     }
-    double total = 0;
-    for (int64 i = 0; i < design.n_rows; ++i) total += targets.weights[i];
+    const double total = total_weight(targets, design.n_rows);
     const double rounding = 1e-6 * largest + std::numeric_limits<double>::epsilon() * total;
     for (int64 k = 0; k < n_classes; ++k) {
       if (!(std::fabs(moved[at(k)] - missing[at(k)]) <= rounding)) return kNone;
@@ -247,10 +250,7 @@ class SoftmaxProblem {
     for (int64 k = 0; k < n_classes; ++k) {
       for (int64 l = k; l < n_classes; ++l) {
         double& entry = block[at(k * n_classes + l)];
-        for (int64 i = 0; i < design.n_rows; i += step) {
-          const double p = probability(point, k, i), q = probability(point, l, i);
-          entry += targets.weights[i] * (k == l ? p * (1 - p) : -p * q);
-        }
+        for (int64 i = 0; i < design.n_rows; i += step) entry += curvature(point, k, l, i);
       }
       trace += block[at(k * (n_classes + 1))];
     }
