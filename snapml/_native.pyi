@@ -120,6 +120,9 @@ def core_scalar(name: str, x: float, is_float64: bool) -> float: ...
 def core_step(
     loss: str, state: float, z: float, y: float, stiffness: float, is_float64: bool
 ) -> tuple[float, float, float]: ...
+def core_softmax_step(
+    z: Sequence[float], log_p: Sequence[float], stiffness: float
+) -> tuple[float, list[float]]: ...
 def core_line(
     loss: str, first: float, last: float, y: float, step: float, is_float64: bool
 ) -> tuple[float, float]: ...
@@ -137,6 +140,31 @@ class ManyTargets:
         factors: NDArray[Any],
     ) -> ManyTargets: ...
 
+class SoftmaxDual:
+    @staticmethod
+    def make(
+        row_weights: NDArray[Any] | None,
+        weight: float,
+        log_p: NDArray[Any],
+        shared: NDArray[Any],
+        offsets: NDArray[Any],
+        tau: float,
+    ) -> SoftmaxDual: ...
+
+def softmax_epoch(
+    pool: ThreadPool,
+    rows: Rows,
+    dual: SoftmaxDual,
+    replicas: NDArray[Any] | None,
+    sigma: float,
+    relaxation: float,
+    rounds: int,
+    block_rows: int,
+    seed: int,
+    epoch: int,
+    picked: NDArray[Any] | None,
+    row_gaps: NDArray[Any] | None,
+) -> tuple[float, float]: ...
 def many_products(
     pool: ThreadPool, rows: Rows, n_models: int, vectors: NDArray[Any], out: NDArray[Any]
 ) -> None: ...

@@ -48,6 +48,22 @@ auto vector_argument(const Array& array, const char* name, int64 size) {
   }
 }
 
+// No row twice: workers write the states of their rows.
+inline const int64* picked_rows(const ReadOnlyArray& picked, int64 n_rows) {
+  const auto size = static_cast<int64>(picked.size());
+  const int64* rows = vector_argument<int64>(picked, "picked", size);
+  int64 next = 0;
+  for (int64 k = 0; k < size; ++k) {
+    if (rows[k] < next || rows[k] >= n_rows) {
+      throw std::invalid_argument("picked: expected ascending rows in [0, " +
+                                  std::to_string(n_rows) + "), got " + std::to_string(rows[k]) +
+                                  " at " + std::to_string(k));
+    }
+    next = rows[k] + 1;
+  }
+  return rows;
+}
+
 // Refuses labels that are no class numbers: they index the margins.
 template <class Real>
 void check_class_numbers(const Real* labels, int64 n_rows, int n_classes) {

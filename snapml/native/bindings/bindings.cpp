@@ -193,22 +193,6 @@ void check_contiguous_rows(const DenseView<Real>& view) {
 template <class Real, class Index>
 void check_contiguous_rows(const CompressedView<Real, Index>&) {}
 
-// No row twice: workers write the states of their rows.
-const int64* picked_rows(const ReadOnlyArray& picked, int64 n_rows) {
-  const auto size = static_cast<int64>(picked.size());
-  const int64* rows = vector_argument<int64>(picked, "picked", size);
-  int64 next = 0;
-  for (int64 k = 0; k < size; ++k) {
-    if (rows[k] < next || rows[k] >= n_rows) {
-      throw std::invalid_argument("picked: expected ascending rows in [0, " +
-                                  std::to_string(n_rows) + "), got " + std::to_string(rows[k]) +
-                                  " at " + std::to_string(k));
-    }
-    next = rows[k] + 1;
-  }
-  return rows;
-}
-
 std::tuple<double, double, double> dual_epoch(ThreadPool& pool, const Rows& rows,
                                               const std::string& loss, const ShardArrays& shard,
                                               std::optional<AnyArray> replicas, double sigma,

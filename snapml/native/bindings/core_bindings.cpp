@@ -16,6 +16,7 @@
 #include "snapml/penalties.hpp"
 #include "snapml/random.hpp"
 #include "snapml/softmax.hpp"
+#include "snapml/softmax_step.hpp"
 
 namespace nb = nanobind;
 
@@ -187,6 +188,19 @@ std::tuple<double, double, double> step_of(const std::string& loss, double state
   });
 }
 
+// One row's step of the multinomial dual: its gap, and the new log p.
+std::tuple<double, std::vector<double>> softmax_step_of(const std::vector<double>& z,
+                                                        std::vector<double> log_p,
+                                                        double stiffness) {
+  if (z.empty() || z.size() != log_p.size()) {
+    throw std::invalid_argument("expected as many logarithms as margins, at least one");
+  }
+  std::vector<double> change(z.size()), before(z.size()), p(z.size()), found(z.size());
+  const double gap = softmax_step(z.data(), static_cast<int>(z.size()), stiffness, log_p.data(),
+                                  change.data(), {before.data(), p.data(), found.data()});
+  return {gap, std::move(log_p)};
+}
+
 template <class Real>
 std::tuple<double, double> line_of(const std::string& loss, double first, double last, double y,
                                    double step) {
@@ -257,6 +271,8 @@ void bind_core(nb::module_& m) {
       },
       nb::arg("loss"), nb::arg("state"), nb::arg("z"), nb::arg("y"), nb::arg("stiffness"),
       nb::arg("is_float64"));
+  m.def("core_softmax_step", &softmax_step_of, nb::arg("z"), nb::arg("log_p"),
+        nb::arg("stiffness"));
   m.def(
       "core_line",
       [](const std::string& loss, double first, double last, double y, double step, bool wide) {

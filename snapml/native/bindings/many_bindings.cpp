@@ -2,12 +2,15 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <optional>
+#include <tuple>
 
 #include "bindings/arguments.hpp"
 #include "bindings/dispatch.hpp"
 #include "bindings/without_gil.hpp"
+#include "dual/softmax_descent.hpp"
 #include "many/many_models.hpp"
 #include "many/many_softmax.hpp"
 #include "rows/rows.hpp"
@@ -24,8 +27,8 @@ template <class Real, class Index>
 constexpr bool is_compressed<CompressedView<Real, Index>> = true;
 
 // Calls call(view, sum) with a compressed view and a number of the vectors' type.
-template <class Call>
-void with_compressed(const Rows& rows, const ReadOnlyArray& vectors, Call call) {
+template <class Vectors, class Call>
+void with_compressed(const Rows& rows, const Vectors& vectors, Call call) {
   std::visit(
       [&](const auto& view) {
         if constexpr (is_compressed<std::decay_t<decltype(view)>>) {
@@ -244,6 +247,74 @@ void many_softmax_curve_into(ThreadPool& pool, int64 n_models, int n_classes, in
   run(pool, n_models, n_classes, n_rows, curvatures, moved);
 }
 
+// What an epoch of the multinomial dual changes and reads besides the rows.
+struct SoftmaxDualArrays {
+  std::optional<ReadOnlyArray> row_weights;
+  double weight;
+  AnyArray log_p, shared;
+  ReadOnlyArray offsets;
+  double tau;
+};
+
+SoftmaxDual softmax_dual(const SoftmaxDualArrays& arrays, int64 n_rows, int64 n_cols) {
+  const auto n_classes = static_cast<int64>(arrays.offsets.size());
+  const int64 stride = static_cast<int64>(arrays.shared.size()) / (n_cols + 1);
+  if (n_classes < 2 || stride < n_classes || stride % kFewestModels != 0) {
+    throw std::invalid_argument("shared: expected a multiple of " + std::to_string(kFewestModels) +
+                                " numbers a column, at least as many as there are classes (" +
+                                std::to_string(n_classes) + "), got " + std::to_string(stride));
+  }
+  SoftmaxDual dual{};
+  if (arrays.row_weights) {
+    dual.row_weights = vector_argument<double>(*arrays.row_weights, "row_weights", n_rows);
+  }
+  dual.weight = arrays.weight;
+  dual.log_p = vector_argument<double>(arrays.log_p, "log_p", n_rows * n_classes);
+  dual.shared = vector_argument<double>(arrays.shared, "shared", (n_cols + 1) * stride);
+  dual.offsets = vector_argument<double>(arrays.offsets, "offsets", n_classes);
+  dual.tau = arrays.tau;
+  dual.n_classes = static_cast<int>(n_classes);
+  dual.stride = stride;
+  return dual;
+}
+
+std::tuple<double, double> softmax_epoch(ThreadPool& pool, const Rows& rows,
+                                         const SoftmaxDualArrays& arrays,
+                                         const std::optional<AnyArray>& replicas, double sigma,
+                                         double relaxation, int64 rounds, int block_rows,
+                                         uint64 seed, uint64 epoch,
+                                         const std::optional<ReadOnlyArray>& picked,
+                                         const std::optional<AnyArray>& row_gaps) {
+  if (replicas.has_value() != (pool.size() > 1)) {
+    throw std::invalid_argument("replicas: expected them for several threads, and none for one");
+  }
+  if (!(sigma >= 1) || !(relaxation > 0.5 && relaxation <= 1) || rounds < 1 || block_rows < 1 ||
+      block_rows > kBlockRows) {
+    throw std::invalid_argument(
+        "expected sigma and rounds >= 1, relaxation in (0.5, 1] and block_rows in [1, " +
+        std::to_string(kBlockRows) + "]");
+  }
+  std::tuple<double, double> found;
+  with_compressed(rows, arrays.shared, [&](const auto& view, auto) {
+    const SoftmaxDual dual = softmax_dual(arrays, view.n_rows, view.n_cols);
+    const int64 size = (view.n_cols + 1) * dual.stride;
+    double* const copies =
+        replicas ? vector_argument<double>(*replicas, "replicas", pool.size() * size) : nullptr;
+    SoftmaxVisits visits{nullptr, view.n_rows, nullptr};
+    if (picked) {
+      visits.n_rows = static_cast<int64>(picked->size());
+      visits.rows = picked_rows(*picked, view.n_rows);
+    }
+    if (row_gaps) visits.row_gaps = vector_argument<double>(*row_gaps, "row_gaps", view.n_rows);
+    const EpochOptions options{seed, epoch, rounds, sigma, 1.0, relaxation, block_rows};
+    const EpochReport report = without_gil([&](Interrupt& interrupt) {
+      return run_softmax_epoch(view, dual, copies, options, visits, pool, interrupt);
+    });
+    found = {report.gap, report.sigma};
+  });
+  return found;
+}
+
 }  // namespace
 
 void bind_many(nb::module_& m) {
@@ -257,6 +328,21 @@ void bind_many(nb::module_& m) {
           },
           nb::arg("labels"), nb::arg("weights"), nb::arg("label_columns"),
           nb::arg("weight_columns"), nb::arg("factors"));
+  nb::class_<SoftmaxDualArrays>(m, "SoftmaxDual")
+      .def_static(
+          "make",
+          [](std::optional<ReadOnlyArray> row_weights, double weight, AnyArray log_p,
+             AnyArray shared, ReadOnlyArray offsets, double tau) {
+            return SoftmaxDualArrays{std::move(row_weights), weight,
+                                     std::move(log_p),       std::move(shared),
+                                     std::move(offsets),     tau};
+          },
+          nb::arg("row_weights").none(), nb::arg("weight"), nb::arg("log_p"), nb::arg("shared"),
+          nb::arg("offsets"), nb::arg("tau"));
+  m.def("softmax_epoch", &softmax_epoch, nb::arg("pool"), nb::arg("rows"), nb::arg("dual"),
+        nb::arg("replicas").none(), nb::arg("sigma"), nb::arg("relaxation"), nb::arg("rounds"),
+        nb::arg("block_rows"), nb::arg("seed"), nb::arg("epoch"), nb::arg("picked").none(),
+        nb::arg("row_gaps").none());
   m.def("many_products", &many_products_into, nb::arg("pool"), nb::arg("rows"), nb::arg("n_models"),
         nb::arg("vectors"), nb::arg("out"));
   m.def("many_adjoints", &many_adjoints_into, nb::arg("pool"), nb::arg("rows"), nb::arg("n_models"),

@@ -11,6 +11,7 @@
 
 #include "dual/dual_state.hpp"
 #include "dual/prefetching.hpp"
+#include "dual/replicas.hpp"
 #include "rows/row_operations.hpp"
 #include "rows/row_reader.hpp"
 #include "snapml/losses.hpp"
@@ -18,18 +19,6 @@
 #include "threads/parallel.hpp"
 
 namespace snapml::native {
-
-struct EpochOptions {
-  uint64 seed;
-  uint64 epoch;
-  int64 rounds;       // merges of the replicas per epoch
-  double sigma;       // safety factor among this shard's workers to begin with, in [1, workers]
-  double outer;       // safety factor among shards; 1 where this shard is all there is
-  double relaxation;  // factor on the stiffness; above 1/2 the dual objective cannot fall
-  int block_rows;     // rows visited together, at most kBlockRows
-
-  int64 n_blocks(int64 n_rows) const { return (n_rows + block_rows - 1) / block_rows; }
-};
 
 // The rows that an epoch visits, and what it notes of them.
 template <class Real>
@@ -39,12 +28,6 @@ struct RowVisits {
   Real* row_gaps;     // null, or one number a row of the shard: its gap as it was visited
 
   int64 row(int64 position) const { return rows == nullptr ? position : rows[position]; }
-};
-
-struct EpochReport {
-  double gap = 0;             // sum of the rows' gaps as each was visited
-  double sigma = 1;           // factor to begin the next epoch with
-  double sigma_measured = 1;  // largest factor that a merge of this epoch needed
 };
 
 // What the sweeps of one epoch have in common.
@@ -186,93 +169,19 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
   return gap;
 }
 
-// Squared norms that a merge measures: of the summed change, and summed over the single changes.
-struct MergeNorms {
-  double joint = 0;
-  double single = 0;
-};
-
-// Adds the changes (replica - shared) / sigma of all workers to columns [range) of the shared
-// vector and resets the replicas to it.
-template <class Real>
-MergeNorms merge_columns(Real* shared, Real* replicas, int64 stride, int workers, Range range,
-                         double sigma) {
-  constexpr int64 kChunk = 512;  // stays in the first-level cache
-  const Real inverse = static_cast<Real>(1 / sigma);
-  Real joint[kChunk], change[kChunk];
-  MergeNorms norms;
-  for (int64 begin = range.begin; begin < range.end; begin += kChunk) {
-    const int64 n = minimum<int64>(kChunk, range.end - begin);
-    for (int64 j = 0; j < n; ++j) joint[j] = 0;
-    for (int k = 0; k < workers; ++k) {
-      const Real* replica = replicas + k * stride + begin;
-      for (int64 j = 0; j < n; ++j) {
-        change[j] = (replica[j] - shared[begin + j]) * inverse;
-        joint[j] += change[j];
-      }
-      norms.single += static_cast<double>(dense_dot<Real>(change, change, n));
-    }
-    norms.joint += static_cast<double>(dense_dot<Real>(joint, joint, n));
-    for (int64 j = 0; j < n; ++j) shared[begin + j] += joint[j];
-    for (int k = 0; k < workers; ++k) {
-      Real* replica = replicas + k * stride + begin;
-      for (int64 j = 0; j < n; ++j) replica[j] = shared[begin + j];
-    }
-  }
-  return norms;
-}
-
-// The factor for the next round. A merge shows exactly which factor would have sufficed:
-// joint / single, at most `workers`. It may rise at once and falls slowly.
-inline double next_sigma(double sigma, double needed, int workers) {
-  constexpr double kMargin = 1.1;  // the next round may need a little more than the last
-  const double wanted = clamp(kMargin * needed, 1.0, static_cast<double>(workers));
-  return wanted > sigma ? wanted : 0.9 * sigma + 0.1 * wanted;
-}
-
 template <class Loss, class View>
 EpochReport epoch_with_replicas(const Epoch<Loss, View>& epoch, typename Loss::Real* replicas,
                                 ThreadPool& pool) {
   using Real = typename Loss::Real;
-  const int workers = pool.size();
-  const int64 stride = epoch.view.n_cols + 1;
-  const auto count = static_cast<std::size_t>(workers);
-  // All that may fail happens before the workers meet at a barrier.
-  std::vector<RowReader<View>> readers(count, RowReader<View>(epoch.view));
-  std::vector<double> gaps(count), sigmas(count), measured(count, 1.0);
-  std::vector<MergeNorms> norms(count);
-  Barrier barrier(workers);
-  pool.run([&](int worker) {
-    const auto self = static_cast<std::size_t>(worker);
-    const int rounds = static_cast<int>(epoch.options.rounds);
-    Real* const mine = replicas + worker * stride;
-    for (int64 j = 0; j < stride; ++j) mine[j] = epoch.state.shared[j];
-    barrier.arrive_and_wait();
-    double sigma = epoch.options.sigma;
-    for (int round = 0; round < rounds; ++round) {
-      const Range part = share(epoch.n_blocks(), rounds, round);
-      const Range own = share(part.end - part.begin, workers, worker);
-      gaps[self] += sweep_blocks<PlainAccess>(epoch, readers[self],
-                                              {part.begin + own.begin, part.begin + own.end}, mine,
-                                              sigma, worker);
-      barrier.arrive_and_wait();
-      norms[self] = merge_columns(epoch.state.shared, replicas, stride, workers,
-                                  share(stride, workers, worker), sigma);
-      barrier.arrive_and_wait();
-      MergeNorms total;  // every worker adds the same numbers in the same order
-      for (const MergeNorms& part_norms : norms) {
-        total.joint += part_norms.joint;
-        total.single += part_norms.single;
-      }
-      const double needed = total.single > 0 ? total.joint / total.single : 1.0;
-      measured[self] = maximum(measured[self], needed);
-      sigma = next_sigma(sigma, needed, workers);
-    }
-    sigmas[self] = sigma;
-  });
-  EpochReport report{0, sigmas[0], measured[0]};
-  for (double gap : gaps) report.gap += gap;
-  return report;
+  std::vector<RowReader<View>> readers(static_cast<std::size_t>(pool.size()),
+                                       RowReader<View>(epoch.view));
+  const Replicas<Real> vectors{epoch.state.shared, replicas, epoch.view.n_cols + 1};
+  return sweep_replicas(vectors, epoch.n_blocks(), epoch.options, pool,
+                        [&](int worker, Range range, Real* vector, double sigma) {
+                          auto& reader = readers[static_cast<std::size_t>(worker)];
+                          return sweep_blocks<PlainAccess>(epoch, reader, range, vector, sigma,
+                                                           worker);
+                        });
 }
 
 template <class Access, class Loss, class View>

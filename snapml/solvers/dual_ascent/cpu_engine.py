@@ -10,7 +10,12 @@ from snapml import _native
 from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.dual_ascent.focused_rows import FOCUSED_PASSES, find_focus
+from snapml.solvers.dual_ascent.focused_rows import (
+    FIRST_FOCUSED,
+    FOCUSED_PASSES,
+    LAST_FOCUSED,
+    find_focus,
+)
 from snapml.solvers.dual_ascent.host_duals import (
     MOST_BLOCK_ROWS,
     HostDuals,
@@ -25,9 +30,6 @@ from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuEngine"]
 
-# The gaps of the first epochs tell little about the later ones; what has not helped by the last
-# will not.
-_FIRST_FOCUSED, _LAST_FOCUSED = 2, 200
 _TINY = float(np.finfo(np.float64).tiny)  # stands for a sum of weights that is zero
 
 
@@ -161,10 +163,10 @@ class CpuEngine(HostDuals):
         """
         if self._replicas is None and self.is_deterministic and self.n_threads > 1:
             self._replicas = np.empty((self.n_threads, len(self.shared)), dtype=self.shared.dtype)
-        if self._row_gaps is None and self.has_focus and epoch >= _FIRST_FOCUSED:
+        if self._row_gaps is None and self.has_focus and epoch >= FIRST_FOCUSED:
             self._row_gaps = np.zeros_like(self.duals)
         gap, self._sigma = self._sweep(epoch, outer_sigma, self._sigma)
-        if self._row_gaps is not None and epoch < _LAST_FOCUSED and math.isfinite(gap):
+        if self._row_gaps is not None and epoch < LAST_FOCUSED and math.isfinite(gap):
             self._focus(epoch, outer_sigma, find_focus(self._row_gaps))
         return gap
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["FOCUSED_PASSES", "find_focus"]
+__all__ = ["FIRST_FOCUSED", "FOCUSED_PASSES", "LAST_FOCUSED", "find_focus"]
 
 FOCUSED_PASSES = 4
 """Passes over the few rows after an epoch."""
+FIRST_FOCUSED, LAST_FOCUSED = 2, 200
+"""The gaps of the first epochs tell little about later ones; what has not helped by the last will
+not."""
 
 # Rows that hold this share of the gap are worth them if they are at most this share of the rows.
 _GAP_SHARE, _MOST_ROWS = 0.97, 0.3

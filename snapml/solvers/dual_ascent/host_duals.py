@@ -10,13 +10,20 @@ from snapml import _native
 from snapml.data import Matrix
 from snapml.problems import Problem
 
-__all__ = ["MOST_BLOCK_ROWS", "HostDuals", "block_rows", "relaxation_of", "start_states"]
+__all__ = [
+    "LEAST_OF_A_THREAD",
+    "MOST_BLOCK_ROWS",
+    "HostDuals",
+    "block_rows",
+    "relaxation_of",
+    "start_states",
+]
 
 MOST_BLOCK_ROWS = 16
 _DENSE_BLOCK_BYTES = 256
 _SPARSE_BLOCK_BYTES = 4096
-# Entries that are worth a meeting of threads, for each of them.
-_LEAST_OF_A_THREAD = 100_000
+LEAST_OF_A_THREAD = 100_000
+"""Entries that are worth a meeting of threads, for each of them."""
 
 
 class HostDuals:
@@ -175,7 +182,7 @@ class HostDuals:
 
     def _least_of_a_round(self) -> int:
         merged = (self.n_threads + 1) * len(self.shared)
-        return max(merged, _LEAST_OF_A_THREAD * self.n_threads)
+        return max(merged, LEAST_OF_A_THREAD * self.n_threads)
 
 
 def relaxation_of(problem: Problem) -> float:

@@ -18,12 +18,13 @@ from snapml.problems import Penalty, Problem
 from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim, among_outputs
-from snapml.solvers.dual_ascent import dual_coordinate_ascent
+from snapml.solvers.dual_ascent import dual_coordinate_ascent, softmax_ascent
 from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
+from snapml.solvers.dual_ascent.softmax_duals import SoftmaxDuals
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import working_rows
 from snapml.solvers.newton import quasi_newton, small_newton, smoothed_hinge
-from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS
+from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.newton.row_space import RowSpace
 from snapml.solvers.plan import device_choice, out_of_core, support
 from snapml.solvers.plan.support import is_streamed
@@ -299,6 +300,9 @@ def _choose(
         return settings.solver, "as asked for", never
     if not problem.loss.is_smooth:
         return _choose_for_hinge(problem, dataset, communicator)
+    if _is_joint_ascent(problem, dataset, communicator, start):
+        stiffness = _sampled_stiffness(problem, dataset, communicator)
+        return _choose_for_sparse(problem, dataset, communicator, stiffness)
     if problem.loss.is_joint or dataset.labels.ndim == 2:
         return "pqn", "all outputs share each read of the data", never
     if not math.isfinite(problem.loss.curvature_bound):
@@ -318,6 +322,16 @@ def _choose(
     if stiffness > _EASY_STIFFNESS:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", never
     return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
+
+
+def _is_joint_ascent(
+    problem: Problem, dataset: Dataset, communicator: Communicator, start: Start
+) -> bool:
+    """Return whether several classes of sparse rows are a case for coordinate ascent."""
+    size = problem.loss.n_outputs * (dataset.matrix.shape[1] + 1)
+    is_wide = dataset.matrix.shape[1] > _FEW_COLUMNS and size > MOST_JOINT_COLUMNS
+    is_fresh = start.coef is None
+    return is_wide and is_fresh and softmax_ascent.suits(problem, dataset, communicator)
 
 
 def _choose_for_sparse(
@@ -533,6 +547,9 @@ def _coordinate_ascent(
     start: Start,
     patience: float,
 ) -> FitResult:
+    if problem.loss.is_joint:
+        duals = SoftmaxDuals(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
+        return softmax_ascent.solve(duals, communicator, rule, patience=patience)
     engine = dual_engine(problem, dataset, settings, start)
     return dual_coordinate_ascent.solve(engine, communicator, rule, patience=patience)
 

@@ -1,0 +1,129 @@
+// One epoch of dual coordinate ascent for the multinomial loss, over compressed rows: all classes
+// of a row move at once, and read its entries once (docs/algorithms.md, section 1.6).
+//
+// The shared vectors lie side by side, columns x classes, padded to whole panels as those of many
+// models are; the intercepts' column is the last, and comes with the value tau.
+#pragma once
+
+#include <vector>
+
+#include "dual/replicas.hpp"
+#include "many/many_models.hpp"
+#include "rows/row_operations.hpp"
+#include "snapml/random.hpp"
+#include "snapml/softmax_step.hpp"
+#include "threads/clones.hpp"
+
+namespace snapml::native {
+
+// A shard of the dual problem. Probabilities and shared vectors are float64 whatever the rows are.
+struct SoftmaxDual {
+  const double* row_weights;  // null: every row has `weight`
+  double weight;
+  double* log_p;          // rows x n_classes
+  double* shared;         // (n_cols + 1) x stride
+  const double* offsets;  // of the classes
+  double tau;
+  int n_classes;
+  int64 stride;
+
+  double weight_of(int64 i) const { return row_weights == nullptr ? weight : row_weights[i]; }
+};
+
+// The rows that an epoch visits, and where it notes their gaps; as `RowVisits`.
+struct SoftmaxVisits {
+  const int64* rows;
+  int64 n_rows;
+  double* row_gaps;
+
+  int64 row(int64 position) const { return rows == nullptr ? position : rows[position]; }
+};
+
+// What one worker needs for a row: numbers of as many classes as the stride.
+class SoftmaxRooms {
+ public:
+  explicit SoftmaxRooms(int64 stride)
+      : stride_(stride), numbers_(5 * static_cast<std::size_t>(stride)) {}
+  double* margins() { return part(0); }
+  double* change() { return part(1); }
+  SoftmaxStepRooms<double> step() { return {part(2), part(3), part(4)}; }
+
+ private:
+  double* part(int k) { return numbers_.data() + k * stride_; }
+  int64 stride_;
+  std::vector<double> numbers_;
+};
+
+// Visits one row with the weight c: returns its gap over c.
+template <bool has_values, class Real, class Index>
+SNAPML_CLONES double visit_softmax_row(const CompressedRow<Real, Index>& row, double c,
+                                       double factor, double relaxation, const SoftmaxDual& dual,
+                                       int64 n_cols, double* log_p, double* vectors,
+                                       SoftmaxRooms& rooms) {
+  constexpr int64 models = kFewestModels;
+  typename Panel<double, models>::Lanes lanes;
+  double *const z = rooms.margins(), *const change = rooms.change();
+  for (int64 first = 0; first < dual.stride; first += models) {
+    gather_panel<models, has_values>(row, vectors + first, dual.stride, lanes);
+    std::memcpy(z + first, &lanes, sizeof(lanes));
+  }
+  double* const bias = vectors + n_cols * dual.stride;
+  for (int j = 0; j < dual.n_classes; ++j) z[j] += dual.offsets[j] + dual.tau * bias[j];
+  const double stiffness = relaxation * factor * c * (row_norm_sq(row) + dual.tau * dual.tau);
+  const double gap = softmax_step(z, dual.n_classes, stiffness, log_p, change, rooms.step());
+  const double scale = -factor * c;
+  for (int j = 0; j < dual.n_classes; ++j) change[j] *= scale;
+  for (int64 first = 0; first < dual.stride; first += models) {
+    std::memcpy(&lanes, change + first, sizeof(lanes));
+    scatter_panel<models, 1, has_values>(row, lanes, vectors + first, dual.stride);
+  }
+  for (int j = 0; j < dual.n_classes; ++j) bias[j] += dual.tau * change[j];
+  return gap;
+}
+
+template <class Real, class Index>
+double sweep_softmax_blocks(const CompressedView<Real, Index>& view, const SoftmaxDual& dual,
+                            const EpochOptions& options, const SoftmaxVisits& visits,
+                            const Permutation& order, Range range, double* vectors, double sigma,
+                            SoftmaxRooms& rooms, Interrupt& interrupt, int worker) {
+  const auto visit = view.values == nullptr ? &visit_softmax_row<false, Real, Index>
+                                            : &visit_softmax_row<true, Real, Index>;
+  uint8 rows[kBlockRows];
+  double gap = 0;
+  for (int64 position = range.begin; position < range.end; ++position) {
+    if (position % 8 == 0) interrupt.poll(worker);
+    if (interrupt.requested()) break;
+    const int64 first = order(position) * options.block_rows;
+    const int count = static_cast<int>(minimum<int64>(options.block_rows, visits.n_rows - first));
+    shuffle_block(options.seed, ~options.epoch, first / options.block_rows, count, rows);
+    for (int k = 0; k < count; ++k) {
+      const int64 i = visits.row(first + rows[k]);
+      const double c = dual.weight_of(i);
+      if (c == 0) continue;
+      const double own = c * visit(view.row(i), c, sigma, options.relaxation, dual, view.n_cols,
+                                   dual.log_p + i * dual.n_classes, vectors, rooms);
+      if (visits.row_gaps != nullptr) visits.row_gaps[i] = own;
+      gap += own;
+    }
+  }
+  return gap;
+}
+
+// `replicas`: numbers for each worker's shared vectors; null for one worker, which needs none.
+template <class Real, class Index>
+EpochReport run_softmax_epoch(const CompressedView<Real, Index>& view, const SoftmaxDual& dual,
+                              double* replicas, const EpochOptions& options,
+                              const SoftmaxVisits& visits, ThreadPool& pool, Interrupt& interrupt) {
+  const int64 n_blocks = options.n_blocks(visits.n_rows);
+  const Permutation order(options.seed, options.epoch, n_blocks);
+  std::vector<SoftmaxRooms> rooms(static_cast<std::size_t>(pool.size()), SoftmaxRooms(dual.stride));
+  const auto sweep = [&](int worker, Range range, double* vectors, double sigma) {
+    return sweep_softmax_blocks(view, dual, options, visits, order, range, vectors, sigma,
+                                rooms[static_cast<std::size_t>(worker)], interrupt, worker);
+  };
+  if (replicas == nullptr) return {sweep(0, {0, n_blocks}, dual.shared, 1.0)};
+  const Replicas<double> vectors{dual.shared, replicas, (view.n_cols + 1) * dual.stride};
+  return sweep_replicas(vectors, n_blocks, options, pool, sweep);
+}
+
+}  // namespace snapml::native
