@@ -73,7 +73,7 @@ def test_focus_is_found_where_the_sample_misses_it():
 )
 @pytest.mark.usefixtures("small_data_get_threads")
 def test_more_visits_to_few_rows_save_epochs(monkeypatch, n_threads, least, is_deterministic):
-    monkeypatch.setattr("snapml.solvers.dual_ascent.host_duals._LEAST_OF_A_THREAD", least)
+    monkeypatch.setattr("snapml.solvers.dual_ascent.host_duals.LEAST_OF_A_THREAD", least)
     X, y = rows_of_which_few_are_long()
     options = dict(
         deterministic=is_deterministic,

@@ -38,8 +38,9 @@ def click_log():
     return make_click_log(n_rows=20_000, n_features=20_000, random_state=0)
 
 
-def test_sums_of_vectors_are_those_of_the_passes(click_log):
+def test_sums_of_vectors_are_those_of_the_passes(click_log, monkeypatch):
     X, y = click_log
+    monkeypatch.setattr("snapml.solvers.newton.newton_steps._PRODUCTS_A_READ", 1)
     model = Counted(solver="pqn", C=0.1, tol=1e-6, n_threads=1, max_iter=500).fit(X, y)
     n_vectors = sum(size >= X.shape[1] for size in model.sums.sizes)
     n_passes = int(np.max(model.n_iter_)) + 1

@@ -1,5 +1,5 @@
 // One epoch of dual coordinate ascent for the multinomial loss, over compressed rows: all classes
-// of a row move at once, and read its entries once (docs/algorithms.md, section 1.6).
+// of a row move at once, and read its entries once (docs/algorithms.md, section 1.7).
 //
 // The shared vectors lie side by side, columns x classes, padded to whole panels as those of many
 // models are; the intercepts' column is the last, and comes with the value tau.

@@ -124,8 +124,9 @@ def check_solvable(problem: Problem) -> None:
     """
     if problem.loss.is_joint:
         raise ValueError(
-            "solver='sdca' cannot minimise the softmax loss of several classes: expected "
-            "solver='auto' or 'pqn', or multi_class='ovr'"
+            "solver='sdca' minimises the softmax loss of several classes for sparse rows in memory "
+            "only, on one machine and without offsets: expected solver='auto' or 'pqn', or "
+            "multi_class='ovr'"
         )
     if not problem.loss.has_dual_step:
         raise ValueError(

@@ -2,7 +2,7 @@
 
 What Yu, Huang and Lin (Dual coordinate descent methods for logistic regression and maximum entropy
 models, Machine Learning 85, 2011) do class by class, by one Newton iteration a row.
-docs/algorithms.md, section 1.6.
+docs/algorithms.md, section 1.7.
 """
 
 from __future__ import annotations

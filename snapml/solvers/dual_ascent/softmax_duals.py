@@ -1,7 +1,7 @@
 """Dual variables of the multinomial loss and what they make of compressed rows in memory.
 
 A row's dual variables are ``c_i ([k = y_i] - p_ik)`` with p_i on the simplex; kept are the
-logarithms of p. docs/algorithms.md, section 1.6.
+logarithms of p. docs/algorithms.md, section 1.7.
 """
 
 from __future__ import annotations
@@ -85,9 +85,8 @@ class SoftmaxDuals:
         self._rows, _, norm_sq_sum = checked_rows(matrix, self._pool, None, dataset.row_weights)
         self._block_rows = block_rows(matrix, is_sparse=True)
         (n_rows, n_features), n_classes = matrix.shape, problem.loss.n_outputs
-        own = dataset.row_weights
-        self._own_weights = None if own is None else own.astype(np.float64)
-        self._weights = np.full(n_rows, dataset.weight) if own is None else self._own_weights
+        own = None if dataset.row_weights is None else dataset.row_weights.astype(np.float64)
+        self._weights = np.full(n_rows, dataset.weight) if own is None else own
         self._classes = dataset.labels.astype(np.int64)
         stiffness = norm_sq_sum * (dataset.weight if own is None else 1.0)
         check_range(stiffness, matrix.dtype)
@@ -99,7 +98,7 @@ class SoftmaxDuals:
         self.shared = np.zeros((n_features + 1, -(-n_classes // _PANEL) * _PANEL))
         self.offsets = np.zeros(n_classes)
         self._dual = _native.SoftmaxDual.make(
-            self._own_weights, dataset.weight, self.log_p, self.shared, self.offsets, self.tau
+            own, dataset.weight, self.log_p, self.shared, self.offsets, self.tau
         )
         self._sigma = self._focus_sigma = float(self.n_threads)
         self._replicas: np.ndarray | None = None

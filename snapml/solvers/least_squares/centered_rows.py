@@ -17,6 +17,9 @@ __all__ = ["CenteredRows"]
 # A float64 block that stays in a cache while it is used.
 _BLOCK_ENTRIES = 1 << 15
 _LEAST_BLOCK_ROWS = 64
+# Rows of at most this many entries are made wide and centred once, in one block: they stay in a
+# cache, or close to it, and what surrounds a block would take longer than its products.
+_KEPT_ENTRIES = 1 << 19
 # Sparse data of at most this many entries, zeros included, are centred before they are multiplied;
 # larger ones are multiplied as they are, and the products centred.
 _DENSE_ENTRIES = 1 << 25
@@ -71,6 +74,8 @@ class CenteredRows:
         if row_weights is not None:
             self.weights = np.asarray(row_weights, dtype=np.float64)
         self._roots = np.sqrt(self.weights)
+        self._has_weights = row_weights is not None
+        self._kept: np.ndarray | None = None
         sums = self.total(np.array([self.weights.sum(), float(self.shape[0])]))
         self.total_weight, self.n_rows_of_all = float(sums[0]), int(sums[1])
         self._has_intercept = fit_intercept
@@ -83,6 +88,7 @@ class CenteredRows:
             for rows, block in self._blocks():
                 rest += self._roots[rows] @ block
             self.mean_rest = self.total(rest) / self.total_weight
+            self._kept = None  # the rest was still in them
 
     @property
     def is_dense(self) -> bool:
@@ -97,6 +103,8 @@ class CenteredRows:
         which is read and written once for every block.
         """
         n_features = self.shape[1]
+        if self.shape[0] * n_features <= _KEPT_ENTRIES:
+            return max(1, self.shape[0])
         enough = max(_LEAST_BLOCK_ROWS, min(n_features, self.shape[0]) // 2)
         return max(enough, _BLOCK_ENTRIES // max(1, n_features))
 
@@ -182,7 +190,7 @@ class CenteredRows:
             return self._roots[:, np.newaxis] * (self._rows @ coef - self.mean @ coef)
         out = np.empty((self.shape[0], coef.shape[1]))
         for rows, block in self._blocks():
-            out[rows] = block @ coef
+            np.matmul(block, coef, out=out[rows])
         return out
 
     def transposed_dot(self, values: np.ndarray) -> np.ndarray:
@@ -218,6 +226,9 @@ class CenteredRows:
             scaled = self._rows.astype(np.float64).multiply(self._roots[:, np.newaxis]).tocsr()
             product = self.total((scaled.T @ scaled).toarray())
             return product - self.total_weight * np.outer(self.mean, self.mean)
+        if self.shape[0] * self.shape[1] <= _KEPT_ENTRIES and self.shape[0]:
+            ((_, block),) = self._blocks()
+            return self.total(block.T @ block)  # NumPy takes BLAS's symmetric product for it
         out = np.zeros((self.shape[1], self.shape[1]), order="F")
         for _, block in self._blocks():
             out = dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=True, lower=True)
@@ -286,15 +297,22 @@ class CenteredRows:
     def _blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield weighted, centred, dense rows, some at a time."""
         step = self._block_rows
+        if self._kept is not None:
+            yield slice(0, len(self._kept)), self._kept
+            return
+        has_rest = bool(self.mean_rest.any())
         for start in range(0, self.shape[0], step):
             rows = slice(start, min(start + step, self.shape[0]))
             part = self._rows[rows]
             wide = part.astype(np.float64)
             block = wide if isinstance(wide, np.ndarray) else wide.toarray()
             block -= self.mean
-            if self.mean_rest.any():
+            if has_rest:
                 block -= self.mean_rest
-            block *= self._roots[rows, np.newaxis]
+            if self._has_weights:
+                block *= self._roots[rows, np.newaxis]
+            if step == self.shape[0]:
+                self._kept = block
             yield rows, block
 
     def _has_far_columns(self) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh, get_lapack_funcs, svd
+from scipy.linalg import eigvalsh, get_lapack_funcs, svd
+from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 from scipy.optimize import nnls
 from scipy.sparse.linalg import LinearOperator, lsqr
 
@@ -232,8 +233,9 @@ def _by_columns(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> 
     if solves is None:
         return None
     coef = np.zeros((rows.shape[1], targets.shape[1]))
-    for _ in range(_MAX_REFINEMENTS + 1):
-        gradient = rows.transposed_dot(targets - rows.dot(coef)) - alphas * coef
+    for number in range(_MAX_REFINEMENTS + 1):
+        residual = targets - rows.dot(coef) if number else targets
+        gradient = rows.transposed_dot(residual) - alphas * coef
         step = _each(solves, gradient)
         coef += step
         if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(coef, axis=0)):
@@ -396,19 +398,17 @@ def _inverse(matrix: np.ndarray, alpha: float) -> _Solve | None:
     scale = 1.0 / np.sqrt(diagonal)
     shifted *= scale
     shifted *= scale[:, np.newaxis]
-    norm = float(np.linalg.norm(shifted, 1))
-    try:
-        with blas_threads_for(len(shifted) ** 3 / 3):
-            factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return None
-    (reciprocal_condition,) = get_lapack_funcs(("pocon",), (factor[0],))
-    if not reciprocal_condition(factor[0], norm, uplo="L")[0] > _MIN_RECIPROCAL_CONDITION:
+    norm = float(np.abs(shifted).sum(axis=0).max(initial=0.0))
+    # LAPACK by itself: of few columns SciPy's own functions take longer than what they call.
+    with blas_threads_for(len(shifted) ** 3 / 3):
+        factor, info = dpotrf(shifted.T, lower=True, overwrite_a=True, clean=False)
+    if info != 0 or not dpocon(factor, norm, uplo="L")[0] > _MIN_RECIPROCAL_CONDITION:
         return None
 
     def solve(values: np.ndarray) -> np.ndarray:
         scaled = (scale * values.T).T
-        return (scale * cho_solve(factor, scaled, check_finite=False).T).T
+        found: np.ndarray = (scale * dpotrs(factor, scaled, lower=True)[0].T).T
+        return found
 
     return solve
 

@@ -376,7 +376,8 @@ class DiagonalCurvature:
         communicator : Communicator
             Adds up over the shards.
         """
-        xp, weights = engine.vectors, own_curvatures(engine)
+        self._vectors = xp = engine.vectors
+        weights = own_curvatures(engine)
         diagonal = xp.empty((engine.n_outputs, engine.n_features + 1), np.float64)
         diagonal[:, :-1] = engine.weighted_squares(weights)
         diagonal[:, -1] = engine.to_vectors(engine.bias_column**2 * weights.sum(axis=1))
@@ -385,6 +386,6 @@ class DiagonalCurvature:
         diagonal[:, : None if is_penalised else -1] += engine.problem.penalty.l2
         self._diagonal = xp.where(diagonal > 0.0, diagonal, 1.0)  # no intercept: a column of zeros
 
-    def solve(self, gradient: Any) -> Any:
-        """Return the inverse diagonal times a gradient."""
-        return gradient / self._diagonal
+    def solve(self, gradient: Any, out: Any = None) -> Any:
+        """Return the inverse diagonal times a gradient, in an array where there is one for it."""
+        return self._vectors.divide(gradient, self._diagonal, out=out)

@@ -25,6 +25,9 @@ __all__ = ["NewtonSteps"]
 # minimum, the root of the share that is left of the first gradient.
 _RESIDUAL = 0.5
 _MOST_PRODUCTS = 300  # a step
+# Products of rows in memory that count as one read towards the most that a fit may take: a step of
+# several is what other programs count as one iteration. Those of a store are reads like others.
+_PRODUCTS_A_READ = 10
 
 
 class Point(Protocol):
@@ -66,6 +69,7 @@ class NewtonSteps:
         self._most_reads = most_reads
         self._first_square = 0.0
         self._n_products = 0
+        self._products_a_read = 1 if engine.is_streamed else _PRODUCTS_A_READ
         self.curvature: DiagonalCurvature | None = None
 
     def state(self) -> dict[str, Any]:
@@ -87,8 +91,11 @@ class NewtonSteps:
         return f"Newton's method by conjugate gradients ({n_features} columns are many to factor)"
 
     def n_reads(self, point: Point) -> int:
-        """Return how many times the data was read after the first read."""
-        return point.n_passes - 1 + self._n_products
+        """Return how many times the data was read after the first read.
+
+        Of rows in memory ten products count as one.
+        """
+        return point.n_passes - 1 + -(-self._n_products // self._products_a_read)
 
     def step(self, point: Point, before: float) -> float:
         """Move once; return the squared Newton decrement, 0 where nothing leads down.
@@ -110,7 +117,8 @@ class NewtonSteps:
         else:
             self.curvature.update(self._engine, self._communicator)
         reads_left = self._most_reads - self.n_reads(point) - 1  # the step itself takes one
-        direction = self._direction(point.gradient, self.curvature, max(1, reads_left))
+        most_products = max(1, reads_left * self._products_a_read)
+        direction = self._direction(point.gradient, self.curvature, most_products)
         decrement = -inner(self._engine, direction, point.gradient)
         has_moved = point.advance(direction)
         point.forget()  # no step here is made from those before
@@ -118,10 +126,11 @@ class NewtonSteps:
 
     def _direction(self, gradient: Any, curvature: DiagonalCurvature, most_products: int) -> Any:
         """Return an approximate minimum of the quadratic model."""
-        engine = self._engine
+        engine, multiply = self._engine, self._engine.vectors.multiply
         direction, residual = engine.vectors.zeros_like(gradient), -gradient
         scaled = curvature.solve(residual)
         search, square = scaled.copy(), inner(engine, residual, scaled)
+        room = scaled  # long arrays: new memory for each sum would take as long as the sum
         self._first_square = self._first_square or square
         left = math.sqrt(square / self._first_square) if square > 0.0 else 0.0
         enough = min(_RESIDUAL**2, left) * square
@@ -133,9 +142,9 @@ class NewtonSteps:
             if not bend > 0.0:
                 break
             step = square / bend
-            direction += step * search
-            residual -= step * product
-            scaled = curvature.solve(residual)
+            direction += multiply(search, step, out=room)
+            residual -= multiply(product, step, out=room)
+            scaled = curvature.solve(residual, out=room)
             following = inner(engine, residual, scaled)
             ratio, square = following / square, following
             search *= ratio

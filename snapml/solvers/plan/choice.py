@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
 from snapml.problems import Penalty, Problem
+from snapml.solvers.certificate import certified_gap
 from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim, among_outputs
@@ -70,7 +71,7 @@ _STIFFNESS_ROWS, _STIFFNESS_CHUNKS = 256, 8
 # Reads of the data within which the quasi-Newton method must converge where the curvature jumps,
 # by a Hessian or by products with it; and how patient coordinate ascent is after that. Where it
 # gets there, far fewer epochs than these ever seem to be left; where not, soon more.
-_TRIAL_READS, _TRIAL_PRODUCTS, _LAST_PATIENCE, _LAST_JUDGED = 60, 300, 1000.0, 30
+_TRIAL_READS, _TRIAL_BY_PRODUCTS, _LAST_PATIENCE, _LAST_JUDGED = 60, 50, 1000.0, 30
 
 
 def fit(
@@ -239,7 +240,7 @@ def _trial(problem: Problem, dataset: Dataset, rule: StoppingRule) -> StoppingRu
     if not (problem.loss.kinks == "curvature" and is_one and problem.loss.has_dual_step):
         return rule
     is_by_products = _is_sparse(dataset) and dataset.matrix.shape[1] > _FEW_COLUMNS
-    reads = _TRIAL_PRODUCTS if is_by_products else _TRIAL_READS
+    reads = _TRIAL_BY_PRODUCTS if is_by_products else _TRIAL_READS
     return replace(rule, max_iter=min(rule.max_iter, reads))
 
 
@@ -301,8 +302,7 @@ def _choose(
     if not problem.loss.is_smooth:
         return _choose_for_hinge(problem, dataset, communicator)
     if _is_joint_ascent(problem, dataset, communicator, start):
-        stiffness = _sampled_stiffness(problem, dataset, communicator)
-        return _choose_for_sparse(problem, dataset, communicator, stiffness)
+        return "sdca", "sparse rows of many columns", _SPARSE_PATIENCE
     if problem.loss.is_joint or dataset.labels.ndim == 2:
         return "pqn", "all outputs share each read of the data", never
     if not math.isfinite(problem.loss.curvature_bound):
@@ -327,11 +327,15 @@ def _choose(
 def _is_joint_ascent(
     problem: Problem, dataset: Dataset, communicator: Communicator, start: Start
 ) -> bool:
-    """Return whether several classes of sparse rows are a case for coordinate ascent."""
+    """Return whether several classes of sparse rows are a case for coordinate ascent.
+
+    In fewer columns than rows Newton's steps take few products, each for all classes at once.
+    """
     size = problem.loss.n_outputs * (dataset.matrix.shape[1] + 1)
     is_wide = dataset.matrix.shape[1] > _FEW_COLUMNS and size > MOST_JOINT_COLUMNS
-    is_fresh = start.coef is None
-    return is_wide and is_fresh and softmax_ascent.suits(problem, dataset, communicator)
+    if not is_wide or start.coef is not None or _is_tall(dataset, communicator):
+        return False
+    return softmax_ascent.suits(problem, dataset, communicator)
 
 
 def _choose_for_sparse(
@@ -608,14 +612,16 @@ def _hand_back(
 
 
 def _joined(first: FitResult, second: FitResult, reason: str) -> FitResult:
-    """Return the second result with the reads of both."""
+    """Return the second result with the reads of both, and the better of their lower bounds."""
     offset_s = first.history[-1]["time_s"]
     later = [
         {**entry, "epoch": first.n_iter + entry["epoch"], "time_s": offset_s + entry["time_s"]}
         for entry in second.history
     ]
+    bound = max(each.objective - each.gap for each in (first, second))
     return replace(
         second,
+        gap=min(second.gap, certified_gap(second.objective, bound)),
         n_iter=first.n_iter + second.n_iter,
         history=first.history + later,
         description=f"{second.description}: {reason}",

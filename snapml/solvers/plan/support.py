@@ -11,7 +11,7 @@ from enum import Enum, auto
 from snapml.data import ChunkedMatrix, Dataset
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.dual_ascent import dual_coordinate_ascent
+from snapml.solvers.dual_ascent import dual_coordinate_ascent, softmax_ascent
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.interior_point import working_rows
 from snapml.solvers.working_sets import working_set_descent
@@ -124,7 +124,9 @@ def check(
     elif not problem.penalty.is_smooth:
         working_set_descent.check_solver(settings.solver)
     elif settings.solver == "sdca" or (settings.device_ids and is_by_ascent(problem, settings)):
-        dual_coordinate_ascent.check_solvable(problem)
+        is_on_host = not settings.device_ids
+        if not (is_on_host and softmax_ascent.suits(problem, dataset, communicator)):
+            dual_coordinate_ascent.check_solvable(problem)
     task, place = _task(problem, settings), _place(dataset, communicator, settings)
     if place not in _SUPPORT[task]:
         raise _refusal(problem, task, place, settings)

@@ -14,10 +14,14 @@ from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.rows.cpu_margins import CpuMargins
 from snapml.solvers.rows.cpu_rows import as_array, inspect, native_rows
 from snapml.solvers.rows.host_arrays import HostArrays, column_grams
+from snapml.solvers.rows.output_panels import OutputPanels
 from snapml.solvers.rows.row_sample import RowTargets, choose_rows
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuPrimalEngine", "sampled_engine"]
+
+# Outputs from which on panels, of which some is empty, are worth their copies.
+_FEWEST_IN_PANELS = 4
 
 
 class CpuPrimalEngine(HostArrays, CpuMargins):
@@ -61,6 +65,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         self.seed = seed
         self.rows_per_row = 1.0
         self._rows = native_rows(dataset.matrix, self._pool)
+        self._curvature_panels: OutputPanels | None = None
 
     @property
     def description(self) -> str:
@@ -116,9 +121,24 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         ndarray of shape (n_outputs, n_features + 1), float64
             ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
         """
+        if self.is_sparse and self.n_outputs >= _FEWEST_IN_PANELS:
+            return self._product_in_panels(direction)
         products = np.empty((self._pool.size, *direction.shape))
         self.product_over(self._rows, direction, products)
         return products[0]
+
+    def _product_in_panels(self, direction: np.ndarray) -> np.ndarray:
+        """Return the same for outputs that lie side by side: a row's entry meets all of them."""
+        if self._curvature_panels is None:
+            self._curvature_panels = OutputPanels(
+                self.problem.loss, self.dataset, self.curvatures()
+            )
+        return self._curvature_panels.product(self._pool, self._rows, direction, self.bias_column)
+
+    def accept(self) -> None:
+        """Make the margins of the last pass those of the present point."""
+        super().accept()
+        self._curvature_panels = None
 
     def dense_rows(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return the rows of a slice or of an index array as a dense array."""

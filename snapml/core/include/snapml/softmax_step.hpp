@@ -7,7 +7,7 @@
 //     H(p) - H(q) + (p - q).z - k/2 ||p - q||^2,    H(p) = -sum_j p_j log p_j,  q the present p,
 //
 // which is greatest where log p_j + k p_j = z_j + k q_j - lambda and sum_j p_j = 1
-// (docs/algorithms.md, section 1.6). Newton's method finds the K logarithms and lambda together.
+// (docs/algorithms.md, section 1.7). Newton's method finds the K logarithms and lambda together.
 #pragma once
 
 #include "snapml/math.hpp"
