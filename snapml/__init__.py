@@ -22,6 +22,7 @@ from snapml.estimators.deviance.regressors import (
 )
 from snapml.estimators.linear_regression import LinearRegression
 from snapml.estimators.logistic_regression import LogisticRegression
+from snapml.estimators.many_fits import ManyModels, fit_many
 from snapml.estimators.memory_estimate import estimate
 from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.estimators.robust.huber import HuberRegressor
@@ -68,6 +69,7 @@ __all__ = [
     "LinearSVR",
     "LogisticRegression",
     "LogisticRegressionCV",
+    "ManyModels",
     "NegativeBinomialRegressor",
     "PoissonRegressor",
     "QuantileRegressor",
@@ -79,6 +81,7 @@ __all__ = [
     "__version__",
     "enet_path",
     "estimate",
+    "fit_many",
     "from_json",
     "lasso_path",
     "load",

@@ -282,6 +282,23 @@ def small_newton(
     history: NDArray[Any],
     points: NDArray[Any] | None,
 ) -> tuple[bool, int, int, float, float, float, float]: ...
+def small_newton_groups(
+    pool: ThreadPool,
+    rows: Rows,
+    loss: str,
+    bounds: NDArray[Any],
+    labels: NDArray[Any],
+    row_weights: NDArray[Any] | None,
+    weight: float,
+    l1: float,
+    l2: float,
+    intercept: str,
+    bias_column: float,
+    tol: float,
+    most_passes: int,
+    coef: NDArray[Any],
+    facts: NDArray[Any],
+) -> None: ...
 
 class Columns:
     @staticmethod

@@ -17,7 +17,7 @@ from snapml._validation import (
     check_positive,
     check_sample_weight,
 )
-from snapml.data import Dataset, Matrix
+from snapml.data import ChunkedMatrix, Dataset, Matrix
 from snapml.estimators.base import LinearClassifier, all_or_nothing, binary_dataset, callers_level
 from snapml.estimators.coefficient_bounds import bounded, check_bounds
 from snapml.estimators.fit_call import CallbackSupport
@@ -28,6 +28,8 @@ from snapml.estimators.offsets import (
 from snapml.estimators.penalty_parameters import resolve_penalty
 from snapml.estimators.placement import fit_input, with_host_predictions
 from snapml.problems import Intercept, Logistic, Loss, Penalty, Problem, Softmax
+from snapml.solvers.result import FitResult
+from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["LogisticRegression"]
 
@@ -268,14 +270,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         if offsets is not None and problem.intercept is Intercept.FREE:
             start = start_within_reach(start, offsets, matrix.shape[1], exchange)
         solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
-        result = self._run(X, problem, dataset, rule, start, solver)
-        self.coef_ = result.coef.reshape(n_outputs, -1)
-        self.intercept_ = np.array(result.intercept, dtype=matrix.dtype).reshape(n_outputs)
-        self.n_iter_ = np.array([result.n_iter], dtype=np.int32)
-        self._store_certificate([result])
-        self._store_proof(problem.penalty, result)
-        self._last_result = result if self.warm_start else None
-        self._keep_objective()
+        self._store_model(self._run(X, problem, dataset, rule, start, solver), problem.penalty)
         return self
 
     def decision_function(self, X: Any, *, offset: Any = None) -> Any:
@@ -402,6 +397,44 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
                 return place.give(special.log_expit(both))
             shares = special.log_expit(scores) if self.multi_class == "ovr" else scores
             return place.give(special.log_softmax(shares, axis=1))
+
+    def _store_model(self, result: FitResult, penalty: Penalty) -> None:
+        """Keep what a fit has found, on an estimator that knows its classes."""
+        n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        self.coef_ = result.coef.reshape(n_outputs, -1)
+        self.intercept_ = np.array(result.intercept, dtype=self.coef_.dtype).reshape(n_outputs)
+        self.n_iter_ = np.array([result.n_iter], dtype=np.int32)
+        self._store_certificate([result])
+        self._store_proof(penalty, result)
+        self._last_result = result if self.warm_start else None
+        self._keep_objective()
+
+    def _pose_for_groups(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Problem, Dataset, StoppingRule] | None:
+        """Return the problem that groups of the rows share, None where each has its own.
+
+        Checks the data of all, and stores what fits have in common.
+        """
+        is_plain = self.solver not in ("sdca", "pqn") and self.max_time_s is None
+        if not is_plain or self.class_weight is not None or self.warm_start or self.verbose:
+            return None
+        self._check_parameters()
+        if self._checked_devices():
+            return None
+        cost, penalty = self._cost_and_penalty()
+        rule = self._stopping_rule(self.max_iter)
+        matrix, y = fit_input(self, X, y)
+        weights = check_sample_weight(sample_weight, matrix)
+        self.classes_ = check_classes(self, y)
+        if len(self.classes_) > 2 or rule.control.is_active or isinstance(matrix, ChunkedMatrix):
+            return None
+        check_finite_in("C", cost, matrix.dtype)
+        penalty = self._within_bounds(penalty, matrix, self.classes_)
+        problem, dataset = self._pose(matrix, y, self.classes_, weights, cost, penalty)
+        self.has_offset_ = False
+        resolution = 8.0 * float(np.finfo(matrix.dtype).eps)
+        return problem, dataset, replace(rule, resolution=resolution)
 
     def _check_parameters(self) -> None:
         """Refuse parameters that are not as described."""

@@ -123,6 +123,106 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
       rows.view);
 }
 
+// Rows [first, last) of a view.
+template <class Real>
+DenseView<Real> rows_between(DenseView<Real> view, int64 first, int64 last) {
+  view.values += first * view.row_stride;
+  view.n_rows = last - first;
+  return view;
+}
+
+template <class Real, class Index>
+CompressedView<Real, Index> rows_between(CompressedView<Real, Index> view, int64 first,
+                                         int64 last) {
+  view.indptr += first;
+  view.n_rows = last - first;
+  return view;
+}
+
+// Targets of some rows, padded as a `Design` is.
+struct GroupTargets {
+  std::vector<double> labels, weights;
+
+  template <class Real>
+  void fill(const Real* y, const Real* c, double common, int64 first, int64 last) {
+    const auto size = static_cast<std::size_t>(small::whole(last - first));
+    labels.assign(size, 1.0), weights.assign(size, 0.0);
+    for (int64 i = first; i < last; ++i) {
+      const auto to = static_cast<std::size_t>(i - first);
+      labels[to] = static_cast<double>(y[i]);
+      weights[to] = c == nullptr ? common : static_cast<double>(c[i]);
+    }
+  }
+};
+
+// Calls fit(worker, group, view, targets) for groups of neighbouring rows, on all threads.
+template <class View, class Fit>
+void for_each_group(const View& view, const int64* bounds, int64 n_groups,
+                    const typename View::Real* y, const typename View::Real* c, double weight,
+                    ThreadPool& pool, Interrupt& interrupt, Fit fit) {
+  std::vector<GroupTargets> targets(static_cast<std::size_t>(pool.size()));
+  run_parts(pool, n_groups, 1, [&](int worker, Range groups) {
+    interrupt.poll(worker);
+    if (interrupt.requested()) return;
+    const int64 first = bounds[groups.begin], last = bounds[groups.begin + 1];
+    GroupTargets& own = targets[static_cast<std::size_t>(worker)];
+    own.fill(y, c, weight, first, last);
+    fit(groups.begin, rows_between(view, first, last),
+        small::Targets{own.labels.data(), own.weights.data(), nullptr});
+  });
+}
+
+// As `small_newton`, for each group of neighbouring rows; coef gets their models, and facts the
+// numbers of `SmallFit`, with the seconds of a fit in place of its entries.
+void small_newton_groups(ThreadPool& pool, const Rows& rows, const std::string& loss,
+                         const ReadOnlyArray& bounds, const ReadOnlyArray& labels,
+                         const std::optional<ReadOnlyArray>& row_weights, double weight, double l1,
+                         double l2, const std::string& intercept, double bias_column, double tol,
+                         int64 most_passes, const AnyArray& coef, const AnyArray& facts) {
+  const small::Penalty penalty{l1, l2, intercept_of(intercept)};
+  const small::Rule rule{tol, most_passes, most_passes, false};
+  const int64 n_groups = static_cast<int64>(bounds.size()) - 1;
+  std::visit(
+      [&](const auto& view) {
+        using Real = typename std::decay_t<decltype(view)>::Real;
+        const int64* const ends = vector_argument<int64>(bounds, "bounds", n_groups + 1);
+        for (int64 g = 0; g <= n_groups; ++g) {
+          if (ends[g] < (g == 0 ? 0 : ends[g - 1]) || ends[g] > view.n_rows) {
+            throw std::invalid_argument("bounds: expected ascending rows of the matrix");
+          }
+        }
+        const Real* const y = vector_argument<Real>(labels, "labels", view.n_rows);
+        const Real* const c =
+            row_weights ? vector_argument<Real>(*row_weights, "row_weights", view.n_rows) : nullptr;
+        const int64 n_coefs = view.n_cols + (bias_column != 0 ? 1 : 0);
+        double* const models = vector_argument<double>(coef, "coef", n_groups * n_coefs);
+        double* const found = vector_argument<double>(facts, "facts", n_groups * 7);
+        with_primal_loss<double>(loss, [&](const auto& type) {
+          return without_gil([&](Interrupt& interrupt) {
+            for_each_group(
+                view, ends, n_groups, y, c, weight, pool, interrupt,
+                [&](int64 group, const auto& own, const small::Targets& targets) {
+                  std::vector<double> history(static_cast<std::size_t>(kEntryNumbers) *
+                                              static_cast<std::size_t>(most_passes));
+                  Interrupt quiet([] { return false; });  // one thread alone asks, between groups
+                  const small::Design design(own, bias_column);
+                  const SmallFit fit = small_fit<Real>(
+                      small::Problem(type, design, targets, penalty), rule,
+                      SmallArrays{models + group * n_coefs, history.data(), nullptr}, quiet);
+                  const auto last =
+                      static_cast<std::size_t>(kEntryNumbers * (std::get<2>(fit) - 1));
+                  double* const to = found + group * 7;
+                  to[0] = std::get<0>(fit), to[1] = static_cast<double>(std::get<1>(fit));
+                  to[2] = history[last], to[3] = std::get<3>(fit), to[4] = std::get<4>(fit);
+                  to[5] = std::get<5>(fit), to[6] = std::get<6>(fit);
+                });
+            return true;
+          });
+        });
+      },
+      rows.view);
+}
+
 }  // namespace
 
 void bind_small(nb::module_& m) {
@@ -131,6 +231,11 @@ void bind_small(nb::module_& m) {
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
         nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
         nb::arg("history"), nb::arg("points").none());
+  m.def("small_newton_groups", &small_newton_groups, nb::arg("pool"), nb::arg("rows"),
+        nb::arg("loss"), nb::arg("bounds"), nb::arg("labels"), nb::arg("row_weights").none(),
+        nb::arg("weight"), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
+        nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
+        nb::arg("facts"));
 }
 
 }  // namespace snapml::native

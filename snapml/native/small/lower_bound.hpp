@@ -26,7 +26,7 @@ class LowerBound {
  private:
   static constexpr double kNone = -std::numeric_limits<double>::infinity();
   // Rows that make up for what is missing from a free intercept's condition; all where they cannot.
-  static constexpr int64 kMovedRows = 256;
+  static constexpr int64 kMovedRows = 32;
 
   // The dual objective of loss terms and -X^T beta.
   double bound(double terms, const std::vector<double>& gradient) const {

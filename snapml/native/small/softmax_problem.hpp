@@ -123,7 +123,7 @@ class SoftmaxProblem {
 
  private:
   static constexpr double kNone = -std::numeric_limits<double>::infinity();
-  static constexpr int64 kMovedRows = 256;
+  static constexpr int64 kMovedRows = 32;
 
   static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
   int64 row_of_class(int64 k, int64 i) const { return k * design.n_padded + i; }

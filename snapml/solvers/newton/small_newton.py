@@ -24,15 +24,15 @@ from snapml.solvers.rows.cpu_rows import native_rows
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["solve", "suits"]
+__all__ = ["MOST_PASSES", "is_small", "solve", "suits"]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
 _MOST_ENTRIES, _MOST_COLUMNS, _MOST_COEFS = 200_000, 512, 700
 # Under an L1 norm working sets do better with more: they look at few columns' products.
 _MOST_SPARSE_COLUMNS = 64
-# Passes that suffice where this method does well; where they do not, another does better.
-_MOST_PASSES = 100
+MOST_PASSES = 100
+"""They suffice where this method does well; where they do not, another does better."""
 
 
 def suits(
@@ -65,6 +65,26 @@ def suits(
     is_alone = communicator.size == 1 and not settings.device_ids
     if not is_alone or settings.solver != "auto" or rule.observer is not SILENT:
         return False
+    return is_small(problem, dataset, dataset.matrix.shape[0])
+
+
+def is_small(problem: Problem, dataset: Dataset, n_rows: int) -> bool:
+    """Return whether so many rows of a dataset are a small problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    dataset : Dataset
+        The rows.
+    n_rows : int
+        How many of them.
+
+    Returns
+    -------
+    bool
+        Whether loss, penalty and layout are of this method's kind, and the numbers small enough.
+    """
     penalty = problem.penalty
     is_plain = not (penalty.is_none or penalty.is_positive or penalty.bounds is not None)
     if not is_plain or not problem.loss.is_smooth or dataset.labels.ndim != 1:
@@ -73,7 +93,7 @@ def suits(
         return False
     if not isinstance(dataset.matrix, DenseMatrix | CompressedMatrix):
         return False
-    n_rows, n_columns = dataset.matrix.shape
+    n_columns = dataset.matrix.shape[1]
     n_coefs = problem.n_outputs(dataset.labels.shape) * (n_columns + 1)
     most = _MOST_COLUMNS if penalty.is_smooth else _MOST_SPARSE_COLUMNS
     if n_columns > most or n_coefs > _MOST_COEFS:
@@ -105,7 +125,7 @@ def solve(
         that nothing meets it.
     """
     resolve_n_threads(settings.n_threads, 0)  # what is no number of threads is refused here too
-    n_most = min(_MOST_PASSES, rule.max_iter + 1)
+    n_most = min(MOST_PASSES, rule.max_iter + 1)
     coefs = None
     if rule.control.is_active:
         n_outputs = problem.n_outputs(dataset.labels.shape)
@@ -148,7 +168,7 @@ def _run(
         problem.intercept.value,
         bias,
         rule.tol,
-        min(_MOST_PASSES, rule.max_iter + 1),
+        min(MOST_PASSES, rule.max_iter + 1),
         point,
         history,
         points,
