@@ -195,6 +195,15 @@ class ManyModels(Mapping[Any, Any]):
         Each model's coefficients; NaN without a model.
     intercept_ : ndarray of shape (n_groups, ...)
         Likewise.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from snapml import Ridge, fit_many
+    >>> X, kind = load_iris(return_X_y=True)
+    >>> models = fit_many(Ridge(), X[:, :3], X[:, 3], kind)
+    >>> models.coef_.shape, models.predict(X[:, :3], kind).shape
+    ((3, 3), (150,))
     """
 
     def __init__(self, estimator: Any, keys: list[Any]) -> None:

@@ -18,15 +18,14 @@ class LowerBound {
     // sum_i -c_i l*(l'(z_i)), by Fenchel's equality
     const double terms = point_.loss - problem_.inner(point_.loss_gradient, point_.coef);
     if (problem_.penalty.intercept != Intercept::kFree) return bound(terms, point_.loss_gradient);
-    const int64 step = std::max<int64>(1, problem_.design.n_rows / kMovedRows);
-    const double found = balanced(terms, step);
-    return std::isfinite(found) || step == 1 ? found : balanced(terms, 1);
+    const double missing = std::fabs(point_.loss_gradient[at(problem_.design.n_features)]);
+    return balanced_by_few(problem_.design.n_rows, missing,
+                           total_weight(problem_.targets, problem_.design.n_rows),
+                           [&](int64 step) { return balanced(terms, step); });
   }
 
  private:
   static constexpr double kNone = -std::numeric_limits<double>::infinity();
-  // Rows that make up for what is missing from a free intercept's condition; all where they cannot.
-  static constexpr int64 kMovedRows = 32;
 
   // The dual objective of loss terms and -X^T beta.
   double bound(double terms, const std::vector<double>& gradient) const {
@@ -75,8 +74,8 @@ class LowerBound {
       for (std::size_t j = 0; j < at(design.n_features); ++j)
         gradient[j] -= shift * design.row(i)[j];
     }
-    const double rounding =
-        std::numeric_limits<double>::epsilon() * total_weight(targets, design.n_rows);
+    const double rounding = std::numeric_limits<double>::epsilon() *
+                            total_weight(problem_.targets, problem_.design.n_rows);
     if (!(std::fabs(moved - missing) <= 1e-6 * std::fabs(missing) + rounding)) return kNone;
     return bound(terms, gradient);
   }

@@ -32,6 +32,20 @@ inline double total_weight(const Targets& targets, int64 n_rows) {
   return sum;
 }
 
+// Returns balanced(step), a bound by every `step`-th row: by few of them where these make up for
+// what is missing from a free intercept's condition, else by more. Where much is missing the point
+// is so far from the minimum that no bound would help.
+template <class Balanced>
+double balanced_by_few(int64 n_rows, double missing, double total_weight, Balanced balanced) {
+  constexpr int64 kFewRows = 32, kTimesAsMany = 8;
+  constexpr double kLittle = 1.0 / 64;
+  for (int64 n_moved = kFewRows;; n_moved *= kTimesAsMany) {
+    const int64 step = std::max<int64>(1, n_rows / n_moved);
+    const double found = balanced(step);
+    if (std::isfinite(found) || step == 1 || missing > kLittle * total_weight) return found;
+  }
+}
+
 // A point, and what one pass over the rows there has left.
 struct Point {
   std::vector<double> coef;

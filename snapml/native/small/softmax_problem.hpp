@@ -116,14 +116,17 @@ class SoftmaxProblem {
   double lower_bound(const Point& point) const {
     const double terms = point.loss - inner(point.loss_gradient, point.coef);
     if (penalty.intercept != Intercept::kFree) return bound(terms, point.loss_gradient);
-    const int64 step = std::max<int64>(1, design.n_rows / kMovedRows);
-    const double found = balanced(point, terms, step);
-    return std::isfinite(found) || step == 1 ? found : balanced(point, terms, 1);
+    double missing = 0;
+    for (int64 k = 0; k < n_classes; ++k) {
+      const double own = point.loss_gradient[at(k * design.stride + free_column())];
+      missing = std::max(missing, std::fabs(own));
+    }
+    return balanced_by_few(design.n_rows, missing, total_weight(targets, design.n_rows),
+                           [&](int64 step) { return balanced(point, terms, step); });
   }
 
  private:
   static constexpr double kNone = -std::numeric_limits<double>::infinity();
-  static constexpr int64 kMovedRows = 32;
 
   static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
   int64 row_of_class(int64 k, int64 i) const { return k * design.n_padded + i; }
