@@ -282,6 +282,22 @@ def small_newton(
     history: NDArray[Any],
     points: NDArray[Any] | None,
 ) -> tuple[bool, int, int, float, float, float, float]: ...
+def small_newton_path(
+    rows: Rows,
+    loss: str,
+    labels: NDArray[Any],
+    row_weights: NDArray[Any] | None,
+    weight: float,
+    row_offsets: NDArray[Any] | None,
+    l1: NDArray[Any],
+    l2: NDArray[Any],
+    intercept: str,
+    bias_column: float,
+    tol: float,
+    most_passes: int,
+    coef: NDArray[Any],
+    facts: NDArray[Any],
+) -> None: ...
 def small_newton_groups(
     pool: ThreadPool,
     rows: Rows,

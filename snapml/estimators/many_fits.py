@@ -19,7 +19,6 @@ from snapml.estimators.base import callers_level
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.problems import Penalty
 from snapml.solvers.newton.small_groups import GroupResults, solve_groups, suits_groups
-from snapml.solvers.result import FitResult
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["ManyModels", "fit_many"]
@@ -349,32 +348,9 @@ class _Together(NamedTuple):
 
     def model(self, key: Any) -> LogisticRegression:
         """Return a group's fitted estimator."""
-        number, found = self.numbers[key], self.found
-        gap, objective = float(found.gap[number]), float(found.objective[number])
-        entry = {
-            "epoch": int(found.n_iter[number]),
-            "time_s": float(found.time_s[number]),
-            "running_gap": gap,
-            "gap": gap,
-            "objective": objective,
-        }
+        description = "quasi-Newton, many groups in one call: the rows stay in the cache"
         model = copy.copy(self.pattern)
-        model._store_model(
-            FitResult(
-                coef=found.coef[number].copy(),
-                intercept=float(found.intercept[number]),
-                duals=None,
-                offset=0.0,
-                n_iter=int(found.n_iter[number]),
-                has_converged=True,
-                gap=gap,
-                objective=objective,
-                history=[entry],
-                mean_stiffness=math.nan,
-                description="quasi-Newton, many groups in one call: the rows stay in the cache",
-            ),
-            self.penalty,
-        )
+        model._store_model(self.found.result(self.numbers[key], description), self.penalty)
         return model
 
 

@@ -78,7 +78,8 @@ class SearchWatch:
         with self._lock:
             n_rounds = max(1, math.ceil(self._n_paths / self._n_at_once))
             self._n_paths -= 1
-        return Control(self._whole.left_s / n_rounds, look=self._ends, is_part=True)
+        look = self._ends if self._whole.is_active else None
+        return Control(self._whole.left_s / n_rounds, look=look, is_part=True)
 
     def refit(self) -> Control:
         """Return the control of the fit to all rows, which begins now with a time of its own.

@@ -43,7 +43,7 @@ def logistic(**others):
 # Each with the seconds after which a clock that ticks at every question ends it half way.
 SEARCHES = {
     "shared folds": (logistic(), Y, 10),
-    "shared folds of three classes": (logistic(), Y3, 30),
+    "shared folds of three classes": (logistic(), Y3, 12),
     "three classes": (logistic(**ELASTIC_NET), Y3, 200),
     "L1": (logistic(l1_ratios=(1.0,), solver="saga"), Y, 150),
     "folds on threads": (logistic(**ELASTIC_NET, n_jobs=2), Y3, 160),

@@ -147,6 +147,7 @@ def test_paths_of_coefficients_are_those_of_single_fits(data):
 
 def test_models_of_more_numbers_than_there_is_room_for_are_single_fits(data, monkeypatch):
     monkeypatch.setattr("snapml.searches.shared.fits._MOST_NUMBERS", 400)
+    monkeypatch.setattr("snapml.solvers.newton.small_newton._MOST_ENTRIES", 0)
     X, y = data
     search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}).fit(X, y)
     theirs = model_selection.GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}).fit(X, y)

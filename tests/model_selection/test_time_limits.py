@@ -25,7 +25,11 @@ def data():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Time stands still until `ends_after` solves have been made, and is over then."""
+    """Time stands still until `ends_after` solves have been made, and is over then.
+
+    Of the many models of more rows than stay in a cache.
+    """
+    monkeypatch.setattr("snapml.solvers.newton.small_newton._MOST_ENTRIES", 0)
 
     class Clock:
         ends_after, n_solves = 1, 0

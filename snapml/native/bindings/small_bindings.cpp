@@ -114,9 +114,10 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
             return small::SoftmaxProblem(n_classes, design, targets, penalty);
           });
         }
+        std::vector<double> gram;
         return with_primal_loss<double>(loss, [&](const auto& type) {
           return fit([&](const small::Design& design, const small::Targets& targets) {
-            return small::Problem(type, design, targets, penalty);
+            return small::Problem(type, design, targets, penalty, &gram);
           });
         });
       },
@@ -172,6 +173,63 @@ void for_each_group(const View& view, const int64* bounds, int64 n_groups,
   });
 }
 
+// The numbers of a `SmallFit` that whoever asks for many fits is given: the seconds in place of the
+// entries of the history, of which only the last is known then.
+constexpr int64 kFacts = 7;
+
+template <class Real, class Problem>
+void fit_for_facts(const Problem& problem, const small::Rule& rule, double* coef, double* facts,
+                   Interrupt& interrupt) {
+  std::vector<double> history(static_cast<std::size_t>(kEntryNumbers * rule.most_entries));
+  const SmallFit fit = small_fit<Real>(problem, rule, {coef, history.data(), nullptr}, interrupt);
+  const int64 n_entries = std::get<2>(fit);
+  facts[0] = std::get<0>(fit), facts[1] = static_cast<double>(std::get<1>(fit));
+  facts[2] = n_entries > 0 ? history[static_cast<std::size_t>(kEntryNumbers * (n_entries - 1))] : 0;
+  facts[3] = std::get<3>(fit), facts[4] = std::get<4>(fit);
+  facts[5] = std::get<5>(fit), facts[6] = std::get<6>(fit);
+}
+
+// As `small_newton`, for one penalty after the other, each from the last one's model; the first
+// from that in `coef`, which gets all models. An interrupt leaves the rest as it is.
+void small_newton_path(const Rows& rows, const std::string& loss, const ReadOnlyArray& labels,
+                       const std::optional<ReadOnlyArray>& row_weights, double weight,
+                       const std::optional<ReadOnlyArray>& row_offsets, const ReadOnlyArray& l1,
+                       const ReadOnlyArray& l2, const std::string& intercept, double bias_column,
+                       double tol, int64 most_passes, const AnyArray& coef, const AnyArray& facts) {
+  const small::Rule rule{tol, most_passes, most_passes, false};
+  const small::Intercept kind = intercept_of(intercept);
+  const int64 n_fits = static_cast<int64>(l1.size());
+  const double* const l1s = vector_argument<double>(l1, "l1", n_fits);
+  const double* const l2s = vector_argument<double>(l2, "l2", n_fits);
+  std::visit(
+      [&](const auto& view) {
+        using Real = typename std::decay_t<decltype(view)>::Real;
+        const int64 n = view.n_rows, n_coefs = view.n_cols + (bias_column != 0 ? 1 : 0);
+        const std::vector<double> y = widened<Real>(labels, "labels", n, 1.0, 1.0);
+        const std::vector<double> c = widened<Real>(row_weights, "row_weights", n, weight, 0.0);
+        const double* offsets = nullptr;
+        if (row_offsets) offsets = vector_argument<double>(*row_offsets, "row_offsets", n);
+        double* const models = vector_argument<double>(coef, "coef", n_fits * n_coefs);
+        double* const found = vector_argument<double>(facts, "facts", n_fits * kFacts);
+        with_primal_loss<double>(loss, [&](const auto& type) {
+          return without_gil([&](Interrupt& interrupt) {
+            const small::Design design(view, bias_column);
+            const small::Targets targets{y.data(), c.data(), offsets};
+            std::vector<double> gram;
+            for (int64 k = 0; k < n_fits && !interrupt.requested(); ++k) {
+              double* const own = models + k * n_coefs;
+              if (k > 0) std::copy(own - n_coefs, own, own);
+              const small::Penalty penalty{l1s[k], l2s[k], kind};
+              fit_for_facts<Real>(small::Problem(type, design, targets, penalty, &gram), rule, own,
+                                  found + k * kFacts, interrupt);
+            }
+            return true;
+          });
+        });
+      },
+      rows.view);
+}
+
 // As `small_newton`, for each group of neighbouring rows; coef gets their models, and facts the
 // numbers of `SmallFit`, with the seconds of a fit in place of its entries.
 void small_newton_groups(ThreadPool& pool, const Rows& rows, const std::string& loss,
@@ -196,25 +254,16 @@ void small_newton_groups(ThreadPool& pool, const Rows& rows, const std::string& 
             row_weights ? vector_argument<Real>(*row_weights, "row_weights", view.n_rows) : nullptr;
         const int64 n_coefs = view.n_cols + (bias_column != 0 ? 1 : 0);
         double* const models = vector_argument<double>(coef, "coef", n_groups * n_coefs);
-        double* const found = vector_argument<double>(facts, "facts", n_groups * 7);
+        double* const found = vector_argument<double>(facts, "facts", n_groups * kFacts);
         with_primal_loss<double>(loss, [&](const auto& type) {
           return without_gil([&](Interrupt& interrupt) {
             for_each_group(
                 view, ends, n_groups, y, c, weight, pool, interrupt,
                 [&](int64 group, const auto& own, const small::Targets& targets) {
-                  std::vector<double> history(static_cast<std::size_t>(kEntryNumbers) *
-                                              static_cast<std::size_t>(most_passes));
                   Interrupt quiet([] { return false; });  // one thread alone asks, between groups
                   const small::Design design(own, bias_column);
-                  const SmallFit fit = small_fit<Real>(
-                      small::Problem(type, design, targets, penalty), rule,
-                      SmallArrays{models + group * n_coefs, history.data(), nullptr}, quiet);
-                  const auto last =
-                      static_cast<std::size_t>(kEntryNumbers * (std::get<2>(fit) - 1));
-                  double* const to = found + group * 7;
-                  to[0] = std::get<0>(fit), to[1] = static_cast<double>(std::get<1>(fit));
-                  to[2] = history[last], to[3] = std::get<3>(fit), to[4] = std::get<4>(fit);
-                  to[5] = std::get<5>(fit), to[6] = std::get<6>(fit);
+                  fit_for_facts<Real>(small::Problem(type, design, targets, penalty), rule,
+                                      models + group * n_coefs, found + group * kFacts, quiet);
                 });
             return true;
           });
@@ -231,6 +280,11 @@ void bind_small(nb::module_& m) {
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
         nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
         nb::arg("history"), nb::arg("points").none());
+  m.def("small_newton_path", &small_newton_path, nb::arg("rows"), nb::arg("loss"),
+        nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
+        nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
+        nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
+        nb::arg("facts"));
   m.def("small_newton_groups", &small_newton_groups, nb::arg("pool"), nb::arg("rows"),
         nb::arg("loss"), nb::arg("bounds"), nb::arg("labels"), nb::arg("row_weights").none(),
         nb::arg("weight"), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),

@@ -90,8 +90,11 @@ class Problem {
   using Point = small::Point;
   static constexpr bool kHasNorm = true;  // l1 may be above 0
 
-  Problem(const Loss& loss, const Design& design, const Targets& targets, const Penalty& penalty)
-      : loss(loss), design(design), targets(targets), penalty(penalty) {}
+  // `gram`: where the Hessian of a quadratic loss is kept, empty before the first one is made; of
+  // all problems that differ in nothing but the penalty. Null where none is kept.
+  Problem(const Loss& loss, const Design& design, const Targets& targets, const Penalty& penalty,
+          std::vector<double>* gram = nullptr)
+      : loss(loss), design(design), targets(targets), penalty(penalty), gram_(gram) {}
 
   const Loss loss;
   const Design& design;
@@ -153,13 +156,12 @@ class Problem {
   // Fills h (n_cols rows and one more if that is odd, of `stride` numbers) with the upper half of
   // the Hessian of the loss and of l2 ||w||^2 / 2.
   void fill_hessian(const Point& point, std::vector<double>& h) const {
-    std::vector<double> curvatures(point.margins.size());
-    row_curvatures(loss, point.margins.data(), targets.labels, targets.weights, design.n_padded,
-                   curvatures.data());
-    h.assign(static_cast<std::size_t>(stride() * stride()), 0.0);
-    for (int64 first = 0; first < design.n_rows; first += kEight) {
-      const double* const k = curvatures.data() + first;
-      add_gram8(design.row(first), k, n_cols(), stride(), h.data(), stride());
+    const bool is_kept = Loss::traits().is_quadratic && gram_ != nullptr;
+    if (is_kept && !gram_->empty()) {
+      h = *gram_;
+    } else {
+      fill_loss_hessian(point, h);
+      if (is_kept) *gram_ = h;
     }
     for (int64 j = 0; j < n_penalised(); ++j) h[at(j * stride() + j)] += penalty.l2;
   }
@@ -183,6 +185,18 @@ class Problem {
   }
 
  private:
+  void fill_loss_hessian(const Point& point, std::vector<double>& h) const {
+    std::vector<double> curvatures(point.margins.size());
+    row_curvatures(loss, point.margins.data(), targets.labels, targets.weights, design.n_padded,
+                   curvatures.data());
+    h.assign(static_cast<std::size_t>(stride() * stride()), 0.0);
+    for (int64 first = 0; first < design.n_rows; first += kEight) {
+      const double* const k = curvatures.data() + first;
+      add_gram8(design.row(first), k, n_cols(), stride(), h.data(), stride());
+    }
+  }
+
+  std::vector<double>* const gram_;
   static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
 
   void add_penalty(Point& point) const {

@@ -31,7 +31,12 @@ from snapml.searches.shared.models import (
     must_fit_alone,
     problem_of,
 )
-from snapml.searches.shared.paths import can_share_path, is_path, solve_path_of_classes
+from snapml.searches.shared.paths import (
+    can_share_path,
+    is_path,
+    is_small_path,
+    solve_path_of_classes,
+)
 from snapml.searches.shared.regressions import (
     REGRESSIONS,
     can_share_regression,
@@ -182,13 +187,16 @@ def solve_shared(
     """
     models: list[SharedModel | None] = [None] * len(fits)
     n_classes = len(distinct(y)) if any(is_classifier(fit.estimator) for fit in fits) else 0
-    solvers = [_fold_solver(fit.estimator, n_classes) for fit in fits]
+    solvers = [_fold_solver(fit.estimator, matrix, n_classes) for fit in fits]
     in_folds = [at for at, solver in enumerate(solvers) if solver is not None]
     if in_folds:
         assert isinstance(matrix, DenseMatrix | CompressedMatrix)  # `can_share` says so
         chosen = [fits[at] for at in in_folds]
         own = [solver for solver in solvers if solver is not None]
-        found = solve_by_strength(chosen, own, folds, matrix, y, sample_weight, is_over, kept)
+        is_quick = [_is_quick(fit.estimator, matrix, n_classes) for fit in chosen]
+        found = solve_by_strength(
+            chosen, own, folds, matrix, y, sample_weight, is_over, kept, is_quick
+        )
         for at, model in zip(in_folds, found, strict=True):
             models[at] = model
     groups: dict[tuple[Problem, int | None, tuple[int, ...]], list[int]] = {}
@@ -208,11 +216,16 @@ def solve_shared(
     return models
 
 
-def _fold_solver(estimator: Any, n_classes: int) -> FoldSolver | None:
+def _fold_solver(estimator: Any, matrix: Matrix, n_classes: int) -> FoldSolver | None:
     """Return what solves fits of one fold; None for those that are columns over all folds."""
     if type(estimator) in REGRESSIONS:
         return regression_solver(estimator)
-    return solve_path_of_classes if is_path(estimator, n_classes) else None
+    return solve_path_of_classes if is_path(estimator, matrix, n_classes) else None
+
+
+def _is_quick(estimator: Any, matrix: Matrix, n_classes: int) -> bool:
+    """Return whether a fit takes milliseconds, on rows that stay in a cache."""
+    return type(estimator) not in REGRESSIONS and is_small_path(estimator, matrix, n_classes)
 
 
 class _Group:

@@ -26,11 +26,12 @@ from snapml.searches.shared.models import must_fit_alone, problem_of
 from snapml.searches.shared.strengths import Found
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.newton import small_newton
 from snapml.solvers.plan import choice
 from snapml.solvers.result import FitResult, stack_outputs
 from snapml.solvers.stopping import StoppingRule
 
-__all__ = ["can_share_path", "is_path", "solve_path_of_classes"]
+__all__ = ["can_share_path", "is_path", "is_small_path", "solve_path_of_classes"]
 
 
 def can_share_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> bool:
@@ -63,25 +64,53 @@ def can_share_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> boo
         is_finite = math.isfinite(problem_of(estimator, n_classes)[1])
     except (TypeError, ValueError, NotImplementedError):
         return False
-    return is_finite and estimator.solver not in ("sdca", "pqn") and is_path(estimator, n_classes)
+    is_asked = estimator.solver in ("sdca", "pqn")
+    return is_finite and not is_asked and is_path(estimator, matrix, n_classes)
 
 
-def is_path(estimator: Any, n_classes: int) -> bool:
+def is_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> bool:
     """Return whether models of an estimator are best found one from another.
 
     Parameters
     ----------
     estimator : LogisticRegression or LinearSVC
         With parameters as described.
+    matrix : Matrix or None
+        The rows; None where they are to be judged later.
     n_classes : int
         Labels that occur, at least 2.
 
     Returns
     -------
     bool
-        False for L2 penalties: smooth losses are columns of one solve.
+        False for L2 penalties on more rows than stay in a cache: smooth losses are columns of one
+        solve.
     """
-    return not problem_of(estimator, n_classes)[0].penalty.is_smooth
+    is_smooth = problem_of(estimator, n_classes)[0].penalty.is_smooth
+    return not is_smooth or is_small_path(estimator, matrix, n_classes)
+
+
+def is_small_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> bool:
+    """Return whether models with an L2 penalty are few rows' that are found in one call.
+
+    Parameters
+    ----------
+    estimator, matrix, n_classes
+        As of `is_path`.
+
+    Returns
+    -------
+    bool
+        Whether the rows stay in a cache; on the host.
+    """
+    problem = problem_of(estimator, n_classes)[0]
+    if not problem.penalty.is_smooth or estimator.device_ids is not None:
+        return False
+    if not isinstance(matrix, DenseMatrix | CompressedMatrix) or not problem.loss.is_smooth:
+        return False
+    whole = Dataset(matrix, np.empty(0, matrix.dtype), None, 1.0)
+    is_alone = n_classes == 2 or problem.loss.is_joint  # one class against the rest is several
+    return is_alone and small_newton.is_small(problem, whole, matrix.shape[0])
 
 
 def solve_path_of_classes(
@@ -109,8 +138,9 @@ def solve_path_of_classes(
     Returns
     -------
     list of Found or None
-        None where the fold lacks a class, or numbers overflow: an ordinary fit says so. One that
-        has not converged warns as an ordinary fit does.
+        None where the fold lacks a class, or numbers overflow: an ordinary fit says so; and where
+        the path of a small problem is not easy. One that has not converged warns as an ordinary fit
+        does.
 
     Raises
     ------
@@ -133,6 +163,8 @@ def solve_path_of_classes(
     penalty, costs = problem.penalty, [float(one.C) for one in estimators]
     penalties = [replace(penalty, l1=penalty.l1 / C, l2=penalty.l2 / C) for C in costs]
     paths = [_path(problem, penalties, output, rule, settings) for output in outputs]
+    if not all(paths):
+        return [None] * len(estimators)
     together = [_joined(results) for results in zip(*paths, strict=True)]
     for result in together:
         if math.isfinite(result.objective):
@@ -154,8 +186,14 @@ def _path(
     rule: StoppingRule,
     settings: Settings,
 ) -> list[FitResult]:
-    """Solve with one penalty after the other, each from the last one's model."""
+    """Solve with one penalty after the other, each from the last one's model.
+
+    Nothing where that is not how these are solved: smooth problems that are small only by number.
+    """
     alone = SerialCommunicator()
+    if problem.penalty.is_smooth and not problem.loss.is_joint:
+        found = choice.small_path(problem, penalties, dataset, alone, rule, settings)
+        return [] if found is None else found
     if not problem.loss.is_joint:
         return choice.fit_sequence(problem, penalties, dataset, alone, rule, settings)
     results: list[FitResult] = []

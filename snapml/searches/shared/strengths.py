@@ -36,6 +36,7 @@ def solve_by_strength(
     sample_weight: np.ndarray | None,
     is_over: Callable[[], bool],
     kept: list[np.ndarray] | None,
+    is_quick: list[bool] | None = None,
 ) -> list[SharedModel | None]:
     """Fit estimators, those of a fold that differ in alpha, or C, together.
 
@@ -57,6 +58,9 @@ def solve_by_strength(
         Asked before each group: True ends all that are left.
     kept : list of ndarray or None
         Sorted numbers of the rows whose margins each fold's models keep; None means all.
+    is_quick : list of bool or None, default=None
+        Which of the fits take milliseconds: they are made without asking, and `is_over` ends them
+        afterwards, as if all folds had gone on together from strong penalties to weak ones.
 
     Returns
     -------
@@ -68,8 +72,9 @@ def solve_by_strength(
     for at, fit in enumerate(fits):
         others = {k: v for k, v in fit.estimator.get_params().items() if k not in ("alpha", "C")}
         groups.setdefault((fit.fold, f"{type(fit.estimator)}{others}"), []).append(at)
+    quick = [at for at in range(len(fits)) if is_quick is not None and is_quick[at]]
     for (fold, _), members in groups.items():
-        if is_over():
+        if members[0] not in quick and is_over():
             break
         members.sort(key=lambda at: _strength(fits[at].estimator), reverse=True)
         estimators = [fits[at].estimator for at in members]
@@ -81,6 +86,11 @@ def solve_by_strength(
         shared = _with_margins(found, matrix, rows, estimators[0].n_threads)
         for at, model in zip(members, shared, strict=True):
             models[at] = model
+    quick.sort(key=lambda at: _strength(fits[at].estimator), reverse=True)
+    has_ended = False
+    for at in quick:
+        has_ended = has_ended or is_over()
+        models[at] = None if has_ended else models[at]
     return models
 
 

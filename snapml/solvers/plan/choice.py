@@ -24,7 +24,7 @@ from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
 from snapml.solvers.dual_ascent.softmax_duals import SoftmaxDuals
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import working_rows
-from snapml.solvers.newton import quasi_newton, small_newton, smoothed_hinge
+from snapml.solvers.newton import quasi_newton, small_groups, small_newton, smoothed_hinge
 from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.newton.row_space import RowSpace
 from snapml.solvers.plan import device_choice, out_of_core, support
@@ -37,7 +37,7 @@ from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 from snapml.solvers.working_sets import multinomial_descent, working_set_descent
 
-__all__ = ["fit", "fit_sequence"]
+__all__ = ["fit", "fit_sequence", "small_path"]
 
 # Up to here a Hessian of sampled rows costs no more than a few reads of the data.
 _FEW_COLUMNS = 512
@@ -188,11 +188,15 @@ def fit_sequence(
         return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
-    if len(problems) == 1:  # of several, what one has packed serves the next
+    if len(problems) == 1:
         begin = Start() if start is None else Start(coef=start.point(problem.bias_column))
-        found = _in_one_call(problems[0], dataset, communicator, rule, settings, begin)
+        alone = _in_one_call(problems[0], dataset, communicator, rule, settings, begin)
+        if alone is not None:
+            return [alone]
+    else:
+        found = small_path(problem, penalties, dataset, communicator, rule, settings, start)
         if found is not None:
-            return [found]
+            return found
     engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
     return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
 
@@ -212,6 +216,61 @@ def _in_one_call(
     if found is None:
         return None
     return replace(found, description=f"{found.description}: the rows stay in the cache")
+
+
+def small_path(
+    problem: Problem,
+    penalties: list[Penalty],
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: FitResult | StartModel | None = None,
+) -> list[FitResult] | None:
+    """Minimise a small problem with one penalty after the other in one call.
+
+    Parameters
+    ----------
+    problem, penalties, dataset, communicator, rule, settings, start
+        As of `fit_sequence`; the penalties may be smooth ones here.
+
+    Returns
+    -------
+    list of FitResult or None
+        One per penalty, up to the one whose fit the rule's control has ended. None where it is
+        another problem, or a fit did not meet its tolerance so.
+    """
+    problems = [replace(problem, penalty=penalty) for penalty in penalties]
+    suits = small_newton.suits
+    if rule.verbose > 0 or problem.loss.is_joint:
+        return None
+    if not all(suits(p, dataset, communicator, rule, settings) for p in problems):
+        return None
+    begin = None if start is None else start.point(problem.bias_column)[0]
+    found = small_groups.solve_path(problem, penalties, dataset, rule, begin)
+    if not found.has_converged.all():
+        return None
+    n_rows = dataset.matrix.shape[0]
+    description = (
+        f"quasi-Newton in one call, curvature from {n_rows} rows, 1 thread: the rows stay in the "
+        "cache"
+    )
+    results = []
+    for number in range(len(penalties)):
+        results.append(found.result(number, description))
+        if _is_ended_by(results[-1], problem, communicator, rule):
+            break
+    return results
+
+
+def _is_ended_by(
+    result: FitResult, problem: Problem, communicator: Communicator, rule: StoppingRule
+) -> bool:
+    """Show a fit's model to whoever looks on, once a read that it took, and say if that ends it."""
+    point = result.point(problem.bias_column)
+    gap, objective = result.gap, result.objective
+    model_of = partial(Interim.of_point, point, problem.bias_column, gap, objective)
+    return any(rule.control.ends(communicator, model_of) for _ in range(result.n_iter + 1))
 
 
 def _goes_on(result: FitResult, rule: StoppingRule) -> bool:
