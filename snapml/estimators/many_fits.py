@@ -19,6 +19,7 @@ from snapml.estimators.base import callers_level
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.problems import Penalty
 from snapml.solvers.newton.small_groups import GroupResults, solve_groups, suits_groups
+from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["ManyModels", "fit_many"]
@@ -70,8 +71,8 @@ def fit_many(
     Raises
     ------
     ValueError
-        If X, y and groups differ in length, a group is missing (NaN), parameters are not as
-        described, or no group can be fitted: the first group's error.
+        If X, y and groups differ in length, a group is missing (NaN), or no group can be fitted:
+        the first group's error.
 
     Warns
     -----
@@ -333,6 +334,11 @@ class ManyModels(Mapping[Any, Any]):
 
     def _stacked(self, name: str) -> np.ndarray:
         found = {key: np.asarray(getattr(self[key], name)) for key in self}
+        shapes = {each.shape for each in found.values()}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"{name}: expected models of one shape, got {sorted(shapes)}: take them one by one"
+            )
         first = next(iter(found.values()))
         none = np.full(first.shape, np.nan, first.dtype)
         return np.stack([found.get(key, none) for key in self.keys_])
@@ -362,7 +368,10 @@ def _fit_together(
     pattern = clone(models.estimator)
     if type(pattern) is not LogisticRegression or not everyone:
         return everyone
-    posed = pattern._pose_for_groups(X, y, sample_weight)
+    try:
+        posed = pattern._pose_for_groups(X, y, sample_weight)
+    except (TypeError, ValueError):
+        return everyone  # the fits of the groups concerned say what is wrong
     if posed is None:
         return everyone
     problem, dataset, rule = posed
@@ -371,7 +380,10 @@ def _fit_together(
     if not rows.is_sorted:
         dataset = dataset.take(rows.order, 1.0)
     n_threads = pattern.n_threads if n_threads is None else n_threads
-    found = solve_groups(problem, dataset, rows.bounds, rule, n_threads)
+    try:
+        found = solve_groups(problem, dataset, rows.bounds, rule, n_threads)
+    except NonFiniteError:
+        return everyone  # of the others' fits as well: nothing was solved
     lows, highs = (
         extreme.reduceat(dataset.labels, rows.bounds[:-1]) for extreme in (np.minimum, np.maximum)
     )

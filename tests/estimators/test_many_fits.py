@@ -143,6 +143,24 @@ def test_group_of_one_class_is_told_and_the_others_are_fitted(data):
         models.predict(X, groups)
 
 
+def test_rows_that_are_not_finite_concern_their_group_alone(data):
+    X, y, groups = data
+    X[groups == "shop 4", 1] = np.inf
+    with pytest.warns(FitFailedWarning, match="'shop 4'.*infinity"):
+        models = fit_many(LogisticRegression(), X, y, groups)
+    assert list(models.errors) == ["shop 4"]
+    assert len(models) == 6
+
+
+def test_coefficients_of_several_shapes_are_not_stacked(data):
+    X, y, groups = data
+    y = np.where((groups == "shop 1") & (X[:, 0] > 1), "maybe", y)
+    models = fit_many(LogisticRegression(), X, y, groups)
+    assert models["shop 1"].coef_.shape == (3, 4)
+    with pytest.raises(ValueError, match=r"coef_: expected models of one shape, got \[\(1, 4\), "):
+        _ = models.coef_
+
+
 def test_class_that_a_group_lacks_is_a_class_of_others(data):
     """Each group has its own classes, as in a loop."""
     X, y, groups = data

@@ -171,6 +171,7 @@ def solve_path(
     dataset: Dataset,
     rule: StoppingRule,
     start: np.ndarray | None = None,
+    n_threads: int | None = None,
 ) -> GroupResults:
     """Minimise with one penalty after the other, each from the last one's model.
 
@@ -186,12 +187,15 @@ def solve_path(
         Tolerance and most reads of the rows, of each fit.
     start : ndarray of shape (n_features + 1,), float64, or None, default=None
         Coefficients to start from.
+    n_threads : int or None, default=None
+        Refused where it is no number of threads; one is used.
 
     Returns
     -------
     GroupResults
         In the order of the penalties.
     """
+    resolve_n_threads(n_threads, 0)
     matrix, bias = dataset.matrix, problem.bias_column
     pool = _native.ThreadPool(1)
     points = np.zeros((len(penalties), matrix.shape[1] + (1 if bias else 0)))

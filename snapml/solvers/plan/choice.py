@@ -247,7 +247,7 @@ def small_path(
     if not all(suits(p, dataset, communicator, rule, settings) for p in problems):
         return None
     begin = None if start is None else start.point(problem.bias_column)[0]
-    found = small_groups.solve_path(problem, penalties, dataset, rule, begin)
+    found = small_groups.solve_path(problem, penalties, dataset, rule, begin, settings.n_threads)
     if not found.has_converged.all():
         return None
     n_rows = dataset.matrix.shape[0]
