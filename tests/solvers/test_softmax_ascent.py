@@ -91,6 +91,18 @@ def test_rows_of_weight_zero_do_not_matter():
     np.testing.assert_allclose(whole.coef, part.coef, rtol=1e-5, atol=1e-7)
 
 
+def test_class_without_weight_leaves_a_bound_and_is_left_to_others(text):
+    X, y, c = make_case()
+    c[y == 1] = 0.0
+    result = fit(make_duals(X, y, c), max_iter=300)
+    assert result.gap <= 1e-2 * result.objective
+    X, y = text
+    weights = np.where(y == 2, 0.0, 1.0)
+    model = snapml.LogisticRegression(max_iter=500).fit(X, y, sample_weight=weights)
+    assert "dual coordinate ascent" not in model.solver_
+    assert model.gap_ <= 1e-6 * model.objective_
+
+
 def test_equal_fits_give_equal_bits():
     X, y, c = make_case()
     first, second = (fit(make_duals(X, y, c, n_threads=3), max_iter=7) for _ in range(2))

@@ -222,8 +222,11 @@ class SoftmaxDuals:
         p /= p.sum(axis=1, keepdims=True)
         if self.problem.intercept is not Intercept.FREE:
             return p
+        want = np.bincount(self._classes, self._weights, minlength=p.shape[1])
+        if not want.all():  # a class without weight has no share in any row
+            p[:, want == 0.0] = 0.0
+            p /= np.maximum(p.sum(axis=1, keepdims=True), _TINY)
         have = self._weights @ p
-        want = np.bincount(self._classes, self._weights, minlength=len(have))
         share = float(np.max(1.0 - want / np.maximum(have, _TINY), initial=0.0, where=have > 0.0))
         if share > 0.0:
             p *= 1.0 - share

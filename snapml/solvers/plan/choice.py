@@ -388,13 +388,18 @@ def _is_joint_ascent(
 ) -> bool:
     """Return whether several classes of sparse rows are a case for coordinate ascent.
 
-    In fewer columns than rows Newton's steps take few products, each for all classes at once.
+    In fewer columns than rows Newton's steps take few products, each for all classes at once; and
+    the intercept of a class without weight is far away, where multipliers get slowly.
     """
     size = problem.loss.n_outputs * (dataset.matrix.shape[1] + 1)
     is_wide = dataset.matrix.shape[1] > _FEW_COLUMNS and size > MOST_JOINT_COLUMNS
     if not is_wide or start.coef is not None or _is_tall(dataset, communicator):
         return False
-    return softmax_ascent.suits(problem, dataset, communicator)
+    if not softmax_ascent.suits(problem, dataset, communicator):
+        return False
+    numbers = dataset.labels.astype(np.int64)
+    masses = np.bincount(numbers, dataset.row_weights, minlength=problem.loss.n_outputs)
+    return bool(masses.all())
 
 
 def _choose_for_sparse(
