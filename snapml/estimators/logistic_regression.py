@@ -251,24 +251,13 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         ValueError
             If parameters or data are not as described; the message says what came.
         """
-        self._check_parameters()
-        cost, penalty = self._cost_and_penalty()
-        rule = self._stopping_rule(self.max_iter)
-        matrix, y = fit_input(self, X, y)
-        exchange = self._communicator().exchange
-        weights = check_sample_weight(sample_weight, matrix, exchange)
-        classes = self.classes_ = check_classes(self, y, exchange)
-        offsets = check_offset(offset, matrix, X, len(classes))
-        self.has_offset_ = offsets is not None
-        check_finite_in("C", cost, matrix.dtype)
-        penalty = self._within_bounds(penalty, matrix, classes)
-        problem, dataset = self._pose(matrix, y, classes, weights, cost, penalty)
-        if offsets is not None:
-            dataset = replace(dataset, offsets=np.ascontiguousarray(offsets.T))
-        n_outputs = 1 if len(classes) == 2 else len(classes)
-        start = self._last_end(matrix.shape[0], n_outputs)
+        problem, dataset, rule = self._posed(X, y, sample_weight, offset)
+        n_rows, n_features = dataset.matrix.shape
+        n_outputs, offsets = 1 if len(self.classes_) == 2 else len(self.classes_), dataset.offsets
+        start = self._last_end(n_rows, n_outputs)
         if offsets is not None and problem.intercept is Intercept.FREE:
-            start = start_within_reach(start, offsets, matrix.shape[1], exchange)
+            exchange = self._communicator().exchange
+            start = start_within_reach(start, offsets.T, n_features, exchange)
         solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
         self._store_model(self._run(X, problem, dataset, rule, start, solver), problem.penalty)
         return self
@@ -419,22 +408,34 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         is_plain = self.solver not in ("sdca", "pqn") and self.max_time_s is None
         if not is_plain or self.class_weight is not None or self.warm_start or self.verbose:
             return None
-        self._check_parameters()
-        if self._checked_devices():
+        if self._asked_devices():
             return None
+        problem, dataset, rule = self._posed(X, y, sample_weight, None)
+        is_other = len(self.classes_) > 2 or isinstance(dataset.matrix, ChunkedMatrix)
+        if is_other or rule.control.is_active:
+            return None
+        resolution = 8.0 * float(np.finfo(dataset.labels.dtype).eps)
+        return problem, dataset, replace(rule, resolution=resolution)
+
+    def _posed(
+        self, X: Any, y: Any, sample_weight: Any, offset: Any
+    ) -> tuple[Problem, Dataset, StoppingRule]:
+        """Check parameters and data, and return what they ask for."""
+        self._check_parameters()
         cost, penalty = self._cost_and_penalty()
         rule = self._stopping_rule(self.max_iter)
         matrix, y = fit_input(self, X, y)
-        weights = check_sample_weight(sample_weight, matrix)
-        self.classes_ = check_classes(self, y)
-        if len(self.classes_) > 2 or rule.control.is_active or isinstance(matrix, ChunkedMatrix):
-            return None
+        exchange = self._communicator().exchange
+        weights = check_sample_weight(sample_weight, matrix, exchange)
+        classes = self.classes_ = check_classes(self, y, exchange)
+        offsets = check_offset(offset, matrix, X, len(classes))
+        self.has_offset_ = offsets is not None
         check_finite_in("C", cost, matrix.dtype)
-        penalty = self._within_bounds(penalty, matrix, self.classes_)
-        problem, dataset = self._pose(matrix, y, self.classes_, weights, cost, penalty)
-        self.has_offset_ = False
-        resolution = 8.0 * float(np.finfo(matrix.dtype).eps)
-        return problem, dataset, replace(rule, resolution=resolution)
+        penalty = self._within_bounds(penalty, matrix, classes)
+        problem, dataset = self._pose(matrix, y, classes, weights, cost, penalty)
+        if offsets is not None:
+            dataset = replace(dataset, offsets=np.ascontiguousarray(offsets.T))
+        return problem, dataset, rule
 
     def _check_parameters(self) -> None:
         """Refuse parameters that are not as described."""

@@ -300,7 +300,7 @@ std::tuple<double, double> softmax_epoch(ThreadPool& pool, const Rows& rows,
     const int64 size = (view.n_cols + 1) * dual.stride;
     double* const copies =
         replicas ? vector_argument<double>(*replicas, "replicas", pool.size() * size) : nullptr;
-    SoftmaxVisits visits{nullptr, view.n_rows, nullptr};
+    RowVisits<double> visits{nullptr, view.n_rows, nullptr};
     if (picked) {
       visits.n_rows = static_cast<int64>(picked->size());
       visits.rows = picked_rows(*picked, view.n_rows);

@@ -20,16 +20,6 @@
 
 namespace snapml::native {
 
-// The rows that an epoch visits, and what it notes of them.
-template <class Real>
-struct RowVisits {
-  const int64* rows;  // each once; null: all of the shard
-  int64 n_rows;       // of `rows`, or of the shard
-  Real* row_gaps;     // null, or one number a row of the shard: its gap as it was visited
-
-  int64 row(int64 position) const { return rows == nullptr ? position : rows[position]; }
-};
-
 // What the sweeps of one epoch have in common.
 template <class Loss, class View>
 struct Epoch {

@@ -1,5 +1,6 @@
-// An epoch of several workers, each on a copy of the shared vector: what they changed is added up
-// `rounds` times, in a fixed order (docs/algorithms.md, section 3).
+// What an epoch visits and reports, and the epoch of several workers, each on a copy of the shared
+// vector: what they changed is added up `rounds` times, in a fixed order (docs/algorithms.md,
+// section 3).
 #pragma once
 
 #include <vector>
@@ -20,6 +21,16 @@ struct EpochOptions {
   int block_rows;     // rows visited together, at most kBlockRows
 
   int64 n_blocks(int64 n_rows) const { return (n_rows + block_rows - 1) / block_rows; }
+};
+
+// The rows that an epoch visits, and what it notes of them.
+template <class Real>
+struct RowVisits {
+  const int64* rows;  // each once; null: all of the shard
+  int64 n_rows;       // of `rows`, or of the shard
+  Real* row_gaps;     // null, or one number a row of the shard: its gap as it was visited
+
+  int64 row(int64 position) const { return rows == nullptr ? position : rows[position]; }
 };
 
 struct EpochReport {

@@ -30,15 +30,6 @@ struct SoftmaxDual {
   double weight_of(int64 i) const { return row_weights == nullptr ? weight : row_weights[i]; }
 };
 
-// The rows that an epoch visits, and where it notes their gaps; as `RowVisits`.
-struct SoftmaxVisits {
-  const int64* rows;
-  int64 n_rows;
-  double* row_gaps;
-
-  int64 row(int64 position) const { return rows == nullptr ? position : rows[position]; }
-};
-
 // What one worker needs for a row: numbers of as many classes as the stride.
 class SoftmaxRooms {
  public:
@@ -83,7 +74,7 @@ SNAPML_CLONES double visit_softmax_row(const CompressedRow<Real, Index>& row, do
 
 template <class Real, class Index>
 double sweep_softmax_blocks(const CompressedView<Real, Index>& view, const SoftmaxDual& dual,
-                            const EpochOptions& options, const SoftmaxVisits& visits,
+                            const EpochOptions& options, const RowVisits<double>& visits,
                             const Permutation& order, Range range, double* vectors, double sigma,
                             SoftmaxRooms& rooms, Interrupt& interrupt, int worker) {
   const auto visit = view.values == nullptr ? &visit_softmax_row<false, Real, Index>
@@ -113,7 +104,8 @@ double sweep_softmax_blocks(const CompressedView<Real, Index>& view, const Softm
 template <class Real, class Index>
 EpochReport run_softmax_epoch(const CompressedView<Real, Index>& view, const SoftmaxDual& dual,
                               double* replicas, const EpochOptions& options,
-                              const SoftmaxVisits& visits, ThreadPool& pool, Interrupt& interrupt) {
+                              const RowVisits<double>& visits, ThreadPool& pool,
+                              Interrupt& interrupt) {
   const int64 n_blocks = options.n_blocks(visits.n_rows);
   const Permutation order(options.seed, options.epoch, n_blocks);
   std::vector<SoftmaxRooms> rooms(static_cast<std::size_t>(pool.size()), SoftmaxRooms(dual.stride));

@@ -106,11 +106,10 @@ def is_small_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> bool
     problem = problem_of(estimator, n_classes)[0]
     if not problem.penalty.is_smooth or estimator.device_ids is not None:
         return False
-    if not isinstance(matrix, DenseMatrix | CompressedMatrix) or not problem.loss.is_smooth:
-        return False
-    whole = Dataset(matrix, np.empty(0, matrix.dtype), None, 1.0)
     is_alone = n_classes == 2 or problem.loss.is_joint  # one class against the rest is several
-    return is_alone and small_newton.is_small(problem, whole, matrix.shape[0])
+    if matrix is None or not is_alone:
+        return False
+    return small_newton.is_small(problem, matrix, matrix.shape[0])
 
 
 def solve_path_of_classes(

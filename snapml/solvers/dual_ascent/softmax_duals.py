@@ -25,11 +25,11 @@ from snapml.solvers.dual_ascent.host_duals import LEAST_OF_A_THREAD, block_rows,
 from snapml.solvers.dual_ascent.intercept_column import intercept_column
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.rows.cpu_rows import checked_rows
+from snapml.solvers.rows.output_panels import in_panels
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["SoftmaxDuals", "SoftmaxModel"]
 
-_PANEL = 8  # classes are padded to a multiple
 _NEVER = -1e30  # logarithm of a probability of zero; finite, so that zero times it is zero
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -95,7 +95,7 @@ class SoftmaxDuals:
         self.tau = intercept_column(problem, stiffness / max(total, _TINY), total)
         self.log_p = np.full((n_rows, n_classes), _NEVER)
         self.log_p[np.arange(n_rows), self._classes] = 0.0
-        self.shared = np.zeros((n_features + 1, -(-n_classes // _PANEL) * _PANEL))
+        self.shared = np.zeros((n_features + 1, in_panels(n_classes)))
         self.offsets = np.zeros(n_classes)
         self._dual = _native.SoftmaxDual.make(
             own, dataset.weight, self.log_p, self.shared, self.offsets, self.tau

@@ -106,9 +106,10 @@ def suits_groups(problem: Problem, dataset: Dataset, bounds: np.ndarray) -> bool
     bool
         Whether `solve_groups` can be tried.
     """
-    if problem.loss.is_joint or dataset.offsets is not None or len(bounds) < 2:
+    is_one = dataset.labels.ndim == 1 and not problem.loss.is_joint
+    if not is_one or dataset.offsets is not None or len(bounds) < 2:
         return False
-    return is_small(problem, dataset, int(np.diff(bounds).max()))
+    return is_small(problem, dataset.matrix, int(np.diff(bounds).max()))
 
 
 def solve_groups(

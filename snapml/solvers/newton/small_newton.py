@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from snapml import _native
-from snapml.data import CompressedMatrix, Dataset, DenseMatrix
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.problems import Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
@@ -65,17 +65,18 @@ def suits(
     is_alone = communicator.size == 1 and not settings.device_ids
     if not is_alone or settings.solver != "auto" or rule.observer is not SILENT:
         return False
-    return is_small(problem, dataset, dataset.matrix.shape[0])
+    is_one = dataset.labels.ndim == 1
+    return is_one and is_small(problem, dataset.matrix, dataset.matrix.shape[0])
 
 
-def is_small(problem: Problem, dataset: Dataset, n_rows: int) -> bool:
-    """Return whether so many rows of a dataset are a small problem.
+def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:
+    """Return whether so many rows of a matrix are a small problem, with one label each.
 
     Parameters
     ----------
     problem : Problem
         What to solve.
-    dataset : Dataset
+    matrix : Matrix
         The rows.
     n_rows : int
         How many of them.
@@ -87,14 +88,14 @@ def is_small(problem: Problem, dataset: Dataset, n_rows: int) -> bool:
     """
     penalty = problem.penalty
     is_plain = not (penalty.is_none or penalty.is_positive or penalty.bounds is not None)
-    if not is_plain or not problem.loss.is_smooth or dataset.labels.ndim != 1:
+    if not is_plain or not problem.loss.is_smooth:
         return False
     if problem.loss.is_joint and not penalty.is_smooth:
         return False
-    if not isinstance(dataset.matrix, DenseMatrix | CompressedMatrix):
+    if not isinstance(matrix, DenseMatrix | CompressedMatrix):
         return False
-    n_columns = dataset.matrix.shape[1]
-    n_coefs = problem.n_outputs(dataset.labels.shape) * (n_columns + 1)
+    n_columns = matrix.shape[1]
+    n_coefs = problem.n_outputs((n_rows,)) * (n_columns + 1)
     most = _MOST_COLUMNS if penalty.is_smooth else _MOST_SPARSE_COLUMNS
     if n_columns > most or n_coefs > _MOST_COEFS:
         return False

@@ -258,7 +258,7 @@ def small_path(
     results = []
     for number in range(len(penalties)):
         results.append(found.result(number, description))
-        if _is_ended_by(results[-1], problem, communicator, rule):
+        if rule.control.is_active and _is_ended_by(results[-1], problem, communicator, rule):
             break
     return results
 
@@ -391,11 +391,11 @@ def _is_joint_ascent(
     In fewer columns than rows Newton's steps take few products, each for all classes at once; and
     the intercept of a class without weight is far away, where multipliers get slowly.
     """
+    if not softmax_ascent.suits(problem, dataset, communicator) or start.coef is not None:
+        return False
     size = problem.loss.n_outputs * (dataset.matrix.shape[1] + 1)
     is_wide = dataset.matrix.shape[1] > _FEW_COLUMNS and size > MOST_JOINT_COLUMNS
-    if not is_wide or start.coef is not None or _is_tall(dataset, communicator):
-        return False
-    if not softmax_ascent.suits(problem, dataset, communicator):
+    if not is_wide or _is_tall(dataset, communicator):
         return False
     numbers = dataset.labels.astype(np.int64)
     masses = np.bincount(numbers, dataset.row_weights, minlength=problem.loss.n_outputs)

@@ -11,9 +11,25 @@ from snapml import _native
 from snapml.data import Dataset
 from snapml.problems import Loss
 
-__all__ = ["OutputPanels"]
+__all__ = ["OutputPanels", "in_panels"]
 
 _PANEL = 8  # outputs are padded to a multiple
+
+
+def in_panels(n_outputs: int) -> int:
+    """Return how many numbers a row of so many outputs takes in whole panels.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Outputs, or classes.
+
+    Returns
+    -------
+    int
+        Their number, rounded up.
+    """
+    return -(-n_outputs // _PANEL) * _PANEL
 
 
 class OutputPanels:
@@ -32,7 +48,7 @@ class OutputPanels:
     def __init__(self, loss: Loss, dataset: Dataset, curvatures: np.ndarray) -> None:
         n_outputs, n_rows = curvatures.shape
         self._is_joint, self._n_outputs = loss.is_joint, n_outputs
-        self._panels = np.zeros((n_rows, -(-n_outputs // _PANEL) * _PANEL))
+        self._panels = np.zeros((n_rows, in_panels(n_outputs)))
         own = self._panels[:, :n_outputs]
         np.copyto(own, curvatures.T)
         if self._is_joint:
