@@ -146,7 +146,7 @@ class LinearEstimator(ExportedLinearModel):
         """Solve one problem, starting from where another fit ended where given."""
         if not np.isfinite(dataset.labels).all():
             raise ValueError(f"y: expected numbers that are finite in {dataset.labels.dtype}")
-        rule = replace(rule, resolution=8.0 * float(np.finfo(dataset.labels.dtype).eps))
+        rule = rule.at_resolution_of(dataset.labels.dtype)
         devices = self._checked_devices(dataset.matrix)
         settings = Settings(
             solver, self.n_threads, self.deterministic, self._seed(), devices, byte_limit(self)

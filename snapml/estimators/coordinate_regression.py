@@ -587,7 +587,7 @@ class ElasticNet(CallbackSupport, LinearRegressor):
         )
 
     def _resolved(self, rule: StoppingRule, matrix: Matrix) -> StoppingRule:
-        return replace(rule, resolution=8.0 * float(np.finfo(matrix.dtype).eps))
+        return rule.at_resolution_of(matrix.dtype)
 
     def _last_fit(self, target: int, n_targets: int) -> StartModel | None:
         """Return the model of the last fit as a start, None where there is none."""

@@ -414,8 +414,7 @@ class LogisticRegression(CallbackSupport, LinearClassifier):
         is_other = len(self.classes_) > 2 or isinstance(dataset.matrix, ChunkedMatrix)
         if is_other or rule.control.is_active:
             return None
-        resolution = 8.0 * float(np.finfo(dataset.labels.dtype).eps)
-        return problem, dataset, replace(rule, resolution=resolution)
+        return problem, dataset, rule.at_resolution_of(dataset.labels.dtype)
 
     def _posed(
         self, X: Any, y: Any, sample_weight: Any, offset: Any

@@ -237,8 +237,8 @@ def _number_or_strengths(n_alphas: Any, alphas: Any) -> Any:
 
 
 def _rule(tol: float, max_iter: int, verbose: int, matrix: Matrix) -> StoppingRule:
-    resolution = 8.0 * float(np.finfo(matrix.dtype).eps)
-    return StoppingRule(check_positive("tol", tol, allow_zero=True), max_iter, verbose, resolution)
+    rule = StoppingRule(check_positive("tol", tol, allow_zero=True), max_iter, verbose)
+    return rule.at_resolution_of(matrix.dtype)
 
 
 def _grid(

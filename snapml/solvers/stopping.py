@@ -6,8 +6,10 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from snapml.solvers.control import UNBOUNDED, Control
 from snapml.solvers.observer import SILENT, Observer, Stage
@@ -50,6 +52,21 @@ class StoppingRule:
     floor: float = 0.0
     observer: Observer = SILENT
     control: Control = UNBOUNDED
+
+    def at_resolution_of(self, dtype: np.dtype) -> StoppingRule:
+        """Return the rule for data of a type.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of the rows.
+
+        Returns
+        -------
+        StoppingRule
+            With the type's `resolution`.
+        """
+        return replace(self, resolution=8.0 * float(np.finfo(dtype).eps))
 
     def is_met(self, gap: float, objective: float) -> bool:
         """Return whether a gap is small enough."""

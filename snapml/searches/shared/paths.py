@@ -175,7 +175,7 @@ def _rule(estimator: Any, dtype: np.dtype) -> StoppingRule:
     """Check the bounds of a fit, and return them: nobody looks on, and nothing ends it early."""
     tol = check_positive("tol", estimator.tol, allow_zero=True)
     check_scalar(estimator.max_iter, "max_iter", numbers.Integral, min_val=0)
-    return StoppingRule(tol, int(estimator.max_iter), resolution=8.0 * float(np.finfo(dtype).eps))
+    return StoppingRule(tol, int(estimator.max_iter)).at_resolution_of(dtype)
 
 
 def _path(

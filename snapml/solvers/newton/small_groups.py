@@ -12,8 +12,7 @@ import numpy as np
 from snapml import _native
 from snapml.data import Dataset, Matrix
 from snapml.problems import Penalty, Problem
-from snapml.solvers.certificate import certified_gap
-from snapml.solvers.newton.small_newton import MOST_PASSES, is_small
+from snapml.solvers.newton.small_newton import MOST_PASSES, is_small, judge_rounded
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.cpu_rows import checked_rows, native_rows
@@ -226,21 +225,21 @@ def _results(
     points: np.ndarray, facts: np.ndarray, matrix: Matrix, bias: float, rule: StoppingRule
 ) -> GroupResults:
     """Return what the extension has found, rounded as a model is."""
-    is_solved, n_passes, time_s, objective, bound, rounded, stiffness = facts.T
+    is_solved, n_passes, time_s, _, _, rounded, stiffness = facts.T
     check_range(float(stiffness.max(initial=0.0, where=is_solved > 0)), matrix.dtype)
-    gap = np.array([certified_gap(*each) for each in zip(objective, bound, strict=True)])
-    of_rounded = np.array([certified_gap(*each) for each in zip(rounded, bound, strict=True)])
-    allowed = np.maximum(gap, max(rule.tol, rule.resolution) * np.abs(rounded))
+    judged = [
+        judge_rounded(found, bound, own, rule) for found, bound, own in facts[:, 3:6].tolist()
+    ]
     intercept, n_columns = np.zeros(len(points)), matrix.shape[1]
     if bias:
         intercept = bias * points[:, -1].astype(matrix.dtype).astype(np.float64)
     return GroupResults(
         coef=points[:, :n_columns].astype(matrix.dtype),
         intercept=intercept,
-        gap=of_rounded,
+        gap=np.array([gap for gap, _ in judged]),
         objective=rounded,
         time_s=time_s,
         n_iter=n_passes.astype(np.int64) - 1,
-        has_converged=(is_solved > 0) & (of_rounded <= allowed),
+        has_converged=(is_solved > 0) & np.array([is_met for _, is_met in judged]),
         mean_stiffness=stiffness / max(1, matrix.shape[0]),
     )

@@ -24,7 +24,7 @@ from snapml.solvers.rows.cpu_rows import native_rows
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["MOST_PASSES", "is_small", "solve", "suits"]
+__all__ = ["MOST_PASSES", "is_small", "judge_rounded", "solve", "suits"]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
@@ -178,8 +178,7 @@ def _run(
         coefs[:, :, :n_columns] = points
     if is_solved:
         check_range(stiffness, matrix.dtype)
-    gap, of_rounded = certified_gap(objective, bound), certified_gap(rounded, bound)
-    allowed = max(gap, max(rule.tol, rule.resolution) * abs(rounded))
+    gap, is_met = judge_rounded(objective, bound, rounded, rule)
     coef = point[:, : matrix.shape[1]].astype(matrix.dtype)
     intercept = np.zeros(n_outputs)
     if bias:
@@ -190,13 +189,39 @@ def _run(
         duals=None,
         offset=0.0,
         n_iter=n_passes - 1,
-        has_converged=is_solved and of_rounded <= allowed,
-        gap=of_rounded,
+        has_converged=is_solved and is_met,
+        gap=gap,
         objective=rounded,
         history=_history(history[:n_seen]),
         mean_stiffness=stiffness / matrix.shape[0],
         description=f"quasi-Newton in one call, curvature from {matrix.shape[0]} rows, 1 thread",
     )
+
+
+def judge_rounded(
+    objective: float, bound: float, rounded: float, rule: StoppingRule
+) -> tuple[float, bool]:
+    """Return the certified gap of a model in the rows' type, and whether it is small enough.
+
+    Parameters
+    ----------
+    objective, rounded : float
+        P of the model as it was found, and as it is rounded.
+    bound : float
+        No model has a lower objective.
+    rule : StoppingRule
+        Tolerance.
+
+    Returns
+    -------
+    gap : float
+        Of the rounded model.
+    is_met : bool
+        Whether rounding has left it within the tolerance, or where it was.
+    """
+    gap = certified_gap(rounded, bound)
+    enough = max(rule.tol, rule.resolution) * abs(rounded)
+    return gap, gap <= max(certified_gap(objective, bound), enough)
 
 
 def _history(entries: np.ndarray) -> list[dict[str, float]]:
