@@ -9,7 +9,7 @@ import numpy as np
 from snapml.kernels.descent import column_descent, coordinate_descent, dense_rounds
 from snapml.kernels.device.program import Program
 from snapml.kernels.losses import fused_pass, losses, many_losses, objective
-from snapml.kernels.matrices import ranking, row_checks, widen
+from snapml.kernels.matrices import ranking, row_checks, scaling, widen
 from snapml.kernels.products import adjoint, many_rows, ranked_rows, rows, transposed
 from snapml.kernels.sums import reduce
 
@@ -40,6 +40,7 @@ def all_programs(core_names: Iterable[str], dual_names: Iterable[str]) -> Iterat
     yield widen.PROGRAM
     for real, wide in _TYPES:
         yield rows.program(real, wide)
+        yield scaling.program(real, wide)
         for rank in _INDICES:
             yield ranked_rows.program(real, wide, rank)
         for loss in names:

@@ -173,6 +173,12 @@ class PrimalEngine(Protocol):
     def dense_rows(self, rows: Any) -> Any:
         """Return the rows of a slice or of an index array of `xp` as a dense array of `xp`."""
 
+    def column_sums(self, rows: Any, centre: Any = None) -> Any:
+        """Return sums of some rows' entries, or of their squared distances from a centre (`xp`)."""
+
+    def scale_rows(self, rows: Any, mean: Any, scale: Any, weights: Any, out: Any) -> None:
+        """Write sqrt(weight) times some rows in centred and scaled columns, and the intercept's."""
+
     def host_rows(self) -> Any:
         """Return all rows on the host, as an ndarray or SciPy's CSR matrix."""
 

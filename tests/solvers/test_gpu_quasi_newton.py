@@ -84,7 +84,8 @@ def test_curvature_of_a_sample_leads_to_the_same_answer(both, n_features, monkey
     case = Case(Logistic(), Intercept.FREE, "float32", n_rows=1000, n_features=n_features)
     cpu, gpu = both(case.problem, case.dataset(), StoppingRule(1e-6, 200))
     assert "curvature from" in gpu.description
-    assert gpu.n_iter == pytest.approx(cpu.n_iter, abs=3)
+    # Products cost less there, so that a sample grows sooner.
+    assert gpu.n_iter <= cpu.n_iter + 3
     assert gpu.objective == pytest.approx(cpu.objective, rel=1e-5)
 
 

@@ -63,6 +63,7 @@ class CudaDevice:
         name = self.xp.cuda.runtime.getDeviceProperties(device_id)["name"].decode()
         self.description = f"{name} (device {device_id})"
         self._functions: dict[Kernel, Any] = {}
+        self._blocks_of: dict[tuple[Kernel, int, int], int] = {}
 
     @property
     def model(self) -> str:
@@ -261,12 +262,15 @@ class CudaDevice:
         return cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
 
     def _blocks_at_once(self, kernel: Kernel, n_threads: int, shared_bytes: int) -> int:
-        with self._device:
-            function = self._function(kernel, shared_bytes).kernel
-            count = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
-                function.ptr, n_threads, shared_bytes
-            )
-        return int(count)
+        launched = kernel, n_threads, shared_bytes
+        if launched not in self._blocks_of:
+            with self._device:
+                function = self._function(kernel, shared_bytes).kernel
+                count = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                    function.ptr, n_threads, shared_bytes
+                )
+            self._blocks_of[launched] = int(count)
+        return self._blocks_of[launched]
 
     def _check_room(
         self, kernel: Kernel, grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ def outputs_macros(core_name: str) -> dict[str, str]:
     return macros | {"SNAPML_OUTPUTS": f"SeparateOutputs<{macros.pop('SNAPML_LOSS')}>"}
 
 
+@functools.cache
 def dense_program(
     core_name: str, real: np.dtype, wide: np.dtype, columns: int = MOST_COLUMNS
 ) -> Program:
@@ -79,6 +81,7 @@ class DensePassShape:
         return self.n_threads // self.team_lanes * self.team_rows
 
     @classmethod
+    @functools.cache  # every pass asks
     def make(
         cls, n_cols: int, n_outputs: int, itemsize: int, most_bytes: int
     ) -> DensePassShape | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = ["MarginLosses", "program"]
 _THREADS = 256
 
 
+@functools.cache
 def program(core_name: str, real: np.dtype) -> Program:
     """Return losses.cu for a loss and the type of labels and weights."""
     macros = types_of(real, np.dtype(np.float64)) | outputs_macros(core_name)

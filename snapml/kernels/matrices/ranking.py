@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = ["ColumnFacts", "largest_magnitudes", "program", "rank_entries", "rank
 _THREADS = 256
 
 
+@functools.cache
 def program(real: np.dtype, index: np.dtype, rank: np.dtype) -> Program:
     """Return ranking.cu for types of entries, of column indices and of ranks."""
     types = {"SNAPML_REAL": real, "SNAPML_INDEX": index, "SNAPML_RANK": rank}

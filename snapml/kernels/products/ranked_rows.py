@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +28,7 @@ TEAM_ENTRIES = MOST_THREADS
 MOST_HOT = 2**16
 
 
+@functools.cache
 def program(real: np.dtype, wide: np.dtype, rank: np.dtype) -> Program:
     """Return ranked_rows.cu for types of entries, of sums within a row, and of ranks."""
     return Program("ranked_rows", tuple(types_of(real, wide, rank).items()))

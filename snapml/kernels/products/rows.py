@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = ["margins", "program", "row_norms_sq"]
 _THREADS = 256
 
 
+@functools.cache
 def program(real: np.dtype, wide: np.dtype) -> Program:
     """Return rows.cu for types of entries and of sums."""
     return Program("rows", tuple(types_of(real, wide).items()))

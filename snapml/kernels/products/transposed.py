@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from snapml.kernels.device.launch_shape import WARP, filling_grid, types_of
 from snapml.kernels.device.program import Kernel, Program
 from snapml.kernels.matrices.layouts import DenseRows, check_array
 from snapml.kernels.products.ranked_rows import RankedRows, ranked_products
-from snapml.kernels.sums.reduce import parts_sum
+from snapml.kernels.sums.reduce import parts_sum, vector_sums
 
 __all__ = ["program", "transposed_products"]
 
@@ -21,6 +22,7 @@ _STRIP_ROWS = 256
 _MOST_STRIPS = 65535  # what CUDA allows in the grid's second direction
 
 
+@functools.cache
 def program(real: np.dtype) -> Program:
     """Return transposed.cu for a type of entries; sums are float64."""
     return Program("transposed", tuple(types_of(real, np.dtype(np.float64)).items()))
@@ -50,7 +52,7 @@ def transposed_products(
     n_rows, n_cols = matrix.shape
     check_array("vectors", vectors, (np.float64,), (None, n_rows))
     out = device.xp.zeros((vectors.shape[0], n_cols + 1), np.float64)
-    out[:, n_cols] = bias_column * vectors.sum(axis=1)
+    out[:, n_cols] = bias_column * vector_sums(device, vectors)
     if n_cols == 0:
         return out
     if isinstance(matrix, DenseRows):

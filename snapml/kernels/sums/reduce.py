@@ -1,4 +1,4 @@
-"""Launch of reduce.cu."""
+"""Launches of reduce.cu."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 
 from snapml.kernels.device.device import Device
-from snapml.kernels.device.launch_shape import WARP
+from snapml.kernels.device.launch_shape import WARP, filling_grid
 from snapml.kernels.device.program import Kernel, Program
 
-__all__ = ["PROGRAM", "parts_sum"]
+__all__ = ["PROGRAM", "parts_sum", "vector_sums"]
 
 PROGRAM = Program("reduce")
 _STRANDS = 8
+_THREADS = 256
+# Numbers of a thread, at least: fewer leave more to add up than they save.
+_NUMBERS_EACH = 8
 
 
 def parts_sum(device: Device, parts: Any, out: Any) -> None:
@@ -35,3 +38,31 @@ def parts_sum(device: Device, parts: Any, out: Any) -> None:
         (WARP, _STRANDS),
         (parts, np.int64(n_parts), np.int64(size), out),
     )
+
+
+def vector_sums(device: Device, vectors: Any) -> Any:
+    """Return the sum of each of some long vectors. Equal calls give equal bits.
+
+    Parameters
+    ----------
+    device : Device
+        Where they are.
+    vectors : array of shape (n_vectors, size), float64
+        The vectors. A library's sum along the longer axis has one block add up each.
+
+    Returns
+    -------
+    array of shape (n_vectors,), float64
+        The sums.
+    """
+    n_vectors, size = vectors.shape
+    kernel = Kernel(PROGRAM, "vector_parts")
+    n_units = -(-size // (_THREADS * _NUMBERS_EACH))
+    (n_blocks,) = filling_grid(device, kernel, n_units, _THREADS)
+    parts = device.xp.empty((n_blocks, n_vectors), np.float64)
+    out = device.xp.zeros(n_vectors, np.float64)
+    if n_vectors:
+        args = (vectors, np.int64(size), parts)
+        device.launch(kernel, (n_blocks, n_vectors), (_THREADS,), args)
+        parts_sum(device, parts, out)
+    return out

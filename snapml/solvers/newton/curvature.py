@@ -283,9 +283,10 @@ class DenseCurvature:
     def _separate_hessians(self, engine: PrimalEngine, communicator: Communicator) -> list[Any]:
         """Return one Hessian an output, or one for all outputs where theirs are the same."""
         curvatures = engine.curvatures()
-        n_different = np.array([float((curvatures != curvatures[0]).any())])
-        if communicator.allreduce_sum(n_different)[0] == 0.0:
-            curvatures = curvatures[:1]
+        if len(curvatures) > 1:
+            n_different = np.array([float((curvatures != curvatures[0]).any())])
+            if communicator.allreduce_sum(n_different)[0] == 0.0:
+                curvatures = curvatures[:1]
         return list(map(self._rows.gram, curvatures))
 
     def _softmax_hessians(self, engine: PrimalEngine) -> list[Any]:

@@ -14,8 +14,9 @@ from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.inner_products import inner
 from snapml.solvers.newton.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
 from snapml.solvers.newton.descent import Descent
+from snapml.solvers.newton.sample_size import CHEAP_COLUMNS, reads_of_hessian, sample_rows
 
-__all__ = ["SampledCurvature", "sample_rows"]
+__all__ = ["SampledCurvature"]
 
 _MOST_SAMPLE_STEPS = 30
 # A curvature is renewed where a step leaves more than this share of the squared decrement.
@@ -23,50 +24,8 @@ _STALE = 0.1
 # A curvature from a sample can be renewed before these steps only: the pairs correct the rest.
 _RENEWALS = (5, 15, 31)
 _SAMPLE_RENEWALS = (0, 6)
-# Up to this many columns a Hessian of 10,000 rows costs less than the reads that it saves
-# (benchmarks/results/passes.csv).
-_MODERATE_COLUMNS = 640
-# Up to this many columns a Hessian of all rows costs no more than a few reads of them.
-_CHEAP_COLUMNS = 128
 # Steps whose decline tells how many are left.
 _WATCHED_STEPS = 5
-# What an entry costs in a read, in a Hessian's scaled copy of the rows, and, for each column, in
-# its product, or in that of sparse rows, on one core. Ratios matter, and those to a factor of two.
-_DENSE_ENTRY_NS, _SPARSE_ENTRY_NS, _SCALED_ENTRY_NS, _PRODUCT_NS = 0.35, 1.2, 5.0, 0.02
-_SPARSE_PRODUCT_NS = 5.0
-
-
-def sample_rows(engine: PrimalEngine, total: int) -> int:
-    """Return how many of all shards' rows the curvature is made from at first.
-
-    Enough for a good one (20 a column), and as many as cost no more than a read of the data.
-    """
-    n_features = engine.n_features
-    if engine.is_sparse and n_features > _MODERATE_COLUMNS:
-        wanted = 20_000
-    else:
-        affordable = 10_000 if n_features <= _MODERATE_COLUMNS else 6_000
-        wanted = min(20 * n_features, max(affordable, 2 * n_features))
-        if engine.is_sparse:
-            wanted *= 2  # rare columns are in few of them
-        elif n_features <= _CHEAP_COLUMNS:
-            wanted = max(wanted, total // 32)
-    wanted = max(wanted, 2_000, 20 * engine.n_outputs)
-    if (1.0 if n_features > 4 * _CHEAP_COLUMNS else 2.0) * wanted > total:
-        return total
-    return wanted
-
-
-def _reads_of_hessian(descent: Descent, n_rows: int) -> float:
-    """Return how many reads of the data take as long as the Hessian of some rows."""
-    n_columns, share = descent.engine.n_features, n_rows / max(1, descent.n_rows)
-    entries = max(1, descent.n_stored) / max(1, descent.n_rows)  # of a row
-    scaled = n_columns * (_SCALED_ENTRY_NS + _PRODUCT_NS * n_columns)
-    if not descent.engine.is_sparse:
-        return share * scaled / (entries * _DENSE_ENTRY_NS)
-    return (
-        share * min(scaled, entries * entries * _SPARSE_PRODUCT_NS) / (entries * _SPARSE_ENTRY_NS)
-    )
 
 
 class SampledCurvature:
@@ -160,8 +119,10 @@ class SampledCurvature:
             return False
         if not self.is_exact:
             is_due = self._has_slowed and descent.n_passes in _RENEWALS
-            return is_due and _reads_of_hessian(descent, self._n_rows) < self._reads_left(descent)
-        return self._has_slowed or self.engine.n_features <= _CHEAP_COLUMNS
+            return is_due and self._reads_of_hessian(descent, self._n_rows) < self._reads_left(
+                descent
+            )
+        return self._has_slowed or self.engine.n_features <= CHEAP_COLUMNS
 
     def step(self, descent: Descent, before: float) -> float:
         """Move once, with a fresh curvature where the present one has grown old.
@@ -201,7 +162,7 @@ class SampledCurvature:
 
     def distrust(self) -> None:
         """Take more rows, since those of the sample do not see what matters; at worst all."""
-        wanted = self._total if self.engine.n_features <= _CHEAP_COLUMNS else 4 * self._n_rows
+        wanted = self._total if self.engine.n_features <= CHEAP_COLUMNS else 4 * self._n_rows
         self._take(min(wanted, self._total))
         self._decrements.clear()
 
@@ -232,11 +193,14 @@ class SampledCurvature:
         if not is_able or len(self._decrements) < _WATCHED_STEPS:
             return False
         wanted = min(4 * self._n_rows, self._total)
-        if 2.0 * _reads_of_hessian(descent, wanted) >= self._reads_left(descent):
+        if 2.0 * self._reads_of_hessian(descent, wanted) >= self._reads_left(descent):
             return False
         self._take(wanted)
         self._decrements.clear()
         return True
+
+    def _reads_of_hessian(self, descent: Descent, n_rows: int) -> float:
+        return reads_of_hessian(descent.engine, n_rows, descent.n_rows, descent.n_stored)
 
     def _reads_left(self, descent: Descent) -> float:
         """Return how many reads are left if the squared decrement goes on to decline as it does.
@@ -277,7 +241,7 @@ class SampledCurvature:
         n_columns = self.engine.n_features * self.engine.n_outputs
         worth = 0.01 * min(1.0, n_columns / max(1, self._n_rows))
         decrement = math.inf
-        is_cheap = not self.engine.is_sparse and self.engine.n_features <= _CHEAP_COLUMNS
+        is_cheap = not self.engine.is_sparse and self.engine.n_features <= CHEAP_COLUMNS
         for step in range(_MOST_SAMPLE_STEPS):
             is_due = not self._is_quadratic and (is_cheap or step in _SAMPLE_RENEWALS)
             if self.curvature is None or is_due:

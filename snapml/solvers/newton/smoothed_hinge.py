@@ -25,7 +25,7 @@ from snapml.solvers.newton.primal_certificate import lower_bound
 from snapml.solvers.observer import RowStates
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.host_losses import HostLosses
-from snapml.solvers.rows.host_primal_engine import HostPrimalEngine, primal_engine
+from snapml.solvers.rows.streaming_engine import HostPrimalEngine, primal_engine
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["solve"]

@@ -32,7 +32,7 @@ from snapml.solvers.plan.support import is_streamed
 from snapml.solvers.result import FitResult, StartModel, stack_outputs
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.rows.cpu_rows import as_array
-from snapml.solvers.rows.host_primal_engine import primal_engine
+from snapml.solvers.rows.streaming_engine import primal_engine
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 from snapml.solvers.working_sets import multinomial_descent, working_set_descent

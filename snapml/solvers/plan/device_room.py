@@ -17,7 +17,7 @@ from snapml.solvers.dual_ascent.gpu_engine import SAMPLED_ROWS
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.newton.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.newton.quasi_newton import suits_products
-from snapml.solvers.newton.sampled_curvature import sample_rows
+from snapml.solvers.newton.sample_size import sample_rows
 from snapml.solvers.rows.device_dataset import BLOCK_ENTRIES
 from snapml.solvers.rows.scaled_rows import MOST_WIDE_COLUMNS
 from snapml.solvers.rows.streamed_dataset import CHUNK_BYTES
@@ -228,7 +228,8 @@ def primal_bytes(
     shard = _Shard.of(dataset, n_shards)
     part = shard.part(min(1.0, CHUNK_BYTES / max(1, shard.rows))) if streams else shard
     n_outputs = problem.n_outputs(dataset.labels.shape)
-    sizes: Any = _Sizes(problem, shard.n_features, shard.is_sparse, n_outputs)
+    dtype = np.dtype(f"f{shard.itemsize}")
+    sizes: Any = _Sizes(problem, shard.n_features, shard.is_sparse, n_outputs, dtype, device)
     margins = 8 * n_outputs * shard.n_rows
     resident = shard.targets + 2 * margins + _fixed_bytes(shard, n_outputs)
     resident += 0 if streams else shard.rows
@@ -263,6 +264,8 @@ class _Sizes:
     n_features: int
     is_sparse: bool
     n_outputs: int
+    dtype: np.dtype
+    device: Device
 
 
 @dataclass(frozen=True)

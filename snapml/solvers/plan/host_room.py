@@ -8,7 +8,7 @@ from typing import Any
 from snapml.problems import Problem
 from snapml.solvers.newton.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.newton.quasi_newton import suits_products
-from snapml.solvers.newton.sampled_curvature import sample_rows
+from snapml.solvers.newton.sample_size import sample_rows
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.rows.scaled_rows import MOST_WIDE_COLUMNS
 
@@ -38,6 +38,8 @@ class RowSizes:
         Bytes of an entry, and of all rows.
     chunk_stored : int
         Entries of the largest chunk of a store; 0 where all rows are in memory.
+    device : None
+        The host.
     """
 
     problem: Problem
@@ -50,6 +52,7 @@ class RowSizes:
     itemsize: int
     row_bytes: int
     chunk_stored: int = 0
+    device: None = None
 
 
 def working_bytes(sizes: RowSizes, n_threads: int) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from snapml.data import Dataset
 from snapml.kernels import DenseRows, Device
 from snapml.kernels.losses import fused_pass
 from snapml.kernels.losses.losses import MarginLosses
+from snapml.kernels.matrices import scaling
 from snapml.kernels.products.rows import margins, row_norms_sq
 from snapml.kernels.products.transposed import transposed_products
 from snapml.problems import Problem
@@ -20,11 +21,14 @@ from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_formulas import loss_quantity
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.rows.device_dataset import BLOCK_ENTRIES, DeviceDataset
+from snapml.solvers.rows.looked_at_rows import KeptRows, LookedAtRows
 from snapml.solvers.rows.row_sample import RowTargets, choose_rows
 from snapml.solvers.rows.streamed_dataset import StreamedDataset
 
 __all__ = ["GpuPrimalEngine"]
 
+# Entries of rows that certificates ask for, up to which the host keeps copies.
+_MOST_KEPT_ENTRIES = 2**20
 # Coefficients of so many numbers or more live on the device. NumPy adds so many up in 6 us, about
 # what CuPy takes for a launch, whatever the number. The latter is an estimate: to be measured.
 _LEAST_DEVICE_VECTOR = 32_768
@@ -95,6 +99,8 @@ class GpuPrimalEngine:
         self._losses = MarginLosses(device, self._loss_name, dataset.targets, self.n_rows)
         self._margins = self.xp.zeros((self.n_outputs, self.n_rows), np.float64)
         self._trial = self.xp.empty((self.n_outputs, self.n_rows), np.float64)
+        self._is_few_stale = True
+        self._kept = KeptRows(dataset.host_rows)
 
     @property
     def description(self) -> str:
@@ -128,7 +134,7 @@ class GpuPrimalEngine:
         stiffness : float
             ``sum_i c_i ||x_i||^2``, or 0.
         """
-        visit = partial(self._pass_over, self._on_device(coef), wants_stiffness)
+        visit = functools.partial(self._pass_over, self._on_device(coef), wants_stiffness)
         found = self.to_vectors(self._data.summed(visit))
         size = self.n_outputs * (self.n_features + 1)
         gradient = found[:size].reshape(self.n_outputs, self.n_features + 1)
@@ -137,6 +143,7 @@ class GpuPrimalEngine:
     def accept(self) -> None:
         """Make the margins of the last pass those of the present point."""
         self._margins, self._trial = self._trial, self._margins
+        self._is_few_stale = True
 
     def line_point(self, step: float) -> tuple[float, float]:
         """Return loss and slope between the present point and the last pass's.
@@ -167,7 +174,7 @@ class GpuPrimalEngine:
         array of shape (n_outputs, n_features + 1), float64
             ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
         """
-        visit = partial(self._hessian_product, self._on_device(direction))
+        visit = functools.partial(self._hessian_product, self._on_device(direction))
         return self.to_vectors(self._data.summed(visit))
 
     def curvatures(self, rows: np.ndarray | None = None) -> Any:
@@ -186,6 +193,9 @@ class GpuPrimalEngine:
         """
         if rows is None:
             return self._losses.curvatures(self._margins)
+        places = self._few.places(rows)
+        if places is not None:
+            return self._few_at_point.curvatures(places)
         where = self.device.to_device(rows)
         targets = self._data.targets_of(where)
         losses = MarginLosses(self.device, self._loss_name, targets, len(rows))
@@ -193,16 +203,26 @@ class GpuPrimalEngine:
 
     def gradients(self, rows: np.ndarray) -> np.ndarray:
         """Return l'(z_i) of separate outputs at the present point, for a few rows."""
+        places = self._few.places(rows)
+        if places is not None:
+            return self._few_at_point.gradients(places)
         z = self.to_host(self._margins[:, self.device.to_device(rows)])
         return loss_quantity(self.problem.loss, "gradient", z, self.labels(rows))
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
         """Return y_i of a few rows; the last axis is theirs."""
+        places = self._few.places(rows)
+        if places is not None:
+            return self._few.dataset.labels[..., places]
         return self.to_host(self._data.targets.labels[..., self.device.to_device(rows)])
 
     def offsets(self, rows: np.ndarray) -> np.ndarray | None:
         """Return o_i of a few rows, float64; the last axis is theirs. None where there are none."""
         given = self._data.targets.offsets
+        places = self._few.places(rows)
+        if places is not None:
+            own = self._few.dataset.offsets
+            return None if own is None else own[..., places]
         return None if given is None else self.to_host(given[..., self.device.to_device(rows)])
 
     @property
@@ -221,6 +241,9 @@ class GpuPrimalEngine:
         if rows is None:
             return self._data.weights()
         given = self._data.targets.row_weights
+        places = self._few.places(rows)
+        if places is not None and given is not None:
+            return np.asarray(self._few.dataset.row_weights)[..., places].astype(np.float64)
         if given is None:
             return np.full(len(rows), self._data.targets.weight)
         return self.to_host(given[..., self.device.to_device(rows)]).astype(np.float64)
@@ -241,11 +264,13 @@ class GpuPrimalEngine:
             The sums; one of `vectors`.
         """
         taken: Any
-        if not self.is_sparse:
+        if not self.is_sparse and len(rows) * self.n_features > _MOST_KEPT_ENTRIES:
             taken = self._data.dense_rows(self.device.to_device(rows)).astype(np.float64)
             return self.to_vectors(self.device.to_device(factors) @ taken)
+        taken = self._kept.take(rows)
+        if not self.is_sparse:
+            return self.to_vectors(factors @ taken)
         # Few entries, so of few of the columns: the host adds these up, in a fixed order.
-        taken = self._data.host_rows(rows).astype(np.float64)
         columns, places = np.unique(taken.indices, return_inverse=True)
         few = csr_matrix((taken.data, places, taken.indptr), shape=(len(rows), len(columns)))
         sums = self.vectors.zeros((self.n_outputs, self.n_features), np.float64)
@@ -255,6 +280,40 @@ class GpuPrimalEngine:
     def dense_rows(self, rows: Any) -> Any:
         """Return the rows of a slice or of an index array of the device as a dense array."""
         return self._data.dense_rows(rows)
+
+    def column_sums(self, rows: Any, centre: Any = None) -> Any:
+        """Return sums of some rows' entries, or of their squared distances from a centre.
+
+        Parameters
+        ----------
+        rows : slice or array of int64
+            Which; an array is one of the device.
+        centre : array of shape (n_features,), float64, or None, default=None
+            On the device.
+
+        Returns
+        -------
+        array of shape (n_features,), float64
+            On the device.
+        """
+        return scaling.column_sums(self.device, self._data.dense_rows(rows), centre)
+
+    def scale_rows(self, rows: Any, mean: Any, scale: Any, weights: Any, out: Any) -> None:
+        """Write sqrt(weight) times some rows in centred and scaled columns, and the intercept's.
+
+        Parameters
+        ----------
+        rows : slice or array of int64
+            Which; an array is one of the device.
+        mean, scale : array of shape (n_features,), float64
+            Of the columns.
+        weights : array of shape (n_taken,), float64, or None
+            Not negative; None where all are 1.
+        out : array of shape (n_taken, n_features + 1), float32 or float64
+            Receives the rows.
+        """
+        columns = (mean, scale, weights, self.bias_column)
+        scaling.scale_rows(self.device, self._data.dense_rows(rows), *columns, out)
 
     def host_rows(self) -> np.ndarray | csr_matrix:
         """Return a copy of all rows on the host."""
@@ -274,7 +333,9 @@ class GpuPrimalEngine:
 
     def weighted_squares(self, weights: Any) -> Any:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64, as `vectors`."""
-        return self.to_vectors(self._data.summed(partial(self._weighted_squares, weights)))
+        return self.to_vectors(
+            self._data.summed(functools.partial(self._weighted_squares, weights))
+        )
 
     def column_grams(self, columns: Any, weights: Any) -> Any:
         """Return weighted Gram matrices of some columns and the intercept's, one an output.
@@ -291,7 +352,7 @@ class GpuPrimalEngine:
         array of shape (n_outputs, n_taken + 1, n_taken + 1), float64
             On the device; the intercept's column is the last.
         """
-        return self._data.summed(partial(self._column_grams, columns, weights))
+        return self._data.summed(functools.partial(self._column_grams, columns, weights))
 
     def fast_products(self) -> AbstractContextManager[Any]:
         """Let float32 matrix products of this thread round their factors, inside ``with``."""
@@ -331,6 +392,28 @@ class GpuPrimalEngine:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
         if bool(self._data.summed(self._n_not_finite).any()):
             raise NonFiniteError("expected finite entries, got NaN or infinity")
+
+    @functools.cached_property
+    def _few(self) -> LookedAtRows:
+        """What stays of the rows that certificates look at."""
+        rows = LookedAtRows.of_engine(self.n_rows)
+        targets = self._data.targets_of(rows)
+        labels, weights, offsets = (
+            None if array is None else self.to_host(array)
+            for array in (targets.labels, targets.row_weights, targets.offsets)
+        )
+        return LookedAtRows(
+            self.problem, self.n_rows, np.asarray(labels), weights, offsets, targets.weight
+        )
+
+    @property
+    def _few_at_point(self) -> LookedAtRows:
+        """These rows with the margins of the present point."""
+        if self._is_few_stale:
+            rows = LookedAtRows.of_engine(self.n_rows)
+            self._few.see(self.to_host(self.xp.ascontiguousarray(self._margins[:, rows])))
+            self._is_few_stale = False
+        return self._few
 
     @property
     def _loss_name(self) -> str:

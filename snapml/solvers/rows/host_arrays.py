@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,7 +16,7 @@ from snapml.solvers.rows.cpu_rows import as_array
 __all__ = ["HostArrays", "column_grams"]
 
 
-class HostArrays:
+class HostArrays(ABC):
     """What `PrimalEngine` asks of rows on the host: where arrays are, and a few rows."""
 
     device: Any = None
@@ -24,6 +25,7 @@ class HostArrays:
     problem: Problem
     dataset: Dataset
     n_rows: int
+    bias_column: float
     n_threads: int
     seed: int
 
@@ -77,6 +79,59 @@ class HostArrays:
         """
         taken = as_array(self.dataset.take(rows, 1.0))
         return np.asarray((taken.T.astype(np.float64) @ factors.T).T)
+
+    def column_sums(self, rows: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """Return sum_i x_ij over some rows, or sum_i (x_ij - centre_j)^2, float64.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int64
+            Which.
+        centre : ndarray of shape (n_features,), float64, or None, default=None
+            None asks for the sums of the entries.
+
+        Returns
+        -------
+        ndarray of shape (n_features,), float64
+            The sums.
+        """
+        taken: np.ndarray = self.dense_rows(rows)
+        if centre is None:
+            return np.asarray(taken.sum(axis=0, dtype=np.float64))
+        centred = taken - centre
+        centred *= centred
+        return np.asarray(centred.sum(axis=0))
+
+    def scale_rows(
+        self,
+        rows: Any,
+        mean: np.ndarray,
+        scale: np.ndarray,
+        weights: np.ndarray | None,
+        out: np.ndarray,
+    ) -> None:
+        """Write sqrt(weight) times some rows in centred and scaled columns, and the intercept's.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int64
+            Which.
+        mean, scale : ndarray of shape (n_features,), float64
+            Of the columns.
+        weights : ndarray of shape (n_taken,), float64, or None
+            Not negative; None where all are 1.
+        out : ndarray of shape (n_taken, n_features + 1), float32 or float64
+            Receives the rows.
+        """
+        np.subtract(self.dense_rows(rows), mean, out=out[:, :-1])
+        out[:, :-1] /= scale.astype(out.dtype)
+        out[:, -1] = self.bias_column
+        if weights is not None:
+            out *= np.sqrt(weights).astype(out.dtype)[:, None]
+
+    @abstractmethod
+    def dense_rows(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Return the rows of a slice or of an index array as a dense array."""
 
     def fast_products(self) -> AbstractContextManager[None]:
         """Return a context that changes nothing."""

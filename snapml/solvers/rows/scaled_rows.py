@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,6 @@ class ScaledRows:
         Of all shards' columns, on the host. The mean is zero where columns must not be centred.
     dtype : numpy dtype
         Of the scaled entries.
-    largest_squares : ndarray of shape (n_features,), float64
-        Of this shard's scaled entries, by columns.
     """
 
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
@@ -47,8 +46,7 @@ class ScaledRows:
         self.mean, self.scale = self._moments(communicator)
         is_wide = engine.dtype == np.float64 or engine.n_features <= MOST_WIDE_COLUMNS
         self.dtype = np.dtype(np.float64 if is_wide else np.float32)
-        self._mean = engine.to_rows(self.mean)
-        self._scale = engine.to_rows(self.scale.astype(self.dtype))
+        self._mean, self._scale = engine.to_rows(self.mean), engine.to_rows(self.scale)
         density = engine.n_stored / max(1, engine.n_rows * engine.n_features)
         is_near = bool(np.all(np.abs(self.mean) <= _MOST_MEAN * self.scale))
         self._sparse: csr_matrix | None = None
@@ -56,6 +54,18 @@ class ScaledRows:
         has_rows = engine.xp is np and not engine.is_streamed
         if has_rows and engine.is_sparse and density <= _MOST_DENSITY and is_near:
             self._sparse = csr_matrix(engine.host_rows(), dtype=np.float64)
+
+    @functools.cached_property
+    def largest_squares(self) -> np.ndarray:
+        """Of this shard's scaled entries, by columns: shape (n_features,), float64."""
+        engine = self._engine
+        tops = engine.xp.zeros(engine.n_features, np.float64)
+        with np.errstate(all="ignore"):
+            for block in self._blocks():
+                centred = engine.dense_rows(block) - self._mean
+                centred *= centred
+                engine.xp.maximum(tops, centred.max(axis=0), out=tops)
+            return np.asarray(engine.to_host(tops) / self.scale**2)
 
     def gram(self, weights: Any) -> Any:
         """Return A^T diag(weights) A for the scaled columns A and the intercept's column.
@@ -77,8 +87,7 @@ class ScaledRows:
         parts, buffer = self.parts(weights)
         n_flops = 2.0 * sum(map(_length, parts)) * size**2
         for part in parts:
-            columns = self.scaled(part, buffer)
-            columns *= xp.sqrt(weights[part]).astype(self.dtype)[:, None]
+            columns = self.scaled(part, buffer, weights[part])
             # Both factors are rounded alike: the product remains semidefinite, and the steps that
             # are made from it are corrected by the gradients.
             with self._engine.fast_products(), blas_threads_for(n_flops):
@@ -103,8 +112,9 @@ class ScaledRows:
             Of the engine's module.
         """
         xp, size = self._engine.xp, len(self.mean) + 1
-        rows = xp.flatnonzero(weights)
-        is_whole = len(rows) > 0.7 * len(weights)  # gathering rows costs a copy of them
+        # Gathering rows costs a copy of them, and on a device a wait for how many these are.
+        rows = xp.flatnonzero(weights) if self._engine.device is None else weights
+        is_whole = len(rows) > 0.7 * len(weights)
         count = len(weights) if is_whole else len(rows)
         step = max(self._engine.block_entries // size, 2 * size)
         firsts = range(0, count, step)
@@ -112,7 +122,7 @@ class ScaledRows:
         buffer = xp.empty((min(step, count), size), dtype=self.dtype)
         return (ends if is_whole else [rows[end] for end in ends]), buffer
 
-    def scaled(self, part: Any, buffer: Any) -> Any:
+    def scaled(self, part: Any, buffer: Any, weights: Any = None) -> Any:
         """Return some rows in scaled columns, and the intercept's column.
 
         Parameters
@@ -121,6 +131,8 @@ class ScaledRows:
             One of `parts`.
         buffer : array
             Of `parts`; the rows are written to it.
+        weights : array of shape (n_taken,), float64, or None, default=None
+            Not negative; each row is multiplied by the square root of its own.
 
         Returns
         -------
@@ -128,9 +140,7 @@ class ScaledRows:
             A part of the buffer.
         """
         columns = buffer[: _length(part)]
-        self._engine.xp.subtract(self._engine.dense_rows(part), self._mean, out=columns[:, :-1])
-        columns[:, :-1] /= self._scale
-        columns[:, -1] = self._engine.bias_column
+        self._engine.scale_rows(part, self._mean, self._scale, weights, columns)
         return columns
 
     def _sparse_gram(self, rows: csr_matrix, weights: np.ndarray) -> np.ndarray:
@@ -151,30 +161,27 @@ class ScaledRows:
         """Return means (zero where columns must not be centred) and scales of the columns."""
         engine, xp = self._engine, self._engine.xp
         n_rows, n_features = engine.n_rows, engine.n_features
-        step = max(1, engine.block_entries // max(1, n_features))
-        chunks = [slice(first, first + step) for first in range(0, n_rows, step)]
-        sums, squares, tops = (xp.zeros(n_features, np.float64) for _ in range(3))
+        sums, squares = (xp.zeros(n_features, np.float64) for _ in range(2))
         with np.errstate(all="ignore"):  # what is not finite is found by the pass that follows
-            for chunk in chunks:
-                sums += engine.dense_rows(chunk).sum(axis=0, dtype=np.float64)
+            for block in self._blocks():
+                sums += engine.column_sums(block)
             own = np.append(engine.to_host(sums), float(n_rows))
             totals = communicator.allreduce_sum(own)
             count = max(1.0, float(totals[-1]))
             is_centred = engine.problem.intercept is Intercept.FREE
             mean = totals[:-1] / count if is_centred else np.zeros(n_features)
             centre = engine.to_rows(mean)
-            for chunk in chunks:
-                centred = engine.dense_rows(chunk) - centre
-                centred *= centred  # CuPy's einsum would copy both factors, column by column
-                squares += centred.sum(axis=0)
-                xp.maximum(tops, centred.max(axis=0), out=tops)
+            for block in self._blocks():
+                squares += engine.column_sums(block, centre)
             scale = np.sqrt(communicator.allreduce_sum(engine.to_host(squares)) / count)
         # A constant column differs from its mean by the rounding of the mean alone.
         is_constant = ~(scale > 1e-14 * np.abs(mean)) | ~np.isfinite(scale)
-        scale = np.where(is_constant, 1.0, scale)
-        with np.errstate(all="ignore"):
-            self.largest_squares = engine.to_host(tops) / scale**2
-        return mean, scale
+        return mean, np.where(is_constant, 1.0, scale)
+
+    def _blocks(self) -> list[slice]:
+        """Return the rows a few at a time."""
+        step = max(1, self._engine.block_entries // max(1, self._engine.n_features))
+        return [slice(first, first + step) for first in range(0, self._engine.n_rows, step)]
 
 
 def _length(part: Any) -> int:

@@ -1,4 +1,7 @@
-"""The primal methods' engine over rows of which only a part is in memory at a time."""
+"""The primal methods' engine over rows of which only a part is in memory at a time.
+
+`primal_engine` takes it for a store, and `CpuPrimalEngine` for rows in memory.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from snapml.solvers.rows.cpu_rows import array_of, as_array, native_rows
 from snapml.solvers.rows.host_arrays import HostArrays, column_grams
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["StreamingEngine"]
+__all__ = ["HostPrimalEngine", "StreamingEngine", "primal_engine"]
 
 
 class StreamingEngine(HostArrays):
@@ -250,3 +253,32 @@ def _labels_of(dataset: Dataset, rows: slice) -> Dataset:
     """Return labels, weights and offsets of neighbouring rows, without the rows."""
     matrix: Any = _RowCount((rows.stop - rows.start, dataset.matrix.shape[1]))
     return dataset.of_rows(matrix, rows)
+
+
+HostPrimalEngine = CpuPrimalEngine | StreamingEngine
+
+
+def primal_engine(
+    problem: Problem, dataset: Dataset, *, n_threads: int | None = None, seed: int = 0
+) -> HostPrimalEngine:
+    """Return the engine of primal methods for the place where the rows are.
+
+    Parameters
+    ----------
+    problem : Problem
+        Loss, intercept and penalty.
+    dataset : Dataset
+        Rows in memory, or a `ChunkedMatrix`.
+    n_threads : int or None, default=None
+        Threads to use; None means all available.
+    seed : int, default=0
+        Seed of the samples.
+
+    Returns
+    -------
+    CpuPrimalEngine or StreamingEngine
+        Ready for its first pass.
+    """
+    if isinstance(dataset.matrix, ChunkedMatrix):
+        return StreamingEngine(problem, dataset, n_threads=n_threads, seed=seed)
+    return CpuPrimalEngine(problem, dataset, n_threads=n_threads, seed=seed)
