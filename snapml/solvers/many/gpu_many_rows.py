@@ -11,6 +11,7 @@ from snapml.data import CompressedMatrix, DenseMatrix
 from snapml.kernels import CompressedRows, DenseRows, Device, ResidentMatrix
 from snapml.kernels.losses.many_losses import ManyMarginLosses
 from snapml.kernels.matrices.row_selection import transposed
+from snapml.kernels.matrices.scaling import column_sums
 from snapml.kernels.products.many_rows import PANEL, ManyRows
 from snapml.kernels.products.rows import row_norms_sq
 from snapml.problems import Loss
@@ -100,7 +101,7 @@ class GpuCompressedProducts(_GpuProducts):
         """Return X^T scales, or (X * X)^T scales; shape (n_features + 1, n_models)."""
         out = self._xp.empty((self.shape[1] + 1, scales.shape[1]), self.dtype)
         out[:-1] = self._columns.product(scales, is_squared=squares_entries)
-        out[-1] = scales.sum(axis=0, dtype=np.float64).astype(self.dtype)
+        out[-1] = column_sums(self._device, scales).astype(self.dtype)
         return out
 
     def row_squares(self) -> Any:
@@ -138,7 +139,7 @@ class GpuDenseProducts(_GpuProducts):
     def adjoint(self, scales: Any, *, squares_entries: bool = False) -> Any:
         """Return X^T scales, or (X * X)^T scales; shape (n_features + 1, n_models)."""
         out = self._xp.zeros((self.shape[1] + 1, scales.shape[1]), self.dtype)
-        out[-1] = scales.sum(axis=0, dtype=np.float64).astype(self.dtype)
+        out[-1] = column_sums(self._device, scales).astype(self.dtype)
         if not squares_entries:
             out[:-1] = self._rows.values.T @ scales
             return out

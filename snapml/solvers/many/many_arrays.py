@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from snapml.kernels.matrices.scaling import column_sums
 from snapml.problems import Loss
 
 __all__ = ["DeviceArrays", "HostArrays", "ManyArrays", "ManyLosses", "ManyProducts"]
@@ -102,11 +103,11 @@ class DeviceArrays:
 
     def dots(self, left: Any, right: Any) -> np.ndarray:
         """Return the inner products of columns."""
-        return self.to_host((left * right).sum(axis=0, dtype=np.float64))
+        return self.totals(left * right)
 
     def totals(self, array: Any) -> np.ndarray:
         """Return the sums of columns."""
-        return self.to_host(array.sum(axis=0, dtype=np.float64))
+        return self.to_host(column_sums(self._device, self.xp.ascontiguousarray(array)))
 
 
 class ManyLosses(Protocol):
