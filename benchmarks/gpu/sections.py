@@ -184,7 +184,7 @@ SECTIONS: dict[str, Section] = {
     "estimators": Section(lambda c, d: estimator_parity.check_estimators(c.make, c.seed), 45),
     "ceilings": Section(lambda c, d: ceilings.measure_ceilings(d), 20),
     "kernels": Section(_kernels, 45),
-    "fits": Section(_fits, 110),
+    "fits": Section(_fits, 150),
     "epochs": Section(_epochs, 40),
     "transfers": Section(lambda c, d: transfers.measure_transfers(d), 15),
     "streaming": Section(_streaming, 60),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from snapml.solvers.engine import PrimalEngine
 
-__all__ = ["inner", "inner_products"]
+__all__ = ["all_finite", "all_zero", "inner", "inner_products"]
 
 
 def inner_products(engine: PrimalEngine, *pairs: tuple[Any, Any]) -> list[float]:
@@ -32,3 +35,19 @@ def inner_products(engine: PrimalEngine, *pairs: tuple[Any, Any]) -> list[float]
 def inner(engine: PrimalEngine, a: Any, b: Any) -> float:
     """Return the inner product of two arrays of the engine's `vectors` on the host."""
     return float(engine.vectors.vdot(a, b))
+
+
+def all_finite(engine: PrimalEngine, array: Any) -> bool:
+    """Return whether an array of the engine's `vectors` has no NaN and no infinity.
+
+    On a device by a product with zeros, as BLAS has one: CuPy's own reductions are compiled, for
+    seconds, when they are first asked for.
+    """
+    if engine.vectors is np:
+        return bool(np.isfinite(array).all())
+    return math.isfinite(inner(engine, array, engine.vectors.zeros_like(array)))
+
+
+def all_zero(engine: PrimalEngine, array: Any) -> bool:
+    """Return whether an array of the engine's `vectors` is zero, or so small that its square is."""
+    return not (array.any() if engine.vectors is np else inner(engine, array, array) != 0.0)

@@ -87,7 +87,8 @@ class FakeCupy:
 
 @pytest.fixture(autouse=True)
 def small_stages(monkeypatch):
-    monkeypatch.setattr(staged_copy, "_STAGE_BYTES", STAGE_BYTES)
+    monkeypatch.setattr(staged_copy, "_LEAST_STAGE_BYTES", STAGE_BYTES)
+    monkeypatch.setattr(staged_copy, "_MOST_STAGE_BYTES", STAGE_BYTES)
 
 
 def numbers(*shape):

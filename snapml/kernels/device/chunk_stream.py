@@ -25,7 +25,7 @@ DEVICE_BUFFERS = 2
 """One is worked on while the other is written."""
 
 # One thread reads slower than the bus takes: several do, each its own chunk.
-_MOST_STAGES = 8
+_MOST_STAGES = 12
 
 
 @dataclass(frozen=True)

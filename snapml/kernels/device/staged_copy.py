@@ -19,9 +19,11 @@ __all__ = ["LEAST_STAGED_BYTES", "copy_staged"]
 LEAST_STAGED_BYTES = 2**26
 """From here on the copy is worth threads and a stream: some 10 ms of the driver's own way."""
 
-# Long enough for the bus to reach its speed, and soon pinned. CuPy's pool keeps the two buffers.
-_STAGE_BYTES = 2**24
-_MOST_THREADS = 4  # what it takes to read the host's memory as fast as the bus writes
+# Of a buffer: long enough that starting the threads costs little beside, and soon pinned. CuPy's
+# pool keeps the two.
+_LEAST_STAGE_BYTES, _MOST_STAGE_BYTES = 2**24, 2**26
+_PIECES = 8  # of the smallest arrays, so that the device reads while the host fills
+_MOST_THREADS = 12
 
 
 def copy_staged(cupy: Any, array: np.ndarray, target: Any) -> None:
@@ -42,8 +44,10 @@ def copy_staged(cupy: Any, array: np.ndarray, target: Any) -> None:
     cupy.cuda.runtime.CUDARuntimeError
         If memory cannot be pinned; nothing has been copied then.
     """
-    memory = [cupy.cuda.alloc_pinned_memory(_STAGE_BYTES) for _ in range(2)]
-    count = _STAGE_BYTES // array.itemsize
+    stage_bytes = min(_MOST_STAGE_BYTES, max(_LEAST_STAGE_BYTES, array.nbytes // _PIECES))
+    stage_bytes -= stage_bytes % array.itemsize
+    memory = [cupy.cuda.alloc_pinned_memory(stage_bytes) for _ in range(2)]
+    count = stage_bytes // array.itemsize
     stages = [np.frombuffer(pinned, array.dtype, count) for pinned in memory]
     is_read = [cupy.cuda.Event(block=True, disable_timing=True) for _ in stages]
     queued = cupy.cuda.Event(disable_timing=True)
@@ -57,7 +61,7 @@ def copy_staged(cupy: Any, array: np.ndarray, target: Any) -> None:
             for number, piece in enumerate(_pieces(array, count)):
                 stage, event = stages[number % 2][: piece.size], is_read[number % 2]
                 event.synchronize()  # one that was never recorded is over
-                _fill(stage.reshape(piece.shape), piece, threads)
+                _fill(stage.reshape(piece.shape), piece, threads, n_threads)
                 flat[first : first + piece.size].set(stage, stream)
                 event.record(stream)
                 first += piece.size
@@ -75,9 +79,11 @@ def _pieces(array: np.ndarray, count: int) -> Iterator[np.ndarray]:
         yield array[first : first + step]
 
 
-def _fill(stage: np.ndarray, piece: np.ndarray, threads: ThreadPoolExecutor) -> None:
+def _fill(
+    stage: np.ndarray, piece: np.ndarray, threads: ThreadPoolExecutor, n_threads: int
+) -> None:
     """Copy a piece, a part of it on each thread: NumPy copies without the interpreter's lock."""
-    bounds = np.linspace(0, len(piece), _MOST_THREADS + 1).astype(np.int64).tolist()
+    bounds = np.linspace(0, len(piece), n_threads + 1).astype(np.int64).tolist()
     parts = [slice(*bound) for bound in pairwise(bounds)]
     copies = [threads.submit(np.copyto, stage[part], piece[part]) for part in parts]
     for copy in copies:

@@ -13,7 +13,7 @@ import numpy as np
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import PrimalEngine
-from snapml.solvers.inner_products import inner, inner_products
+from snapml.solvers.inner_products import all_finite, inner, inner_products
 from snapml.solvers.newton.curvature import Curvature
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import overflow_error
@@ -56,7 +56,7 @@ class Descent:
         own = [engine.total_weight, float(engine.n_rows), float(engine.n_stored)]
         total_weight, n_rows, n_stored = self.communicator.allreduce_sum(np.array(own)).tolist()
         self.total_weight, self.n_rows, self.n_stored = total_weight, int(n_rows), int(n_stored)
-        is_finite = math.isfinite(self.value) and bool(engine.vectors.isfinite(self.gradient).all())
+        is_finite = math.isfinite(self.value) and all_finite(engine, self.gradient)
         if not (is_finite and math.isfinite(self.stiffness)):
             engine.check_finite()
         check_range(self.stiffness, engine.dtype)

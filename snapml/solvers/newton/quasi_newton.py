@@ -18,7 +18,7 @@ from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
 from snapml.solvers.engine import PrimalEngine
-from snapml.solvers.inner_products import inner, inner_products
+from snapml.solvers.inner_products import all_zero, inner, inner_products
 from snapml.solvers.newton.curvature import (
     HOT_COLUMNS,
     MOST_JOINT_COLUMNS,
@@ -317,7 +317,7 @@ class _Best:
             descent.loss,
             descent.loss_gradient,
         )
-        if not bool(descent.gradient.any()):
+        if all_zero(descent.engine, descent.gradient):
             bound = descent.value  # the objective is convex
         self._bound = max(self._bound, bound)
         if descent.value <= self.value or not math.isfinite(self.value):

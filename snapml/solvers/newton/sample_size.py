@@ -17,8 +17,9 @@ __all__ = ["CHEAP_COLUMNS", "reads_of_hessian", "sample_rows"]
 _MODERATE_COLUMNS = 640
 # Up to this many columns a Hessian of all rows costs no more than a few reads of them.
 CHEAP_COLUMNS = 128
-# What all sums and samples of dense data are for: the distance from the minimum that is paid for.
-_TOL = 1e-6
+# How far from the minimum, beside the objective, fits end: under a weak penalty a certificate asks
+# for a point far nearer than the tolerance that it proves.
+_TOL = 1e-10
 # Hessians and passes over a sample that a start on a device takes, and nanoseconds of the host for
 # each row that is drawn.
 _START_HESSIANS, _START_PASSES, _DRAWN_ROW_NS = 2, 8, 20.0
@@ -50,7 +51,7 @@ class _Costs(NamedTuple):
 _OF_A_CORE = _Costs(0.35, 1.2, 5.0, 0.02, 5.0, 0.0)
 # An H200's (benchmarks/results/gpu_check_h200_second.csv), with products in float64, and in TF32.
 # Sparse rows are multiplied as dense ones there, and a short read is the host's time to ask for it.
-_OF_A_DEVICE = _Costs(0.002, 0.018, 0.006, 5e-5, math.inf, 2e5)
+_OF_A_DEVICE = _Costs(0.002, 0.018, 0.006, 5e-5, math.inf, 5e5)
 _COARSE_PRODUCT_NS = 8e-6
 
 

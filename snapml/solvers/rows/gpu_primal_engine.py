@@ -27,8 +27,9 @@ from snapml.solvers.rows.streamed_dataset import StreamedDataset
 
 __all__ = ["GpuPrimalEngine"]
 
-# Entries of rows that certificates ask for, up to which the host keeps copies.
-_MOST_KEPT_ENTRIES = 2**20
+# Entries of the dense rows of one question of a certificate, up to which the host keeps copies and
+# adds up: 0.1 ms, which a device takes to be asked.
+_MOST_KEPT_ENTRIES = 2**16
 # Coefficients of so many numbers or more live on the device. NumPy adds so many up in 6 us, about
 # what CuPy takes for a launch, whatever the number. The latter is an estimate: to be measured.
 _LEAST_DEVICE_VECTOR = 32_768
@@ -100,7 +101,6 @@ class GpuPrimalEngine:
         self._margins = self.xp.zeros((self.n_outputs, self.n_rows), np.float64)
         self._trial = self.xp.empty((self.n_outputs, self.n_rows), np.float64)
         self._is_few_stale = True
-        self._kept = KeptRows(dataset.host_rows)
 
     @property
     def description(self) -> str:
@@ -264,12 +264,16 @@ class GpuPrimalEngine:
             The sums; one of `vectors`.
         """
         taken: Any
-        if not self.is_sparse and len(rows) * self.n_features > _MOST_KEPT_ENTRIES:
+        places = self._few.places(rows)
+        if not self.is_sparse:
+            if places is not None and len(rows) * self.n_features <= _MOST_KEPT_ENTRIES:
+                return self.to_vectors(factors @ self._kept.take(places))
             taken = self._data.dense_rows(self.device.to_device(rows)).astype(np.float64)
             return self.to_vectors(self.device.to_device(factors) @ taken)
-        taken = self._kept.take(rows)
-        if not self.is_sparse:
-            return self.to_vectors(factors @ taken)
+        if places is not None:
+            taken = self._kept.take(places)
+        else:
+            taken = self._data.host_rows(rows).astype(np.float64)
         # Few entries, so of few of the columns: the host adds these up, in a fixed order.
         columns, places = np.unique(taken.indices, return_inverse=True)
         few = csr_matrix((taken.data, places, taken.indptr), shape=(len(rows), len(columns)))
@@ -405,6 +409,12 @@ class GpuPrimalEngine:
         return LookedAtRows(
             self.problem, self.n_rows, np.asarray(labels), weights, offsets, targets.weight
         )
+
+    @functools.cached_property
+    def _kept(self) -> KeptRows:
+        """Those of these rows themselves that were asked for."""
+        numbers, data = self._few.numbers, self._data
+        return KeptRows(len(numbers), lambda places: data.host_rows(numbers[places]))
 
     @property
     def _few_at_point(self) -> LookedAtRows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+from scipy.sparse import csr_matrix, vstack
 
 from snapml import _native
 from snapml.data import Dataset, DenseMatrix
@@ -45,6 +45,7 @@ class LookedAtRows(CpuMargins):
         matrix = DenseMatrix(np.empty((len(numbers), 0), labels.dtype))
         dataset = Dataset(matrix, labels, row_weights, weight, offsets)
         super().__init__(problem, dataset, _native.ThreadPool(1))
+        self._numbers = numbers
         self._step = int(numbers[1]) if len(numbers) > 1 else 1
 
     @staticmethod
@@ -52,6 +53,11 @@ class LookedAtRows(CpuMargins):
         """Return which of an engine's rows they are."""
         numbers = rows_looked_at(n_rows)
         return slice(0, n_rows, int(numbers[1]) if len(numbers) > 1 else 1)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Which of the engine's rows they are, shape (n_looked_at,), int64."""
+        return self._numbers
 
     def places(self, rows: np.ndarray) -> np.ndarray | None:
         """Return where some of an engine's rows stand among these, None where one does not."""
@@ -65,42 +71,46 @@ class LookedAtRows(CpuMargins):
 
 
 class KeptRows:
-    """Copies of rows on the host, each fetched once.
+    """Copies of some rows on the host, each fetched once.
 
     Parameters
     ----------
+    n_rows : int
+        How many there are to ask for.
     fetch : callable
-        Takes row numbers and returns these rows, an ndarray or a csr_matrix.
+        Takes the places of rows among these, an ndarray of int64, and returns the rows, an ndarray
+        or a csr_matrix.
     """
 
-    def __init__(self, fetch: Any) -> None:
+    def __init__(self, n_rows: int, fetch: Any) -> None:
         self._fetch = fetch
-        self._places: dict[int, int] = {}
+        self._slots = np.full(n_rows, -1, np.int64)
         self._rows: Any = None
 
-    def take(self, rows: np.ndarray) -> Any:
+    def take(self, places: np.ndarray) -> Any:
         """Return some rows in float64, in the order asked for.
 
         Parameters
         ----------
-        rows : ndarray of shape (n_taken,), int64
-            Row numbers, each once.
+        places : ndarray of shape (n_taken,), int64
+            Which, each once.
 
         Returns
         -------
         ndarray of shape (n_taken, n_features) or csr_matrix
             The rows.
         """
-        wanted = rows.tolist()
-        missing = [row for row in wanted if row not in self._places]
-        if missing:
-            new = self._fetch(np.array(missing, dtype=np.int64)).astype(np.float64)
-            if self._rows is None:
-                self._rows = new
-            elif isinstance(new, np.ndarray):
-                self._rows = np.concatenate((self._rows, new))
-            else:
-                self._rows = scipy.sparse.vstack((self._rows, new), format="csr")
-            for row in missing:
-                self._places[row] = len(self._places)
-        return self._rows[[self._places[row] for row in wanted]]
+        missing = places[self._slots[places] < 0]
+        if len(missing):
+            new, first = self._fetch(missing).astype(np.float64), 0
+            if self._rows is not None:
+                first = self._rows.shape[0]
+                stack = np.concatenate if isinstance(new, np.ndarray) else _stacked
+                new = stack((self._rows, new))
+            self._rows = new
+            self._slots[missing] = np.arange(first, first + len(missing))
+        return self._rows[self._slots[places]]
+
+
+def _stacked(blocks: tuple[csr_matrix, csr_matrix]) -> csr_matrix:
+    return vstack(blocks, format="csr")
