@@ -9,7 +9,7 @@ from snapml.problems import Problem
 from snapml.solvers.newton.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.newton.quasi_newton import suits_products
 from snapml.solvers.newton.sample_size import sample_rows
-from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.rows.cpu_primal_engine import FEWEST_IN_PANELS, CpuPrimalEngine
 from snapml.solvers.rows.scaled_rows import MOST_WIDE_COLUMNS
 
 __all__ = ["RowSizes", "working_bytes"]
@@ -82,14 +82,20 @@ def working_bytes(sizes: RowSizes, n_threads: int) -> int:
         of_rows += 8 * n_rows  # labels as the store has them
     vectors = 8 * n_outputs * (sizes.n_features + 1) * (_VECTORS + n_threads)
     engine: Any = sizes
-    curvature = _diagonal_bytes(sizes) if suits_products(engine) else _sample_bytes(sizes)
+    curvature = (
+        _diagonal_bytes(sizes, n_threads) if suits_products(engine) else _sample_bytes(sizes)
+    )
     return _FIXED_BYTES + int(_SLACK * (of_rows + vectors + curvature))
 
 
-def _diagonal_bytes(sizes: RowSizes) -> int:
-    """Return what the Hessian's diagonal takes: in memory squares, in rows and in columns."""
+def _diagonal_bytes(sizes: RowSizes, n_threads: int) -> int:
+    """Return what the Hessian's diagonal takes: sums of every thread, or squares of the entries."""
     curvatures = 8 * sizes.n_outputs * sizes.n_rows
-    return curvatures + (0 if sizes.chunk_stored else 28 * sizes.n_stored)
+    if sizes.chunk_stored:
+        return curvatures  # the threads' sums take the place of a pass's
+    if sizes.n_outputs < FEWEST_IN_PANELS:
+        return curvatures + 8 * n_threads * sizes.n_outputs * sizes.n_features
+    return curvatures + 20 * sizes.n_stored
 
 
 def _sample_bytes(sizes: RowSizes) -> int:

@@ -18,10 +18,10 @@ from snapml.solvers.rows.output_panels import OutputPanels
 from snapml.solvers.rows.row_sample import RowTargets, choose_rows
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["CpuPrimalEngine", "sampled_engine"]
+__all__ = ["FEWEST_IN_PANELS", "CpuPrimalEngine", "sampled_engine"]
 
-# Outputs from which on panels, of which some is empty, are worth their copies.
-_FEWEST_IN_PANELS = 4
+FEWEST_IN_PANELS = 4
+"""Outputs from which on panels, of which some is empty, are worth their copies."""
 
 
 class CpuPrimalEngine(HostArrays, CpuMargins):
@@ -121,7 +121,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         ndarray of shape (n_outputs, n_features + 1), float64
             ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
         """
-        if self.is_sparse and self.n_outputs >= _FEWEST_IN_PANELS:
+        if self.is_sparse and self.n_outputs >= FEWEST_IN_PANELS:
             return self._product_in_panels(direction)
         products = np.empty((self._pool.size, *direction.shape))
         self.product_over(self._rows, direction, products)
@@ -151,8 +151,13 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
 
     def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
+        if self.is_sparse and len(weights) >= FEWEST_IN_PANELS:
+            return np.asarray((self._squares.T @ weights.T).T)
         if self.is_sparse:
-            return np.asarray((self._squared_columns @ weights.T).T)
+            parts = np.zeros((self.n_threads, len(weights), self.n_features))
+            own = np.ascontiguousarray(weights)
+            _native.weighted_squares(self._pool, self._rows, own, len(weights), parts)
+            return np.asarray(parts.sum(axis=0))
         sums = np.zeros((len(weights), self.n_features))
         step = max(1, self.block_entries // max(1, self.n_features))
         for first in range(0, self.n_rows, step):
@@ -161,10 +166,10 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         return sums
 
     @functools.cached_property
-    def _squared_columns(self) -> csr_matrix:
-        squares = csr_matrix(self._array, dtype=np.float64, copy=True)
-        squares.data **= 2
-        return squares.T.tocsr()  # runs along the columns that it adds up
+    def _squares(self) -> csr_matrix:
+        rows = csr_matrix(self._array)
+        squares = rows.data.astype(np.float64) ** 2
+        return csr_matrix((squares, rows.indices, rows.indptr), shape=rows.shape)
 
     def column_grams(self, columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return weighted Gram matrices of some columns, as `host_arrays.column_grams`."""
