@@ -38,3 +38,53 @@ def test_gram_is_that_of_the_columns_by_definition(layout, intercept, mean):
     if intercept is Intercept.FREE:
         np.testing.assert_allclose(rows.mean, X.mean(axis=0))
     np.testing.assert_allclose(rows.scale, np.sqrt(np.mean((X - rows.mean) ** 2, axis=0)))
+
+
+def unsorted_rows(dtype):
+    """Return rows whose entries come in any order, some of one place twice, and their array."""
+    rng = np.random.default_rng(2)
+    lengths = rng.integers(0, 9, N_ROWS)
+    indptr = np.append(0, np.cumsum(lengths)).astype(np.int32)
+    indices = rng.integers(0, N_COLS, indptr[-1]).astype(np.int32)
+    values = rng.normal(size=indptr[-1]).astype(dtype)
+    X = csr_matrix((values, indices, indptr), shape=(N_ROWS, N_COLS)).toarray().astype(float)
+    return CompressedMatrix(indptr, indices, N_COLS, values), X
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gram_by_entries_takes_rows_in_any_order(dtype, n_threads):
+    matrix, X = unsorted_rows(dtype)
+    y = np.ones(N_ROWS, dtype)
+    problem = Problem(Logistic(), Intercept.FREE)
+    engine = CpuPrimalEngine(problem, Dataset(matrix, y, None, 1.0), n_threads=n_threads)
+    weights = np.random.default_rng(3).integers(0, 3, N_ROWS).astype(float)
+    A = np.column_stack([X, np.ones(N_ROWS)])
+    exact = (A * weights[:, None]).T @ A
+    rounding = 20 * np.finfo(dtype).eps  # what is stored twice is added up in its type above
+    np.testing.assert_allclose(
+        engine.weighted_gram(weights), exact, rtol=0, atol=rounding * exact.max()
+    )
+    np.testing.assert_array_equal(engine.weighted_gram(weights), engine.weighted_gram(weights))
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_sums_of_sparse_columns_know_of_zeros(n_threads):
+    rng = np.random.default_rng(4)
+    X = np.where(rng.random((N_ROWS, N_COLS)) < 0.3, 1e3 + rng.normal(size=(N_ROWS, N_COLS)), 0.0)
+    rows = csr_matrix(X)
+    matrix = CompressedMatrix(rows.indptr, rows.indices, N_COLS, rows.data)
+    problem, y = Problem(Logistic(), Intercept.FREE), np.ones(N_ROWS)
+    engine = CpuPrimalEngine(problem, Dataset(matrix, y, None, 1.0), n_threads=n_threads)
+    whole, centre = slice(0, N_ROWS), X.mean(axis=0)
+    np.testing.assert_allclose(engine.column_sums(whole), X.sum(axis=0), rtol=1e-13)
+    squares = ((X - centre) ** 2).sum(axis=0)
+    np.testing.assert_allclose(engine.column_sums(whole, centre), squares, rtol=1e-12)
+    part = slice(10, 20)
+    np.testing.assert_allclose(engine.column_sums(part), X[part].sum(axis=0), rtol=1e-13)
+
+
+def test_dense_rows_have_no_gram_by_entries():
+    engine = engine_of(np.ones((4, 2)), "dense", Intercept.FREE)
+    with pytest.raises(ValueError, match="expected compressed rows, got dense ones"):
+        engine.weighted_gram(np.ones(4))

@@ -5,13 +5,16 @@
 #include <nanobind/stl/tuple.h>
 
 #include <optional>
+#include <stdexcept>
 #include <tuple>
+#include <type_traits>
 
 #include "bindings/arguments.hpp"
 #include "bindings/dispatch.hpp"
 #include "bindings/without_gil.hpp"
 #include "primal/fused_pass.hpp"
 #include "primal/hessian_product.hpp"
+#include "rows/row_gram.hpp"
 #include "rows/row_sums.hpp"
 #include "rows/rows.hpp"
 
@@ -145,6 +148,44 @@ void weighted_squares_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray
       rows.view);
 }
 
+// Calls call(view) for compressed rows.
+template <class Call>
+void with_compressed(const Rows& rows, Call call) {
+  std::visit(
+      [&](const auto& view) {
+        using View = std::decay_t<decltype(view)>;
+        if constexpr (std::is_same_v<View, DenseView<typename View::Real>>) {
+          throw std::invalid_argument("expected compressed rows, got dense ones");
+        } else {
+          without_gil([&](Interrupt& interrupt) {
+            call(view, interrupt);
+            return true;
+          });
+        }
+      },
+      rows.view);
+}
+
+void weighted_gram_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& weights,
+                      const AnyArray& parts) {
+  const int64 size = rows.n_cols() + 1;
+  const double* c = vector_argument<double>(weights, "weights", rows.n_rows());
+  double* out = vector_argument<double>(parts, "parts", pool.size() * size * size);
+  with_compressed(rows, [&](const auto& view, Interrupt& interrupt) {
+    weighted_gram(view, c, out, pool, interrupt);
+  });
+}
+
+void column_sums_of(ThreadPool& pool, const Rows& rows, const std::optional<ReadOnlyArray>& centre,
+                    const AnyArray& parts) {
+  const double* middle =
+      centre ? vector_argument<double>(*centre, "centre", rows.n_cols()) : nullptr;
+  double* out = vector_argument<double>(parts, "parts", pool.size() * 2 * rows.n_cols());
+  with_compressed(rows, [&](const auto& view, Interrupt& interrupt) {
+    column_sums(view, middle, out, pool, interrupt);
+  });
+}
+
 // Calls call(targets) in the type of the labels.
 template <class Call>
 auto with_targets(const TargetArrays& arrays, Call call) {
@@ -205,6 +246,10 @@ void bind_primal(nb::module_& m) {
         nb::arg("is_part") = false);
   m.def("weighted_squares", &weighted_squares_of, nb::arg("pool"), nb::arg("rows"),
         nb::arg("weights"), nb::arg("n_outputs"), nb::arg("sums"));
+  m.def("weighted_gram", &weighted_gram_of, nb::arg("pool"), nb::arg("rows"), nb::arg("weights"),
+        nb::arg("parts"));
+  m.def("column_sums", &column_sums_of, nb::arg("pool"), nb::arg("rows"), nb::arg("centre").none(),
+        nb::arg("parts"));
   m.def("line_point", &line_point_of, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),
         nb::arg("margins"), nb::arg("trial"), nb::arg("step"));
   m.def("curvatures", &curvatures_into, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),

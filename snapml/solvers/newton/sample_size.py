@@ -48,7 +48,7 @@ class _Costs(NamedTuple):
     read: float
 
 
-_OF_A_CORE = _Costs(0.35, 1.2, 5.0, 0.02, 5.0, 0.0)
+_OF_A_CORE = _Costs(0.35, 1.2, 5.0, 0.02, 0.5, 0.0)
 # An H200's (benchmarks/results/gpu_check_h200.csv), with products in float64, and in TF32.
 # Sparse rows are multiplied as dense ones there, and a short read is the host's time to ask for it.
 _OF_A_DEVICE = _Costs(0.002, 0.018, 0.006, 5e-5, math.inf, 5e5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -148,6 +149,33 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
     def host_rows(self) -> np.ndarray | csr_matrix:
         """Return all rows as an ndarray or SciPy's CSR matrix."""
         return self._array
+
+    def column_sums(self, rows: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """Return sums of some rows' entries; `HostArrays.column_sums` has the parameters."""
+        is_whole = isinstance(rows, slice) and rows == slice(0, self.n_rows)
+        if not (self.is_sparse and is_whole):
+            return super().column_sums(rows, centre)
+        parts = np.empty((self.n_threads, 2, self.n_features))
+        _native.column_sums(self._pool, self._rows, centre, parts)
+        return parts[0, 0].copy()
+
+    def weighted_gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_i weights_i (x_i, 1) (x_i, 1)^T of sparse rows.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_rows,), float64
+            One for each row.
+
+        Returns
+        -------
+        ndarray of shape (n_features + 1, n_features + 1), float64
+            The sum.
+        """
+        size = self.n_features + 1
+        parts = np.empty((self.n_threads, size, size))
+        _native.weighted_gram(self._pool, self._rows, np.ascontiguousarray(weights), parts)
+        return parts[0] if self.n_threads == 1 else parts[0].copy()
 
     def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
