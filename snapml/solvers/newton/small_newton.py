@@ -24,7 +24,7 @@ from snapml.solvers.rows.cpu_rows import native_rows
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["MOST_PASSES", "is_small", "judge_rounded", "solve", "suits"]
+__all__ = ["MOST_PASSES", "is_small", "judge_rounded", "solve", "solve_unrounded", "suits"]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
@@ -140,6 +140,28 @@ def solve(
     return result
 
 
+def solve_unrounded(
+    problem: Problem, dataset: Dataset, rule: StoppingRule, start: np.ndarray | None
+) -> FitResult | None:
+    """Minimise a small problem on the way to another, whose dual point asks for all digits.
+
+    Parameters
+    ----------
+    problem, dataset, rule
+        What `is_small`; nobody looks on.
+    start : ndarray of shape (1, n_features + 1), float64, or None
+        Coefficients to begin with.
+
+    Returns
+    -------
+    FitResult or None
+        With float64 coefficients; None where the tolerance was not met.
+    """
+    begin, n_most = Start(coef=start), min(MOST_PASSES, rule.max_iter + 1)
+    result = _run(problem, dataset, rule, begin, n_most, is_rounded=False)
+    return result if result.has_converged else None
+
+
 def _run(
     problem: Problem,
     dataset: Dataset,
@@ -147,6 +169,8 @@ def _run(
     start: Start,
     n_entries: int,
     coefs: np.ndarray | None = None,
+    *,
+    is_rounded: bool = True,
 ) -> FitResult:
     """Return the model after at most so many entries of the history; `coefs` gets those of each."""
     matrix, bias = dataset.matrix, problem.bias_column
@@ -178,11 +202,13 @@ def _run(
         coefs[:, :, :n_columns] = points
     if is_solved:
         check_range(stiffness, matrix.dtype)
+    dtype = matrix.dtype if is_rounded else np.dtype(np.float64)
+    rounded = rounded if is_rounded else objective
     gap, is_met = judge_rounded(objective, bound, rounded, rule)
-    coef = point[:, : matrix.shape[1]].astype(matrix.dtype)
+    coef = point[:, : matrix.shape[1]].astype(dtype)
     intercept = np.zeros(n_outputs)
     if bias:
-        intercept = bias * point[:, -1].astype(matrix.dtype).astype(np.float64)
+        intercept = bias * point[:, -1].astype(dtype).astype(np.float64)
     return FitResult(
         coef=coef if problem.loss.is_joint else coef[0],
         intercept=intercept if problem.loss.is_joint else float(intercept[0]),

@@ -18,7 +18,7 @@ __all__ = ["MOST_WIDE_COLUMNS", "ScaledRows"]
 # Up to here a Gram matrix in float64 costs less than what it saves.
 MOST_WIDE_COLUMNS = 256
 # Sparse rows are multiplied entry by entry where the square of a row's entries is at most this many
-# times the columns (0.35 ns a pair, beside 7 ns a column for a dense copy and its product), and where
+# times the columns (0.35 ns a pair, 7 ns a column of a dense copy and its product), and where
 # no column's mean is so many times its scale that their difference would be lost in the rounding.
 _MOST_PAIRS_A_COLUMN = 20.0
 _MOST_MEAN = 1e4
