@@ -284,6 +284,7 @@ def small_newton(
     bias_column: float,
     tol: float,
     most_passes: int,
+    is_rounded: bool,
     coef: NDArray[Any],
     history: NDArray[Any],
     points: NDArray[Any] | None,

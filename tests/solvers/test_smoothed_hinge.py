@@ -9,7 +9,7 @@ import pytest
 from snapml import LinearSVC
 from snapml.problems import Hinge, Intercept
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.newton import quasi_newton, smoothed_hinge
+from snapml.solvers.newton import quasi_newton, small_newton, smoothed_hinge
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case
@@ -52,6 +52,7 @@ def make_pixels(n_rows=1500, n_features=600):
 
 def watch_stages(monkeypatch, change=None):
     """Return the list to which every stage adds its width; `change` makes other results of them."""
+    monkeypatch.setattr(small_newton, "_MOST_ENTRIES", 0)  # whose stages are one call each
     widths, solve = [], quasi_newton.solve
 
     def watched(engine, *args, **kwargs):
@@ -134,3 +135,17 @@ def test_a_hand_over_goes_on_from_dual_points_that_are_worth_it(monkeypatch, C, 
     model = LinearSVC(loss="hinge", C=C).fit(X / 2000.0, y)
     assert widths[0] == width
     assert model.gap_ <= model.tol * model.objective_
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_stages_in_one_call_lead_where_steps_one_by_one_do(dtype, fit_intercept, monkeypatch):
+    X, y = make_visits(dtype)
+    model = LinearSVC(loss="hinge", C=0.01, fit_intercept=fit_intercept)
+    quick = model.fit(X, y).coef_.copy(), model.objective_, model.gap_, model.n_iter_
+    monkeypatch.setattr(small_newton, "_MOST_ENTRIES", 0)
+    model.fit(X, y)
+    np.testing.assert_allclose(quick[0], model.coef_, rtol=1e-4, atol=1e-7)
+    assert quick[1] == pytest.approx(model.objective_, rel=1e-7)
+    assert quick[2] <= 1e-5 * quick[1]
+    assert quick[3] == pytest.approx(model.n_iter_, rel=0.5)

@@ -56,12 +56,14 @@ struct SmallArrays {
 
 template <class Real, class Problem>
 SmallFit small_fit(const Problem& problem, const small::Rule& rule, SmallArrays to,
-                   Interrupt& interrupt) {
+                   Interrupt& interrupt, bool is_rounded = true) {
   const small::Solution found = small::Newton<Problem>(problem, rule, interrupt).solve(to.coef);
   if (interrupt.requested()) return {};
   typename Problem::Point rounded = problem.point();
   rounded.coef = found.coef;
-  for (double& w : rounded.coef) w = static_cast<double>(static_cast<Real>(w));
+  if (is_rounded) {
+    for (double& w : rounded.coef) w = static_cast<double>(static_cast<Real>(w));
+  }
   rounded.objective = found.objective;
   if (rounded.coef != found.coef) problem.evaluate(rounded);
   problem.store(rounded.coef, to.coef);
@@ -83,8 +85,8 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
                       const ReadOnlyArray& labels, const std::optional<ReadOnlyArray>& row_weights,
                       double weight, const std::optional<ReadOnlyArray>& row_offsets, double l1,
                       double l2, const std::string& intercept, double bias_column, double tol,
-                      int64 most_passes, const AnyArray& coef, const AnyArray& history,
-                      const std::optional<AnyArray>& points) {
+                      int64 most_passes, bool is_rounded, const AnyArray& coef,
+                      const AnyArray& history, const std::optional<AnyArray>& points) {
   const int64 n_entries = static_cast<int64>(history.size()) / kEntryNumbers;
   const small::Penalty penalty{l1, l2, intercept_of(intercept)};
   const small::Rule rule{tol, most_passes, n_entries, points.has_value()};
@@ -106,7 +108,7 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
           return without_gil([&](Interrupt& interrupt) {
             const small::Design design(view, bias_column);
             const small::Targets own{y.data(), c.data(), offsets};
-            return small_fit<Real>(make(design, own), rule, to, interrupt);
+            return small_fit<Real>(make(design, own), rule, to, interrupt, is_rounded);
           });
         };
         if (n_classes > 0) {
@@ -278,8 +280,8 @@ void bind_small(nb::module_& m) {
   m.def("small_newton", &small_newton, nb::arg("rows"), nb::arg("loss"), nb::arg("n_classes"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
-        nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
-        nb::arg("history"), nb::arg("points").none());
+        nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("is_rounded"),
+        nb::arg("coef"), nb::arg("history"), nb::arg("points").none());
   m.def("small_newton_path", &small_newton_path, nb::arg("rows"), nb::arg("loss"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),

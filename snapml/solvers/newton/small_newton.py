@@ -194,6 +194,7 @@ def _run(
         bias,
         rule.tol,
         min(MOST_PASSES, rule.max_iter + 1),
+        is_rounded,
         point,
         history,
         points,
@@ -203,7 +204,6 @@ def _run(
     if is_solved:
         check_range(stiffness, matrix.dtype)
     dtype = matrix.dtype if is_rounded else np.dtype(np.float64)
-    rounded = rounded if is_rounded else objective
     gap, is_met = judge_rounded(objective, bound, rounded, rule)
     coef = point[:, : matrix.shape[1]].astype(dtype)
     intercept = np.zeros(n_outputs)
