@@ -27,6 +27,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/rows/cpu_margins.py",
     "solvers/rows/cpu_primal_engine.py",
     "solvers/rows/cpu_rows.py",
+    "solvers/rows/looked_at_rows.py",  # one thread for what is on the host
     "solvers/columns/cpu_block_descent.py",
     "solvers/columns/cpu_column_descent.py",
     "solvers/columns/cpu_gathered_columns.py",
