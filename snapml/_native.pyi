@@ -253,9 +253,6 @@ def hessian_product(
 def weighted_squares(
     pool: ThreadPool, rows: Rows, weights: NDArray[Any], n_outputs: int, sums: NDArray[Any]
 ) -> None: ...
-def weighted_gram(
-    pool: ThreadPool, rows: Rows, weights: NDArray[Any], parts: NDArray[Any]
-) -> None: ...
 def column_sums(
     pool: ThreadPool, rows: Rows, centre: NDArray[Any] | None, parts: NDArray[Any]
 ) -> None: ...

@@ -14,7 +14,7 @@
 #include "bindings/without_gil.hpp"
 #include "primal/fused_pass.hpp"
 #include "primal/hessian_product.hpp"
-#include "rows/row_gram.hpp"
+#include "rows/column_moments.hpp"
 #include "rows/row_sums.hpp"
 #include "rows/rows.hpp"
 
@@ -166,16 +166,6 @@ void with_compressed(const Rows& rows, Call call) {
       rows.view);
 }
 
-void weighted_gram_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& weights,
-                      const AnyArray& parts) {
-  const int64 size = rows.n_cols() + 1;
-  const double* c = vector_argument<double>(weights, "weights", rows.n_rows());
-  double* out = vector_argument<double>(parts, "parts", pool.size() * size * size);
-  with_compressed(rows, [&](const auto& view, Interrupt& interrupt) {
-    weighted_gram(view, c, out, pool, interrupt);
-  });
-}
-
 void column_sums_of(ThreadPool& pool, const Rows& rows, const std::optional<ReadOnlyArray>& centre,
                     const AnyArray& parts) {
   const double* middle =
@@ -246,8 +236,6 @@ void bind_primal(nb::module_& m) {
         nb::arg("is_part") = false);
   m.def("weighted_squares", &weighted_squares_of, nb::arg("pool"), nb::arg("rows"),
         nb::arg("weights"), nb::arg("n_outputs"), nb::arg("sums"));
-  m.def("weighted_gram", &weighted_gram_of, nb::arg("pool"), nb::arg("rows"), nb::arg("weights"),
-        nb::arg("parts"));
   m.def("column_sums", &column_sums_of, nb::arg("pool"), nb::arg("rows"), nb::arg("centre").none(),
         nb::arg("parts"));
   m.def("line_point", &line_point_of, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),

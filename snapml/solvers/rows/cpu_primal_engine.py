@@ -173,9 +173,11 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
             The sum.
         """
         size = self.n_features + 1
-        parts = np.empty((self.n_threads, size, size))
-        _native.weighted_gram(self._pool, self._rows, np.ascontiguousarray(weights), parts)
-        return parts[0] if self.n_threads == 1 else parts[0].copy()
+        gram = np.zeros((size, size))
+        all_columns, h = np.arange(size - 1), np.ascontiguousarray(weights)
+        _native.sparse_gram(self._pool, self._rows, all_columns, size, size - 1, 1.0, h, gram)
+        gram += np.tril(gram, -1).T
+        return gram
 
     def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
