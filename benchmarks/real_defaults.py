@@ -13,9 +13,11 @@ from __future__ import annotations
 import argparse
 import csv
 import lzma
+import sys
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -185,16 +187,15 @@ def main() -> None:
         raise SystemExit(f"skipped: there is no folder {DATA_DIRECTORY.name} of real sets")
     header = ["data", "shape", "classes", "estimator", "snapml_s", "sklearn_s", "times_faster",
               "certified_gap", "sklearn_above", "how"]  # fmt: skip
-    rows = [header]
     warnings.simplefilter("ignore")
-    for name, X, y in data_sets(wanted):
-        for row in compare(name, X, y):
-            print(*row[:-1], flush=True)
-            rows.append(row)
-    if not wanted:
-        path = Path(__file__).parent / "results" / "real_defaults.csv"
-        with path.open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
+    path = Path(__file__).parent / "results" / "real_defaults.csv"
+    with nullcontext(sys.stdout) if wanted else path.open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(header)
+        for name, X, y in data_sets(wanted):
+            for row in compare(name, X, y):
+                table.writerow(row)
+                file.flush()
 
 
 if __name__ == "__main__":
