@@ -24,6 +24,10 @@ from snapml.solvers.plan import device_choice
 
 __all__ = ["MODELS", "check_estimators"]
 
+# Of the predictions. Two models within 1e-3 of the least objective, which is what coordinate ascent
+# is asked for here, differ on the rows nearest to the boundary: 1.2 % of them on a card.
+_LEAST_ALIKE = 0.98
+
 
 @dataclass(frozen=True)
 class Model:
@@ -111,7 +115,7 @@ def _compare(name: str, case: str, gpu: Any, cpu: Any, X: Any) -> Measurement:
     difference = abs(float(np.sum(gpu.objective_)) - total) / total
     allowed = gaps / total + 1e-6
     alike = float(np.mean(np.isclose(gpu.predict(X), cpu.predict(X), rtol=0.05, atol=0.05)))
-    is_good = difference <= allowed and alike > 0.99
+    is_good = difference <= allowed and alike > _LEAST_ALIKE
     note = f"{100 * alike:.2f} % of the predictions alike; {gpu.solver_}"
     return Measurement("estimators", name, case, difference, "", allowed, bool(is_good), note)
 
