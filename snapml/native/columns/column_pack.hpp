@@ -132,7 +132,7 @@ class KeptEntries {
   // Adds h times the products of one column in `n_parts` with those before it to their rows.
   void add_products(double h, int64 n_kept, int64 part, int64 n_parts, double* out) const {
     for (std::size_t a = 0; a < n_; ++a) {
-      if (entries_[a].first % n_parts != part) continue;
+      if (n_parts > 1 && entries_[a].first % n_parts != part) continue;
       double* const target = out + entries_[a].first * n_kept;
       const double scale = h * entries_[a].second;
       for (std::size_t b = 0; b <= a; ++b) target[entries_[b].first] += scale * entries_[b].second;

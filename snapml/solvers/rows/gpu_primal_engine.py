@@ -275,8 +275,8 @@ class GpuPrimalEngine:
         else:
             taken = self._data.host_rows(rows).astype(np.float64)
         # Few entries, so of few of the columns: the host adds these up, in a fixed order.
-        columns, places = np.unique(taken.indices, return_inverse=True)
-        few = csr_matrix((taken.data, places, taken.indptr), shape=(len(rows), len(columns)))
+        columns, own = np.unique(taken.indices, return_inverse=True)
+        few = csr_matrix((taken.data, own, taken.indptr), shape=(len(rows), len(columns)))
         sums = self.vectors.zeros((self.n_outputs, self.n_features), np.float64)
         sums[:, self.to_vectors(columns)] = self.to_vectors((few.T @ factors.T).T)
         return sums

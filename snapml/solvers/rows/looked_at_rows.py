@@ -30,6 +30,11 @@ class LookedAtRows(CpuMargins):
         Of the engine.
     labels, row_weights, offsets, weight
         Of these rows, as a `Dataset` has them.
+
+    Attributes
+    ----------
+    numbers : ndarray of shape (n_looked_at,), int64
+        Which of the engine's rows they are.
     """
 
     def __init__(
@@ -45,19 +50,14 @@ class LookedAtRows(CpuMargins):
         matrix = DenseMatrix(np.empty((len(numbers), 0), labels.dtype))
         dataset = Dataset(matrix, labels, row_weights, weight, offsets)
         super().__init__(problem, dataset, _native.ThreadPool(1))
-        self._numbers = numbers
-        self._step = int(numbers[1]) if len(numbers) > 1 else 1
+        self.numbers = numbers
+        self._step = self.of_engine(n_rows).step
 
     @staticmethod
     def of_engine(n_rows: int) -> slice:
-        """Return which of an engine's rows they are."""
+        """Return which of an engine's rows they are: evenly spaced ones."""
         numbers = rows_looked_at(n_rows)
         return slice(0, n_rows, int(numbers[1]) if len(numbers) > 1 else 1)
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """Which of the engine's rows they are, shape (n_looked_at,), int64."""
-        return self._numbers
 
     def places(self, rows: np.ndarray) -> np.ndarray | None:
         """Return where some of an engine's rows stand among these, None where one does not."""
