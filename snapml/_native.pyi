@@ -256,6 +256,9 @@ def weighted_squares(
 def column_sums(
     pool: ThreadPool, rows: Rows, centre: NDArray[Any] | None, parts: NDArray[Any]
 ) -> None: ...
+def scale_gram(
+    gram: NDArray[Any], mean: NDArray[Any], scale: NDArray[Any], bias: float
+) -> None: ...
 def line_point(
     pool: ThreadPool,
     loss: str,

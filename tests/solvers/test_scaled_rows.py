@@ -62,10 +62,10 @@ def test_gram_by_entries_takes_rows_in_any_order(dtype, n_threads):
     A = np.column_stack([X, np.ones(N_ROWS)])
     exact = (A * weights[:, None]).T @ A
     rounding = 20 * np.finfo(dtype).eps  # what is stored twice is added up in its type above
-    np.testing.assert_allclose(
-        engine.weighted_gram(weights), exact, rtol=0, atol=rounding * exact.max()
-    )
-    np.testing.assert_array_equal(engine.weighted_gram(weights), engine.weighted_gram(weights))
+    columns = np.zeros(N_COLS), np.ones(N_COLS)
+    found = engine.scaled_gram(weights, *columns)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=rounding * exact.max())
+    np.testing.assert_array_equal(engine.scaled_gram(weights, *columns), found)
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -87,4 +87,4 @@ def test_sums_of_sparse_columns_know_of_zeros(n_threads):
 def test_dense_rows_have_no_gram_by_entries():
     engine = engine_of(np.ones((4, 2)), "dense", Intercept.FREE)
     with pytest.raises(ValueError, match="expected compressed rows, got dense ones"):
-        engine.weighted_gram(np.ones(4))
+        engine.scaled_gram(np.ones(4), np.zeros(2), np.ones(2))

@@ -176,6 +176,14 @@ void column_sums_of(ThreadPool& pool, const Rows& rows, const std::optional<Read
   });
 }
 
+void scale_gram_of(const AnyArray& gram, const ReadOnlyArray& mean, const ReadOnlyArray& scale,
+                   double bias) {
+  const int64 n_cols = static_cast<int64>(mean.size());
+  double* out = vector_argument<double>(gram, "gram", (n_cols + 1) * (n_cols + 1));
+  scale_gram(out, vector_argument<double>(mean, "mean", n_cols),
+             vector_argument<double>(scale, "scale", n_cols), n_cols, bias);
+}
+
 // Calls call(targets) in the type of the labels.
 template <class Call>
 auto with_targets(const TargetArrays& arrays, Call call) {
@@ -238,6 +246,8 @@ void bind_primal(nb::module_& m) {
         nb::arg("weights"), nb::arg("n_outputs"), nb::arg("sums"));
   m.def("column_sums", &column_sums_of, nb::arg("pool"), nb::arg("rows"), nb::arg("centre").none(),
         nb::arg("parts"));
+  m.def("scale_gram", &scale_gram_of, nb::arg("gram"), nb::arg("mean"), nb::arg("scale"),
+        nb::arg("bias"));
   m.def("line_point", &line_point_of, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),
         nb::arg("margins"), nb::arg("trial"), nb::arg("step"));
   m.def("curvatures", &curvatures_into, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),

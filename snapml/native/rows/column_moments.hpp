@@ -1,4 +1,4 @@
-// The moments that centre and scale the columns of compressed rows.
+// The moments that centre and scale the columns of compressed rows, and Gram matrices of such.
 #pragma once
 
 #include <algorithm>
@@ -37,6 +37,27 @@ void column_sums(const CompressedView<Real, Index>& view, const double* centre, 
     const double n_zeros = static_cast<double>(view.n_rows) - parts[view.n_cols + j];
     parts[j] += std::max(0.0, n_zeros) * centre[j] * centre[j];
   }
+}
+
+// Turns the lower triangle of sum_i w_i (x_i, 1) (x_i, 1)^T, of n_cols + 1 rows, into the whole
+// matrix of the columns (x - mean) / scale and of a constant one of value `bias`.
+inline void scale_gram(double* gram, const double* mean, const double* scale, int64 n_cols,
+                       double bias) {
+  const int64 size = n_cols + 1;
+  double* const last = gram + n_cols * size;
+  const double total = last[n_cols];
+  for (int64 j = 0; j < n_cols; ++j) {
+    double* const row = gram + j * size;
+    for (int64 k = 0; k <= j; ++k) {
+      const double crossed = mean[j] * last[k] + last[j] * mean[k] - total * mean[j] * mean[k];
+      row[k] = gram[k * size + j] = (row[k] - crossed) / scale[j] / scale[k];
+    }
+  }
+  for (int64 j = 0; j < n_cols; ++j) {
+    const double centred = bias * (last[j] - total * mean[j]) / scale[j];
+    last[j] = gram[j * size + n_cols] = centred;
+  }
+  last[n_cols] = bias * bias * total;
 }
 
 }  // namespace snapml::native

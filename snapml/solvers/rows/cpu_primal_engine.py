@@ -159,24 +159,26 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         _native.column_sums(self._pool, self._rows, centre, parts)
         return parts[0, 0].copy()
 
-    def weighted_gram(self, weights: np.ndarray) -> np.ndarray:
-        """Return sum_i weights_i (x_i, 1) (x_i, 1)^T of sparse rows.
+    def scaled_gram(self, weights: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return the weighted Gram matrix of sparse rows in centred and scaled columns.
 
         Parameters
         ----------
         weights : ndarray of shape (n_rows,), float64
             One for each row.
+        mean, scale : ndarray of shape (n_features,), float64
+            Of the columns.
 
         Returns
         -------
         ndarray of shape (n_features + 1, n_features + 1), float64
-            The sum.
+            The intercept's column is the last.
         """
         size = self.n_features + 1
         gram = np.zeros((size, size))
         all_columns, h = np.arange(size - 1), np.ascontiguousarray(weights)
         _native.sparse_gram(self._pool, self._rows, all_columns, size, size - 1, 1.0, h, gram)
-        gram += np.tril(gram, -1).T
+        _native.scale_gram(gram, mean, scale, self.bias_column)
         return gram
 
     def weighted_squares(self, weights: np.ndarray) -> np.ndarray:

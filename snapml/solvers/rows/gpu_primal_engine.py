@@ -30,8 +30,8 @@ __all__ = ["GpuPrimalEngine"]
 # Entries of the dense rows of one question of a certificate, up to which the host keeps copies and
 # adds up: 0.1 ms, which a device takes to be asked.
 _MOST_KEPT_ENTRIES = 2**16
-# Coefficients of so many numbers or more live on the device. NumPy adds so many up in 6 us, about
-# what CuPy takes for a launch, whatever the number. The latter is an estimate: to be measured.
+# Coefficients of so many numbers or more live on the device. NumPy adds so many up in 6 us, and a
+# launch takes 9 on an H200 (benchmarks/results/gpu_check_h200.csv), whatever the number.
 _LEAST_DEVICE_VECTOR = 32_768
 
 

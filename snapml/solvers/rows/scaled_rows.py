@@ -84,7 +84,7 @@ class ScaledRows:
             Over the engine's rows.
         """
         if self._entries is not None:
-            return self._gram_by_entries(self._entries, weights)
+            return self._entries.scaled_gram(weights, self.mean, self.scale)
         xp, size = self._engine.xp, len(self.mean) + 1
         gram = xp.zeros((size, size), np.float64)
         parts, buffer = self.parts(weights)
@@ -145,19 +145,6 @@ class ScaledRows:
         columns = buffer[: _length(part)]
         self._engine.scale_rows(part, self._mean, self._scale, weights, columns)
         return columns
-
-    def _gram_by_entries(self, engine: CpuPrimalEngine, weights: np.ndarray) -> np.ndarray:
-        """Return the same from products of the rows as they are, without a dense copy."""
-        raw, bias = engine.weighted_gram(weights), engine.bias_column
-        sums, total = raw[-1, :-1], raw[-1, -1]
-        gram = np.empty(raw.shape)
-        crossed = np.outer(self.mean, sums)
-        centred = raw[:-1, :-1] - crossed - crossed.T
-        centred += total * np.outer(self.mean, self.mean)
-        gram[:-1, :-1] = centred / self.scale / self.scale[:, None]
-        gram[:-1, -1] = gram[-1, :-1] = bias * (sums - total * self.mean) / self.scale
-        gram[-1, -1] = bias * bias * total
-        return gram
 
     def _moments(self, communicator: Communicator) -> tuple[np.ndarray, np.ndarray]:
         """Return means (zero where columns must not be centred) and scales of the columns."""
