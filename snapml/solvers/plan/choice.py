@@ -51,7 +51,7 @@ _EASY_STIFFNESS = 5.0
 _SMALL = 200_000
 # Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
 _DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
-# The same for the hinge of sparse rows of few columns, whose Hessians are made entry by entry.
+# The same for the hinge of few sparse columns in memory, whose Hessians are made entry by entry.
 _SHORT_PATIENCE = 30.0
 # The same for sparse rows of many columns on several shards: merged steps gain less an epoch, and
 # products with the Hessian as much as on one.
@@ -451,7 +451,7 @@ def _choose_for_hinge(
     if n_stored <= _SMALL:
         return "pqn", "small data", math.inf
     if _is_sparse(dataset):
-        return "sdca", "sparse rows", _SHORT_PATIENCE
+        return "sdca", "sparse rows", _SPARSE_PATIENCE if is_streamed(dataset) else _SHORT_PATIENCE
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     if stiffness > _EASY_STIFFNESS:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
