@@ -253,7 +253,7 @@ def hessian_product(
 def weighted_squares(
     pool: ThreadPool, rows: Rows, weights: NDArray[Any], n_outputs: int, sums: NDArray[Any]
 ) -> None: ...
-def column_sums(
+def centred_sums(
     pool: ThreadPool, rows: Rows, centre: NDArray[Any] | None, parts: NDArray[Any]
 ) -> None: ...
 def scale_gram(

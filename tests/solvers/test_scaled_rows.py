@@ -10,6 +10,8 @@ from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.rows.scaled_rows import ScaledRows
 
+from .primal_engines import on_store
+
 N_ROWS, N_COLS = 300, 12
 
 
@@ -88,3 +90,17 @@ def test_dense_rows_have_no_gram_by_entries():
     engine = engine_of(np.ones((4, 2)), "dense", Intercept.FREE)
     with pytest.raises(ValueError, match="expected compressed rows, got dense ones"):
         engine.scaled_gram(np.ones(4), np.zeros(2), np.ones(2))
+
+
+def test_gram_of_a_store_is_that_of_its_rows_in_memory():
+    rng = np.random.default_rng(5)
+    X = np.where(rng.random((N_ROWS, N_COLS)) < 0.2, 5.0 + rng.normal(size=(N_ROWS, N_COLS)), 0.0)
+    rows, weights = csr_matrix(X), rng.random(N_ROWS)
+    matrix = CompressedMatrix(rows.indptr, rows.indices, N_COLS, rows.data)
+    dataset = Dataset(matrix, np.ones(N_ROWS), None, 1.0)
+    problem = Problem(Logistic(), Intercept.FREE)
+    kept = ScaledRows(on_store(problem, dataset), SerialCommunicator())
+    own = ScaledRows(CpuPrimalEngine(problem, dataset), SerialCommunicator())
+    np.testing.assert_allclose(kept.mean, own.mean, rtol=1e-13)
+    np.testing.assert_allclose(kept.scale, own.scale, rtol=1e-13)
+    np.testing.assert_allclose(kept.gram(weights), own.gram(weights), rtol=0, atol=1e-10)

@@ -14,7 +14,7 @@
 #include "bindings/without_gil.hpp"
 #include "primal/fused_pass.hpp"
 #include "primal/hessian_product.hpp"
-#include "rows/column_moments.hpp"
+#include "rows/centred_sums.hpp"
 #include "rows/row_sums.hpp"
 #include "rows/rows.hpp"
 
@@ -166,13 +166,13 @@ void with_compressed(const Rows& rows, Call call) {
       rows.view);
 }
 
-void column_sums_of(ThreadPool& pool, const Rows& rows, const std::optional<ReadOnlyArray>& centre,
-                    const AnyArray& parts) {
+void centred_sums_of(ThreadPool& pool, const Rows& rows, const std::optional<ReadOnlyArray>& centre,
+                     const AnyArray& parts) {
   const double* middle =
       centre ? vector_argument<double>(*centre, "centre", rows.n_cols()) : nullptr;
   double* out = vector_argument<double>(parts, "parts", pool.size() * 2 * rows.n_cols());
   with_compressed(rows, [&](const auto& view, Interrupt& interrupt) {
-    column_sums(view, middle, out, pool, interrupt);
+    centred_sums(view, middle, out, pool, interrupt);
   });
 }
 
@@ -244,8 +244,8 @@ void bind_primal(nb::module_& m) {
         nb::arg("is_part") = false);
   m.def("weighted_squares", &weighted_squares_of, nb::arg("pool"), nb::arg("rows"),
         nb::arg("weights"), nb::arg("n_outputs"), nb::arg("sums"));
-  m.def("column_sums", &column_sums_of, nb::arg("pool"), nb::arg("rows"), nb::arg("centre").none(),
-        nb::arg("parts"));
+  m.def("centred_sums", &centred_sums_of, nb::arg("pool"), nb::arg("rows"),
+        nb::arg("centre").none(), nb::arg("parts"));
   m.def("scale_gram", &scale_gram_of, nb::arg("gram"), nb::arg("mean"), nb::arg("scale"),
         nb::arg("bias"));
   m.def("line_point", &line_point_of, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),

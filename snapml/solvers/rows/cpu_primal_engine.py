@@ -13,7 +13,13 @@ from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.rows.cpu_margins import CpuMargins
-from snapml.solvers.rows.cpu_rows import as_array, inspect, native_rows
+from snapml.solvers.rows.cpu_rows import (
+    add_gram,
+    as_array,
+    centred_sums,
+    inspect,
+    native_rows,
+)
 from snapml.solvers.rows.host_arrays import HostArrays, column_grams
 from snapml.solvers.rows.output_panels import OutputPanels
 from snapml.solvers.rows.row_sample import RowTargets, choose_rows
@@ -155,9 +161,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         is_whole = isinstance(rows, slice) and rows == slice(0, self.n_rows)
         if not (self.is_sparse and is_whole):
             return super().column_sums(rows, centre)
-        parts = np.empty((self.n_threads, 2, self.n_features))
-        _native.column_sums(self._pool, self._rows, centre, parts)
-        return parts[0, 0].copy()
+        return centred_sums(self._rows, self._pool, self.n_features, centre)
 
     def scaled_gram(self, weights: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Return the weighted Gram matrix of sparse rows in centred and scaled columns.
@@ -174,10 +178,8 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         ndarray of shape (n_features + 1, n_features + 1), float64
             The intercept's column is the last.
         """
-        size = self.n_features + 1
-        gram = np.zeros((size, size))
-        all_columns, h = np.arange(size - 1), np.ascontiguousarray(weights)
-        _native.sparse_gram(self._pool, self._rows, all_columns, size, size - 1, 1.0, h, gram)
+        gram = np.zeros((self.n_features + 1, self.n_features + 1))
+        add_gram(self._rows, self._pool, weights, gram)
         _native.scale_gram(gram, mean, scale, self.bias_column)
         return gram
 

@@ -16,8 +16,10 @@ from snapml.solvers.threads import resolve_n_threads
 
 __all__ = [
     "RowFacts",
+    "add_gram",
     "array_of",
     "as_array",
+    "centred_sums",
     "check_rows",
     "checked_rows",
     "column_sums",
@@ -265,3 +267,50 @@ def checked_rows(
     if row_weights is not None and norms is not None:
         return rows, norms, float((row_weights * norms).sum(dtype=np.float64))
     return rows, norms, facts.norm_sq_sum
+
+
+def add_gram(
+    rows: _native.Rows, pool: _native.ThreadPool, weights: np.ndarray, gram: np.ndarray
+) -> None:
+    """Add the lower triangle of sum_i weights_i (x_i, 1) (x_i, 1)^T of compressed rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        Compressed ones.
+    pool : ThreadPool
+        Threads that read them.
+    weights : ndarray of shape (n_rows,), float64
+        One for each row.
+    gram : ndarray of shape (n_cols + 1, n_cols + 1), float64
+        Gets the sum added.
+    """
+    size = len(gram)
+    all_columns, h = np.arange(size - 1), np.ascontiguousarray(weights)
+    _native.sparse_gram(pool, rows, all_columns, size, size - 1, 1.0, h, gram)
+
+
+def centred_sums(
+    rows: _native.Rows, pool: _native.ThreadPool, n_cols: int, centre: np.ndarray | None
+) -> np.ndarray:
+    """Return sum_i x_ij of compressed rows, or sum_i (x_ij - centre_j)^2.
+
+    Parameters
+    ----------
+    rows : Rows
+        Compressed ones.
+    pool : ThreadPool
+        Threads that read them.
+    n_cols : int
+        Columns.
+    centre : ndarray of shape (n_cols,), float64, or None
+        None asks for the sums of the entries.
+
+    Returns
+    -------
+    ndarray of shape (n_cols,), float64
+        Over all rows.
+    """
+    parts = np.empty((pool.size, 2, n_cols))
+    _native.centred_sums(pool, rows, centre, parts)
+    return parts[0, 0].copy()

@@ -10,7 +10,7 @@ import numpy as np
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import PrimalEngine
-from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.rows.streaming_engine import HostPrimalEngine
 from snapml.solvers.threads import blas_threads_for
 
 __all__ = ["MOST_WIDE_COLUMNS", "ScaledRows"]
@@ -45,8 +45,8 @@ class ScaledRows:
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
         self._engine = engine
         # A device multiplies dense blocks faster than it looks at entries.
-        self._entries: CpuPrimalEngine | None = None
-        if isinstance(engine, CpuPrimalEngine) and engine.is_sparse:
+        self._entries: HostPrimalEngine | None = None
+        if isinstance(engine, HostPrimalEngine) and engine.is_sparse:
             self._entries = engine
         self.mean, self.scale = self._moments(communicator)
         is_wide = engine.dtype == np.float64 or engine.n_features <= MOST_WIDE_COLUMNS

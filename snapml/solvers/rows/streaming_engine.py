@@ -18,7 +18,13 @@ from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.rows.cpu_margins import CpuMargins
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine, sampled_engine
-from snapml.solvers.rows.cpu_rows import array_of, as_array, native_rows
+from snapml.solvers.rows.cpu_rows import (
+    add_gram,
+    array_of,
+    as_array,
+    centred_sums,
+    native_rows,
+)
 from snapml.solvers.rows.host_arrays import HostArrays, column_grams
 from snapml.solvers.threads import resolve_n_threads
 
@@ -186,6 +192,26 @@ class StreamingEngine(HostArrays):
     def host_rows(self) -> np.ndarray | csr_matrix:
         """Return all rows in memory."""
         return as_array(self.dataset.take(np.arange(self.n_rows), 1.0))
+
+    def column_sums(self, rows: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """Return sums of some rows' entries; `HostArrays.column_sums` has the parameters."""
+        is_whole = isinstance(rows, slice) and rows == slice(0, self.n_rows)
+        if not (self.is_sparse and is_whole):
+            return super().column_sums(rows, centre)
+        total = np.zeros(self.n_features)
+        for _, matrix in self._matrix.chunks():
+            chunk = native_rows(matrix, self._pool)
+            total += centred_sums(chunk, self._pool, self.n_features, centre)
+        return total
+
+    def scaled_gram(self, weights: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return the weighted Gram matrix of scaled columns, as `CpuPrimalEngine.scaled_gram`."""
+        gram = np.zeros((self.n_features + 1, self.n_features + 1))
+        for number, matrix in self._matrix.chunks():
+            own = weights[self._matrix.rows_of(number)]
+            add_gram(native_rows(matrix, self._pool), self._pool, own, gram)
+        _native.scale_gram(gram, mean, scale, self.bias_column)
+        return gram
 
     def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""

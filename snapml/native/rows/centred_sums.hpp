@@ -13,8 +13,8 @@ namespace snapml::native {
 // parts (workers x 2 x n_cols): the first becomes the sums of the entries (no centre), or of their
 // squared distances from the centre, over all rows; zeros that are not stored included.
 template <class Real, class Index>
-void column_sums(const CompressedView<Real, Index>& view, const double* centre, double* parts,
-                 ThreadPool& pool, Interrupt& interrupt) {
+void centred_sums(const CompressedView<Real, Index>& view, const double* centre, double* parts,
+                  ThreadPool& pool, Interrupt& interrupt) {
   const int64 stride = 2 * view.n_cols;
   pool.run([&](int worker) {
     double* const sums = parts + worker * stride;
