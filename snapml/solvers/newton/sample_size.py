@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.newton.curvature import MOST_JOINT_COLUMNS
 from snapml.solvers.rows.scaled_rows import MOST_WIDE_COLUMNS
 
 __all__ = ["CHEAP_COLUMNS", "reads_of_hessian", "sample_rows"]
@@ -106,12 +107,15 @@ def _quickest_sample(engine: PrimalEngine, total: int) -> int:
     sizes = [least << k for k in range(40) if 2 * (least << k) <= total]
     if not sizes:
         return total
+    n_hessians = n_outputs = engine.n_outputs
+    if engine.problem.loss.is_joint and n_outputs * (n_features + 1) <= MOST_JOINT_COLUMNS:
+        n_hessians = n_outputs * (n_outputs + 1) // 2  # of all pairs of classes
     row_ns = n_features * costs.dense
     read_ns = total * row_ns + costs.read
 
     def seconds(n_rows: int) -> float:
         hessian_ns = n_rows * n_features * (costs.scaled + costs.product * n_features)
-        start_ns = _START_HESSIANS * engine.n_outputs * hessian_ns
+        start_ns = _START_HESSIANS * n_hessians * hessian_ns
         start_ns += n_rows * (_START_PASSES * row_ns + _DRAWN_ROW_NS)
         return start_ns + read_ns * _reads_after(n_rows / max(1, n_features))
 
