@@ -378,7 +378,5 @@ def _scaled_bytes(sample: _Shard) -> tuple[int, int]:
     if sample.is_sparse:  # and their entries' numbers, places and rows
         taken += 40 * (sample.n_stored * n_rows // max(1, sample.n_rows))
     several = 2 if n_rows < sample.n_rows else 1  # the last block lives until the next is made
-    moments = several * (8 * n_rows * size + (taken if sample.is_sparse else 0))
-    # Dense rows are copied where less than 0.7 of them have a curvature.
-    gathered = taken if sample.is_sparse else int(0.7 * taken)
-    return moments, (8 if is_wide else 4) * n_rows * size + gathered
+    copied = taken if sample.is_sparse else 0  # kernels read dense rows where they are
+    return several * copied, (8 if is_wide else 4) * n_rows * size + copied

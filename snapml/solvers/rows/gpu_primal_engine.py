@@ -402,19 +402,16 @@ class GpuPrimalEngine:
         """What stays of the rows that certificates look at."""
         rows = LookedAtRows.of_engine(self.n_rows)
         targets = self._data.targets_of(rows)
-        labels, weights, offsets = (
-            None if array is None else self.to_host(array)
-            for array in (targets.labels, targets.row_weights, targets.offsets)
-        )
-        return LookedAtRows(
-            self.problem, self.n_rows, np.asarray(labels), weights, offsets, targets.weight
-        )
+        # One by one: a generator's frame, in an error's traceback, would keep the arrays alive.
+        labels = self.to_host(targets.labels)
+        weights = None if targets.row_weights is None else self.to_host(targets.row_weights)
+        offsets = None if targets.offsets is None else self.to_host(targets.offsets)
+        return LookedAtRows(self.problem, self.n_rows, labels, weights, offsets, targets.weight)
 
     @functools.cached_property
     def _kept(self) -> KeptRows:
         """Those of these rows themselves that were asked for."""
-        numbers, data = self._few.numbers, self._data
-        return KeptRows(len(numbers), lambda places: data.host_rows(numbers[places]))
+        return KeptRows(self._data, self._few.numbers)
 
     @property
     def _few_at_point(self) -> LookedAtRows:

@@ -75,16 +75,15 @@ class KeptRows:
 
     Parameters
     ----------
-    n_rows : int
-        How many there are to ask for.
-    fetch : callable
-        Takes the places of rows among these, an ndarray of int64, and returns the rows, an ndarray
-        or a csr_matrix.
+    data : DeviceDataset or StreamedDataset
+        Whose rows they are.
+    numbers : ndarray of int64
+        Of the rows that there are to ask for.
     """
 
-    def __init__(self, n_rows: int, fetch: Any) -> None:
-        self._fetch = fetch
-        self._slots = np.full(n_rows, -1, np.int64)
+    def __init__(self, data: Any, numbers: np.ndarray) -> None:
+        self._data, self._numbers = data, numbers
+        self._slots = np.full(len(numbers), -1, np.int64)
         self._rows: Any = None
 
     def take(self, places: np.ndarray) -> Any:
@@ -93,7 +92,7 @@ class KeptRows:
         Parameters
         ----------
         places : ndarray of shape (n_taken,), int64
-            Which, each once.
+            Where they stand among `numbers`, each once.
 
         Returns
         -------
@@ -102,7 +101,7 @@ class KeptRows:
         """
         missing = places[self._slots[places] < 0]
         if len(missing):
-            new, first = self._fetch(missing).astype(np.float64), 0
+            new, first = self._data.host_rows(self._numbers[missing]).astype(np.float64), 0
             if self._rows is not None:
                 first = self._rows.shape[0]
                 stack = np.concatenate if isinstance(new, np.ndarray) else _stacked
