@@ -134,7 +134,7 @@ def test_nothing_is_left_wherever_an_allocation_fails(devices, device_ids):
         model.fit(X, y)
         assert memory.alive == 0
     expected, n_went_on, errors = model.coef_.copy(), 0, []
-    for n_allowed in range(0, memory.n_allocations, 1 + memory.n_allocations // 14):
+    for n_allowed in range(0, memory.n_allocations, 1 + memory.n_allocations // 28):
         with watched(n_allowed) as memory:
             try:
                 model.fit(X, y)
