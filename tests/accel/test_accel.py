@@ -62,6 +62,8 @@ def test_a_fit_is_by_snapml_and_leaves_what_scikit_learns_own_leaves(cls, rows, 
     options = {"use_legacy_attributes": False} if cls.__name__ == "LogisticRegressionCV" else {}
     if cls.__name__ == "LogisticRegressionCV":
         options |= {"l1_ratios": (0,), "scoring": "neg_log_loss"}
+    if cls.__name__ == "LinearSVR":  # LIBLINEAR's stops up to 0.02 away, by chance
+        options |= {"random_state": 1, "max_iter": 5000}
     model, theirs = cls(**options).fit(X, y), cls.genuine(**options).fit(X, y)
     assert caplog.messages == [f"{cls.__name__}: fitted by snapml"]
     fitted = {name for name in vars(theirs) if name.endswith("_")}

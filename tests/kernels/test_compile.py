@@ -44,6 +44,7 @@ MOST_REGISTERS = {
     "adjoint": 64,
     "row_checks": 64,
     "widen": 32,
+    "scaling": 64,
     "objective": 96,
     "coordinate_descent": 112,
     "dense_rounds": 128,  # of 512 threads, the only block of a multiprocessor

@@ -49,6 +49,9 @@ for matrix, shared_bytes in ((DenseMatrix(X), 2**16), (DenseMatrix(X), 4096), (s
     engine.hessian_product(np.ones((1, 10)))
     engine.curvatures()
     engine.weighted_squares(rng.random((1, 12)))
+    rows = slice(0, 12)
+    engine.column_sums(rows, engine.column_sums(rows))
+    engine.scale_rows(rows, np.ones(9), np.ones(9), rng.random(12), np.empty((12, 10)))
 device = Listed(1, 2, seed=1, n_workers=2)
 widened(device, np.arange(50, dtype=np.uint16).reshape(5, 10))
 column = np.ones(10, np.float32)
@@ -61,7 +64,7 @@ many.ahead(*many.tangents(np.ones((12, 32), np.float32))[1:], zeros.astype(np.fl
 print(*sorted(files))
 """
 PRIMAL = {"dense_pass", "losses", "many_losses", "many_rows", "ranked_rows", "ranking", "reduce",
-          "row_checks", "rows", "transposed", "widen"}  # fmt: skip
+          "row_checks", "rows", "scaling", "transposed", "widen"}  # fmt: skip
 # Of test_descent_sanitized.py.
 DUAL = {"adjoint", "column_descent", "coordinate_descent", "dense_rounds", "objective"}
 

@@ -126,29 +126,46 @@ def solve(
         that nothing meets it.
     """
     resolve_n_threads(settings.n_threads, 0)  # what is no number of threads is refused here too
+    return _solve(problem, dataset, communicator, rule, start, is_rounded=True)
+
+
+def _solve(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    start: Start,
+    *,
+    is_rounded: bool,
+) -> FitResult | None:
+    """Return the model, or what it was when whoever looks on has ended the fit."""
     n_most = min(MOST_PASSES, rule.max_iter + 1)
     coefs = None
     if rule.control.is_active:
         n_outputs = problem.n_outputs(dataset.labels.shape)
         coefs = np.zeros((n_most, n_outputs, dataset.matrix.shape[1] + 1))
-    result = _run(problem, dataset, rule, start, n_most, coefs)
+    result = _run(problem, dataset, rule, start, n_most, coefs, is_rounded=is_rounded)
     if not result.has_converged:
         return None
     n_seen = _replay(problem, result, communicator, rule, coefs)
     if n_seen < len(result.history):  # whoever looked on has ended the fit: it ends there
-        result = _run(problem, dataset, rule, start, n_seen)
+        result = _run(problem, dataset, rule, start, n_seen, is_rounded=is_rounded)
     return result
 
 
 def solve_unrounded(
-    problem: Problem, dataset: Dataset, rule: StoppingRule, start: np.ndarray | None
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    start: np.ndarray | None,
 ) -> FitResult | None:
     """Minimise a small problem on the way to another, whose dual point asks for all digits.
 
     Parameters
     ----------
-    problem, dataset, rule
-        What `is_small`; nobody looks on.
+    problem, dataset, communicator, rule
+        What `is_small`, on one shard; nobody keeps states.
     start : ndarray of shape (1, n_features + 1), float64, or None
         Coefficients to begin with.
 
@@ -157,9 +174,7 @@ def solve_unrounded(
     FitResult or None
         With float64 coefficients; None where the tolerance was not met.
     """
-    begin, n_most = Start(coef=start), min(MOST_PASSES, rule.max_iter + 1)
-    result = _run(problem, dataset, rule, begin, n_most, is_rounded=False)
-    return result if result.has_converged else None
+    return _solve(problem, dataset, communicator, rule, Start(coef=start), is_rounded=False)
 
 
 def _run(

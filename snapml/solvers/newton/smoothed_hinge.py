@@ -105,7 +105,7 @@ def solve(
         begin = None if coef is None else coef / widths.next
         result = None
         if is_small:
-            result = small_newton.solve_unrounded(smooth, rounded, stage, begin)
+            result = small_newton.solve_unrounded(smooth, rounded, communicator, stage, begin)
         if result is None:
             result = quasi_newton.solve(
                 engine, communicator, stage, start=begin, uses_sample=False, is_rounded=False
@@ -139,10 +139,9 @@ def solve(
 def _is_small(
     problem: Problem, loss: Loss, dataset: Dataset, communicator: Communicator, rule: StoppingRule
 ) -> bool:
-    """Return whether each stage is a small problem that nobody looks at."""
-    is_watched = rule.control.is_active or rule.observer is not SILENT or rule.verbose
+    """Return whether each stage is a small problem, whose states between steps nobody keeps."""
     n_rows, smooth = dataset.matrix.shape[0], replace(problem, loss=loss)
-    if communicator.size > 1 or is_watched or dataset.labels.ndim > 1:
+    if communicator.size > 1 or rule.observer is not SILENT or dataset.labels.ndim > 1:
         return False
     return small_newton.is_small(smooth, dataset.matrix, n_rows)
 
