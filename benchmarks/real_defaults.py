@@ -39,19 +39,13 @@ _MOST_ENTRIES = 30_000_000
 _LONG_S = 3.0
 _REPEATS = 5
 _MOST_CLASSES, _MOST_L1_CLASSES = 30, 2
-# Name, class, parameters of both sides, parameters of ours beside, loss, whether the intercept is
-# penalised.
-MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any], str, bool]] = {
-    "LogisticRegression": ("LogisticRegression", {}, {}, "log", False),
-    "LogisticRegression, L1": (
-        "LogisticRegression",
-        {"l1_ratio": 1.0, "solver": "liblinear"},
-        {},
-        "log",
-        True,
-    ),
-    "LinearSVC": ("LinearSVC", {}, {}, "squared", True),
-    "LinearSVC, hinge": ("LinearSVC", {"loss": "hinge"}, {}, "hinge", True),
+_L1 = {"l1_ratio": 1.0, "solver": "liblinear"}
+# Name, class, parameters, loss, whether the intercept is penalised.
+MODELS: dict[str, tuple[str, dict[str, Any], str, bool]] = {
+    "LogisticRegression": ("LogisticRegression", {}, "log", False),
+    "LogisticRegression, L1": ("LogisticRegression", _L1, "log", True),
+    "LinearSVC": ("LinearSVC", {}, "squared", True),
+    "LinearSVC, hinge": ("LinearSVC", {"loss": "hinge"}, "hinge", True),
 }
 
 
@@ -169,14 +163,14 @@ def compare(name: str, X: Any, y: np.ndarray) -> Iterator[list[str]]:
         As `main` names them.
     """
     n_classes = len(np.unique(y))
-    for title, (bare, shared, own, loss, is_penalised) in MODELS.items():
-        l1 = "l1_ratio" in shared
+    for title, (bare, parameters, loss, is_penalised) in MODELS.items():
+        l1 = "l1_ratio" in parameters
         is_long = n_classes > 2 and n_classes * X.size > _MOST_ENTRIES
         if (l1 and n_classes > _MOST_L1_CLASSES) or (bare == "LinearSVC" and is_long):
             continue
         module = sklearn.svm if bare == "LinearSVC" else sklearn.linear_model
-        ours = getattr(snapml, bare)(**shared, **own)
-        theirs = getattr(module, bare)(**shared)
+        ours = getattr(snapml, bare)(**parameters)
+        theirs = getattr(module, bare)(**parameters)
         ours_s, theirs_s = fastest([lambda m=m: m.fit(X, y) for m in (ours, theirs)])
         values = [objective(m, X, y, loss, is_penalised, l1) for m in (ours, theirs)]
         gap = float(np.sum(ours.gap_)) / max(abs(float(np.sum(ours.objective_))), 1e-300)

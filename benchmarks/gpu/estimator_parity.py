@@ -26,7 +26,7 @@ __all__ = ["MODELS", "check_estimators"]
 
 # Of the predictions. Two models within 1e-3 of the least objective, which is what coordinate ascent
 # is asked for here, differ on the rows nearest to the boundary: 1.2 % of them on a card.
-_LEAST_ALIKE = 0.98
+_LEAST_ALIKE, _LEAST_OF_ASCENT = 0.99, 0.98
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,8 @@ def _compare(name: str, case: str, gpu: Any, cpu: Any, X: Any) -> Measurement:
     difference = abs(float(np.sum(gpu.objective_)) - total) / total
     allowed = gaps / total + 1e-6
     alike = float(np.mean(np.isclose(gpu.predict(X), cpu.predict(X), rtol=0.05, atol=0.05)))
-    is_good = difference <= allowed and alike > _LEAST_ALIKE
+    least = _LEAST_OF_ASCENT if "coordinate ascent" in gpu.solver_ else _LEAST_ALIKE
+    is_good = difference <= allowed and alike > least
     note = f"{100 * alike:.2f} % of the predictions alike; {gpu.solver_}"
     return Measurement("estimators", name, case, difference, "", allowed, bool(is_good), note)
 

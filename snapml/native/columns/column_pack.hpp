@@ -182,8 +182,10 @@ void sparse_gram(const CompressedView<Real, Index>& view, const int64* positions
       kept.add_products(curvatures[i], n_kept, has_own ? 0 : worker, n_parts, mine);
     });
   });
-  for (std::size_t k = 0; k < others.size(); ++k)
-    out[k % static_cast<std::size_t>(size)] += others[k];
+  const double* other = others.data();
+  for (int worker = 1; has_own && worker < pool.size(); ++worker) {
+    for (int64 k = 0; k < size; ++k) out[k] += *other++;
+  }
 }
 
 }  // namespace snapml::native

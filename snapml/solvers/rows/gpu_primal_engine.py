@@ -286,36 +286,11 @@ class GpuPrimalEngine:
         return self._data.dense_rows(rows)
 
     def column_sums(self, rows: Any, centre: Any = None) -> Any:
-        """Return sums of some rows' entries, or of their squared distances from a centre.
-
-        Parameters
-        ----------
-        rows : slice or array of int64
-            Which; an array is one of the device.
-        centre : array of shape (n_features,), float64, or None, default=None
-            On the device.
-
-        Returns
-        -------
-        array of shape (n_features,), float64
-            On the device.
-        """
+        """Return sums of some rows' entries, as `HostArrays.column_sums`; all is on the device."""
         return scaling.column_sums(self.device, self._data.dense_rows(rows), centre)
 
     def scale_rows(self, rows: Any, mean: Any, scale: Any, weights: Any, out: Any) -> None:
-        """Write sqrt(weight) times some rows in centred and scaled columns, and the intercept's.
-
-        Parameters
-        ----------
-        rows : slice or array of int64
-            Which; an array is one of the device.
-        mean, scale : array of shape (n_features,), float64
-            Of the columns.
-        weights : array of shape (n_taken,), float64, or None
-            Not negative; None where all are 1.
-        out : array of shape (n_taken, n_features + 1), float32 or float64
-            Receives the rows.
-        """
+        """Write scaled rows, as `HostArrays.scale_rows`; all is on the device."""
         columns = (mean, scale, weights, self.bias_column)
         scaling.scale_rows(self.device, self._data.dense_rows(rows), *columns, out)
 
@@ -417,8 +392,8 @@ class GpuPrimalEngine:
     def _few_at_point(self) -> LookedAtRows:
         """These rows with the margins of the present point."""
         if self._is_few_stale:
-            rows = LookedAtRows.of_engine(self.n_rows)
-            self._few.see(self.to_host(self.xp.ascontiguousarray(self._margins[:, rows])))
+            margins = self._margins[:, self._few.rows]
+            self._few.see(self.to_host(self.xp.ascontiguousarray(margins)))
             self._is_few_stale = False
         return self._few
 

@@ -33,8 +33,10 @@ class LookedAtRows(CpuMargins):
 
     Attributes
     ----------
-    numbers : ndarray of shape (n_looked_at,), int64
+    rows : slice
         Which of the engine's rows they are.
+    numbers : ndarray of shape (n_looked_at,), int64
+        The same as numbers.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class LookedAtRows(CpuMargins):
         dataset = Dataset(matrix, labels, row_weights, weight, offsets)
         super().__init__(problem, dataset, _native.ThreadPool(1))
         self.numbers = numbers
-        self._step = self.of_engine(n_rows).step
+        self.rows = self.of_engine(n_rows)
 
     @staticmethod
     def of_engine(n_rows: int) -> slice:
@@ -61,8 +63,8 @@ class LookedAtRows(CpuMargins):
 
     def places(self, rows: np.ndarray) -> np.ndarray | None:
         """Return where some of an engine's rows stand among these, None where one does not."""
-        places = rows // self._step
-        is_known = bool((places * self._step == rows).all()) and (places < self.n_rows).all()
+        places = rows // self.rows.step
+        is_known = bool((places * self.rows.step == rows).all()) and (places < self.n_rows).all()
         return places if is_known else None
 
     def see(self, margins: np.ndarray) -> None:
