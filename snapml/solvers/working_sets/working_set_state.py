@@ -19,11 +19,11 @@ from snapml.solvers.working_sets.dual_balance import DualBalance
 
 __all__ = ["MANY_SLOW", "ROUNDING", "State"]
 
-_SMALL_GAIN = 1e-3  # of the objective
+_SMALL_GAIN = 3e-2  # of the objective
 _TRUSTED_ERROR = 0.2  # of a model's promise: if more was wrong, the next is only roughly minimised
 # Share of the largest curvature that the model's keeps at least, the less the closer to the
 # minimum: columns all of whose rows are flat would run away.
-_FIRST_DAMPING, _LEAST_DAMPING = 1e-2, 1e-7
+_FIRST_DAMPING, _LEAST_DAMPING = 1e-2, 1e-9
 ROUNDING = 2.0**-46
 MANY_SLOW = 8  # reads in a row that left most of a large gap
 
@@ -177,12 +177,13 @@ class State:
             By how much the model did.
         """
         noise = ROUNDING * abs(self.objective)
-        is_true = abs(gain - promise) <= _TRUSTED_ERROR * promise + noise
+        # A model that promised too little was more curved than the loss: damping makes it so.
+        is_true = promise >= -noise and gain >= (1.0 - _TRUSTED_ERROR) * promise - noise
         is_small = gain <= _SMALL_GAIN * abs(self.objective)
         self.is_trusted = (is_true and is_small) or self.n_slow >= MANY_SLOW
         self.last_gain = gain
         if is_true:
-            self.caution *= 0.25
+            self.caution *= 0.5
         elif gain < 0.5 * promise or math.isinf(promise):  # of a step that had to be shorter
             self.caution = min(1.0, 4.0 * self.caution)
 
