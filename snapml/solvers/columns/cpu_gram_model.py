@@ -21,6 +21,8 @@ _SWEEPS_PER_NEWTON = 12
 # A gap that is so small a share of R and has not halved for as many rounds is what rounding leaves.
 _ROUNDING, _PATIENCE = 1e-12, 3
 _FEW_COLUMNS = 150  # whose system costs next to nothing to solve
+# Newton steps in a row, as long as each ends before so much of its way.
+_MOST_STEPS, _MOST_OF_WAY = 20, 0.5
 _NONE = np.empty(0, dtype=np.intp)
 
 
@@ -54,7 +56,7 @@ def minimise_on_gram(
         if may_slide and n_since > 0:  # which costs as much as a Newton step
             dependent, has_slid = slide(gram, _free(penalty, found), penalty, found, gradient)
             may_slide = has_slid or len(dependent) > 0
-        _newton_step(gram, penalty, found, gradient, dependent)
+        _newton_steps(gram, penalty, found, gradient, dependent)
     if 0 < len(_free(penalty, found)) <= most_settled:
         _settle(gram, penalty, found, gradient)
     return model.agreed(found)
@@ -85,7 +87,7 @@ def descend_on_gram(
     """
     for _ in range(n_rounds):
         is_done = _sweep(gram, penalty, found, gradient, enough)
-        if is_done or not _newton_step(gram, penalty, found, gradient):
+        if is_done or not _newton_steps(gram, penalty, found, gradient):
             return
 
 
@@ -98,17 +100,40 @@ def _sweep(
     return bool(_native.gram_descent(gram, ridge, *parts, found, gradient, *limits)[1])
 
 
-def _newton_step(
+def _newton_steps(
     gram: np.ndarray,
     penalty: Penalty,
     found: np.ndarray,
     gradient: np.ndarray,
     dependent: np.ndarray = _NONE,
 ) -> bool:
-    """Minimise over most of the support with its signs kept; return whether that moved any."""
+    """Take Newton steps until one goes most of its way; return whether any moved.
+
+    Where all columns have much in common, a coefficient that rests at zero ends the step of the
+    others too: their directions added up to what that one had of it. Those left take a new step
+    together, since descent, one column after the other, does not get on there.
+    """
+    has_moved = False
+    for _ in range(_MOST_STEPS):
+        share = _newton_step(gram, penalty, found, gradient, dependent)
+        has_moved |= share > 0.0
+        if share == 0.0 or share >= _MOST_OF_WAY:
+            break
+        dependent = _NONE
+    return has_moved
+
+
+def _newton_step(
+    gram: np.ndarray,
+    penalty: Penalty,
+    found: np.ndarray,
+    gradient: np.ndarray,
+    dependent: np.ndarray,
+) -> float:
+    """Minimise over most of the support with its signs kept; return the share of the way gone."""
     support = np.setdiff1d(_free(penalty, found), dependent)
     if len(support) == 0:
-        return False
+        return 0.0
     slope = _slope(penalty, found[support], gradient[support])
     direction = _newton_direction(gram, support, penalty, slope)
     return _follow(gram, support, direction, penalty, found, gradient)
@@ -170,8 +195,8 @@ def _follow(
     penalty: Penalty,
     found: np.ndarray,
     gradient: np.ndarray,
-) -> bool:
-    """Move the support along a Newton direction to the first minimum; return whether it moved.
+) -> float:
+    """Move the support along a Newton direction to the first minimum; return the share gone.
 
     A coefficient that would change sign or leave its bounds rests at the end of its interval while
     the others go on; between one such end and the next the model is a parabola. Descent takes up
@@ -200,7 +225,7 @@ def _follow(
         found[column] = ends[place]
         change -= moving[column] * gram[column]
         moving[column] = 0.0
-    return went > 0.0
+    return went
 
 
 def _ends(
