@@ -22,6 +22,7 @@ from snapml.solvers.dual_ascent.host_duals import (
     block_rows,
     relaxation_of,
     start_states,
+    worth_merging,
 )
 from snapml.solvers.dual_ascent.intercept_column import intercept_column
 from snapml.solvers.range_checks import check_range
@@ -84,6 +85,8 @@ class CpuEngine(HostDuals):
         self.problem = problem
         self.relaxation = relaxation_of(problem)
         self.n_threads = resolve_n_threads(n_threads, dataset.matrix.n_stored)
+        if deterministic:
+            self.n_threads = worth_merging(self.n_threads, dataset.matrix)
         self._seed = seed
         self._pool = _native.ThreadPool(self.n_threads)
         self._dataset = dataset

@@ -17,6 +17,7 @@ __all__ = [
     "block_rows",
     "relaxation_of",
     "start_states",
+    "worth_merging",
 ]
 
 MOST_BLOCK_ROWS = 16
@@ -24,6 +25,8 @@ _DENSE_BLOCK_BYTES = 256
 _SPARSE_BLOCK_BYTES = 4096
 LEAST_OF_A_THREAD = 100_000
 """Entries that are worth a meeting of threads, for each of them."""
+# Entries a column that each thread with a shared vector of its own needs at least.
+_ENTRIES_A_COLUMN = 4
 
 
 class HostDuals:
@@ -183,6 +186,25 @@ class HostDuals:
     def _least_of_a_round(self) -> int:
         merged = (self.n_threads + 1) * len(self.shared)
         return max(merged, LEAST_OF_A_THREAD * self.n_threads)
+
+
+def worth_merging(n_threads: int, matrix: Matrix) -> int:
+    """Return how many threads are quicker than fewer, each with a shared vector of its own.
+
+    Parameters
+    ----------
+    n_threads : int
+        How many could be used.
+    matrix : Matrix
+        The rows.
+
+    Returns
+    -------
+    int
+        At least 1: all vectors are added up and copied again in every epoch, which takes longer
+        than what threads save where a column has few entries.
+    """
+    return max(1, min(n_threads, matrix.n_stored // (_ENTRIES_A_COLUMN * (matrix.shape[1] + 1))))
 
 
 def relaxation_of(problem: Problem) -> float:

@@ -21,7 +21,12 @@ from snapml.solvers.dual_ascent.focused_rows import (
     LAST_FOCUSED,
     find_focus,
 )
-from snapml.solvers.dual_ascent.host_duals import LEAST_OF_A_THREAD, block_rows, relaxation_of
+from snapml.solvers.dual_ascent.host_duals import (
+    LEAST_OF_A_THREAD,
+    block_rows,
+    relaxation_of,
+    worth_merging,
+)
 from snapml.solvers.dual_ascent.intercept_column import intercept_column
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.rows.cpu_rows import checked_rows
@@ -79,7 +84,7 @@ class SoftmaxDuals:
     ) -> None:
         matrix = dataset.matrix
         self.problem, self.n_stored, self.dtype = problem, matrix.n_stored, matrix.dtype
-        self.n_threads = resolve_n_threads(n_threads, matrix.n_stored)
+        self.n_threads = worth_merging(resolve_n_threads(n_threads, matrix.n_stored), matrix)
         self._seed, self._relaxation = seed, relaxation_of(problem)
         self._pool, self._single = _native.ThreadPool(self.n_threads), _native.ThreadPool(1)
         self._rows, _, norm_sq_sum = checked_rows(matrix, self._pool, None, dataset.row_weights)

@@ -29,6 +29,7 @@ from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUM
 from snapml.solvers.newton.row_space import RowSpace
 from snapml.solvers.plan import device_choice, out_of_core, support
 from snapml.solvers.plan.support import is_streamed
+from snapml.solvers.plan.used_columns import find_used
 from snapml.solvers.result import FitResult, StartModel, stack_outputs
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.rows.cpu_rows import as_array
@@ -107,6 +108,23 @@ def fit(
         The model with its certificate; `description` ends with why this solver.
     """
     start = Start() if start is None else start
+    used = find_used(dataset, communicator, settings)
+    if used is None:
+        return _fit(problem, dataset, communicator, rule, settings, start)
+    packed, begin = used.of_dataset(dataset), used.of_start(start)
+    own = replace(problem, penalty=used.of_penalty(problem.penalty))
+    return used.stored(_fit(own, packed, communicator, used.of_rule(rule), settings, begin))
+
+
+def _fit(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    """Solve one problem on all of its columns."""
     rule.observer.recognise(dataset, communicator)
     if problem.loss.is_quadratic and problem.penalty.l2 <= 0.0:
         rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
@@ -181,6 +199,25 @@ def fit_sequence(
     list of FitResult
         One per penalty, up to the one whose fit the rule's control has ended.
     """
+    used = find_used(dataset, communicator, settings)
+    if used is None:
+        return _fit_sequence(problem, penalties, dataset, communicator, rule, settings, start)
+    penalties, packed = [used.of_penalty(each) for each in penalties], used.of_dataset(dataset)
+    own, begin = used.of_rule(rule), used.of_model(start)
+    found = _fit_sequence(problem, penalties, packed, communicator, own, settings, begin)
+    return [used.stored(each) for each in found]
+
+
+def _fit_sequence(
+    problem: Problem,
+    penalties: list[Penalty],
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: FitResult | StartModel | None,
+) -> list[FitResult]:
+    """Minimise with one penalty after the other on all columns."""
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
     _check_alike(dataset, communicator)
     for each in problems:
