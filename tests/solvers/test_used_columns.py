@@ -6,6 +6,7 @@ from scipy.sparse import csr_matrix
 
 import snapml
 from snapml.data import CompressedMatrix, Dataset
+from snapml.model_selection import GridSearchCV
 from snapml.problems import Intercept, Logistic, Problem
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.control import Control
@@ -44,12 +45,6 @@ def wide(narrow, places):
 @pytest.fixture
 def y(narrow):
     return np.where(narrow[:, 0] - narrow[:, 1] + 0.3 * narrow[:, 2] > 0.0, 1, -1)
-
-
-def found_in(matrix):
-    rows = matrix.shape[0]
-    dataset = Dataset(matrix, np.ones(rows), None, 1.0)
-    return find_used(dataset, SerialCommunicator(), Settings())
 
 
 def compressed(X):
@@ -91,20 +86,20 @@ def test_several_classes(wide, narrow, places):
 
 
 def test_it_is_used_where_most_columns_are_empty(wide, monkeypatch):
-    used = found_in(compressed(wide))
+    used = find_used(compressed(wide))
     packed = used.of_dataset(Dataset(compressed(wide), np.ones(N_ROWS), None, 1.0))
     assert packed.matrix.shape == (N_ROWS, N_USED)
     assert wide.indptr.flags.writeable
     monkeypatch.setattr(used_columns, "_LEAST_COLUMNS", N_ALL + 1)
-    assert found_in(compressed(wide)) is None
+    assert find_used(compressed(wide)) is None
 
 
 def test_it_is_not_used_where_most_columns_hold_entries(monkeypatch):
     rng = np.random.default_rng(0)
     X = csr_matrix(rng.random((500, 1200)) < 0.01, dtype=float)
-    assert found_in(compressed(X)) is None
+    assert find_used(compressed(X)) is None
     monkeypatch.setattr(used_columns, "_MOST_ENTRIES", 1)
-    assert found_in(compressed(X)) is None
+    assert find_used(compressed(X)) is None
 
 
 def test_bounds_of_columns_and_of_the_intercept(wide, narrow, places, y):
@@ -151,18 +146,34 @@ def test_those_who_look_on_see_models_of_all_columns(solver, wide, y):
     assert set(seen) == {(1, N_ALL)}
 
 
+@pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
+def test_searches_share_the_columns_in_use(l1_ratio, wide, narrow, places, y):
+    search = {"Cs": [0.1, 1.0], "cv": 3, "l1_ratios": [l1_ratio], "scoring": "neg_log_loss"}
+    search |= {"use_legacy_attributes": False}
+    own = snapml.LogisticRegressionCV(**search).fit(wide, y)
+    of_used = snapml.LogisticRegressionCV(**search).fit(csr_matrix(narrow), y)
+    np.testing.assert_allclose(own.scores_, of_used.scores_, rtol=1e-5)
+    np.testing.assert_allclose(own.coef_[:, places], of_used.coef_, atol=1e-4)
+    grid = GridSearchCV(snapml.LogisticRegression(), {"C": [0.1, 1.0]}, cv=3).fit(wide, y)
+    assert grid.best_estimator_.coef_.shape == (1, N_ALL)
+    narrow_grid = GridSearchCV(snapml.LogisticRegression(), {"C": [0.1, 1.0]}, cv=3)
+    narrow_grid.fit(csr_matrix(narrow), y)
+    mean_score = "mean_test_score"
+    np.testing.assert_allclose(grid.cv_results_[mean_score], narrow_grid.cv_results_[mean_score])
+
+
 def test_indices_that_lead_outside_are_refused_in_the_same_words(wide):
     indices = wide.indices.copy()
     indices[7] = N_ALL
     wrong = CompressedMatrix(wide.indptr, indices, N_ALL, wide.data)
-    assert found_in(wrong) is None
+    assert find_used(wrong) is None
     with pytest.raises(ValueError, match=f"indices must lie in \\[0, {N_ALL}\\)"):
         snapml.LogisticRegression().fit(wrong, np.arange(N_ROWS) % 2)
 
 
 def test_rows_without_entries_have_no_columns_to_keep():
     empty = csr_matrix((50, 5000))
-    assert found_in(compressed(empty)) is None
+    assert find_used(compressed(empty)) is None
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ from snapml.solvers.many.many_paths import ManyPaths
 from snapml.solvers.many.many_preconditioners import SharedGram
 from snapml.solvers.many.many_rows import HALF_PANEL, PANEL
 from snapml.solvers.plan import device_choice
+from snapml.solvers.plan.used_columns import find_used
 
 __all__ = ["can_share", "solve_shared"]
 
@@ -185,6 +187,30 @@ def solve_shared(
         In the order of `fits`; None for those that have to be fitted one by one: because the fold
         lacks a class, or because the method did not come to an end.
     """
+    used = find_used(matrix)
+    own = matrix if used is None else used.matrix
+    data = folds, own, y, sample_weight
+    models = _solve_shared(
+        fits, *data, (tol, tol if rounding_tol is None else rounding_tol), is_over, kept
+    )
+    if used is None:
+        return models
+    return [
+        None if model is None else replace(model, coef=used.spread(model.coef)) for model in models
+    ]
+
+
+def _solve_shared(
+    fits: list[SharedFit],
+    folds: list[np.ndarray],
+    matrix: Matrix,
+    y: np.ndarray,
+    sample_weight: np.ndarray | None,
+    tols: tuple[float, float],
+    is_over: Callable[[], bool],
+    kept: list[np.ndarray] | None,
+) -> list[SharedModel | None]:
+    """Fit all on all columns."""
     models: list[SharedModel | None] = [None] * len(fits)
     n_classes = len(distinct(y)) if any(is_classifier(fit.estimator) for fit in fits) else 0
     solvers = [_fold_solver(fit.estimator, matrix, n_classes) for fit in fits]
@@ -210,8 +236,7 @@ def solve_shared(
     for (problem, n_threads, devices), members in groups.items():
         group = _Group(problem, n_threads, devices, matrix, y)
         group.add([fits[at] for at in members], folds, sample_weight)
-        enough = tol if rounding_tol is None else rounding_tol
-        for at, model in zip(members, group.solve((tol, enough), is_over, kept), strict=True):
+        for at, model in zip(members, group.solve(tols, is_over, kept), strict=True):
             models[at] = model
     return models
 

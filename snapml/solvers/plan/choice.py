@@ -29,7 +29,7 @@ from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUM
 from snapml.solvers.newton.row_space import RowSpace
 from snapml.solvers.plan import device_choice, out_of_core, support
 from snapml.solvers.plan.support import is_streamed
-from snapml.solvers.plan.used_columns import find_used
+from snapml.solvers.plan.used_columns import UsedColumns, find_used
 from snapml.solvers.result import FitResult, StartModel, stack_outputs
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.rows.cpu_rows import as_array
@@ -108,12 +108,20 @@ def fit(
         The model with its certificate; `description` ends with why this solver.
     """
     start = Start() if start is None else start
-    used = find_used(dataset, communicator, settings)
+    used = _used_columns(dataset, communicator, settings)
     if used is None:
         return _fit(problem, dataset, communicator, rule, settings, start)
     packed, begin = used.of_dataset(dataset), used.of_start(start)
     own = replace(problem, penalty=used.of_penalty(problem.penalty))
     return used.stored(_fit(own, packed, communicator, used.of_rule(rule), settings, begin))
+
+
+def _used_columns(
+    dataset: Dataset, communicator: Communicator, settings: Settings
+) -> UsedColumns | None:
+    """Return the columns to fit instead of all; shards would have to agree on them."""
+    is_here = communicator.size == 1 and not settings.device_ids
+    return find_used(dataset.matrix) if is_here else None
 
 
 def _fit(
@@ -199,7 +207,7 @@ def fit_sequence(
     list of FitResult
         One per penalty, up to the one whose fit the rule's control has ended.
     """
-    used = find_used(dataset, communicator, settings)
+    used = _used_columns(dataset, communicator, settings)
     if used is None:
         return _fit_sequence(problem, penalties, dataset, communicator, rule, settings, start)
     penalties, packed = [used.of_penalty(each) for each in penalties], used.of_dataset(dataset)

@@ -11,12 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from snapml.data import CompressedMatrix, Dataset
+from snapml.data import CompressedMatrix, Dataset, Matrix
 from snapml.data.compressed import CheckedMatrix
 from snapml.problems import Penalty
-from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
-from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.fit_settings import Start
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import StoppingRule
 
@@ -39,6 +38,11 @@ class UsedColumns:
         With all columns.
     numbers : ndarray of shape (n_used,), int64
         Ascending.
+
+    Attributes
+    ----------
+    matrix : CompressedMatrix
+        With these columns alone; it shares the entries.
     """
 
     def __init__(self, matrix: CompressedMatrix, numbers: np.ndarray) -> None:
@@ -48,11 +52,11 @@ class UsedColumns:
         places[numbers] = np.arange(len(numbers), dtype=places.dtype)
         indptr = matrix.indptr.view()  # the caller's own array stays writeable
         own = places[matrix.indices]
-        self._matrix = CheckedMatrix(indptr, own, len(numbers), matrix.values, matrix.dtype)
+        self.matrix = CheckedMatrix(indptr, own, len(numbers), matrix.values, matrix.dtype)
 
     def of_dataset(self, dataset: Dataset) -> Dataset:
         """Return the rows with these columns alone."""
-        return replace(dataset, matrix=self._matrix)
+        return replace(dataset, matrix=self.matrix)
 
     def of_penalty(self, penalty: Penalty) -> Penalty:
         """Return the penalty of these columns, and of the intercept's where it has one."""
@@ -80,39 +84,33 @@ class UsedColumns:
 
     def stored(self, result: FitResult) -> FitResult:
         """Return a model of these columns as one of all."""
-        return replace(result, coef=self._spread(result.coef))
+        return replace(result, coef=self.spread(result.coef))
 
-    def _shown(self, model: Interim) -> Interim:
-        return replace(model, coef=self._spread(model.coef))
-
-    def _spread(self, coef: np.ndarray) -> np.ndarray:
+    def spread(self, coef: np.ndarray) -> np.ndarray:
+        """Return coefficients of all columns, along the last axis; zero without entries."""
         spread = np.zeros((*coef.shape[:-1], self._n_all), dtype=coef.dtype)
         spread[..., self._numbers] = coef
         return spread
 
+    def _shown(self, model: Interim) -> Interim:
+        return replace(model, coef=self.spread(model.coef))
 
-def find_used(
-    dataset: Dataset, communicator: Communicator, settings: Settings
-) -> UsedColumns | None:
+
+def find_used(matrix: Matrix) -> UsedColumns | None:
     """Return the columns that hold entries, where a fit on them alone is quicker.
 
     Parameters
     ----------
-    dataset : Dataset
-        Rows, labels and weights.
-    communicator : Communicator
-        The other shards, which would have to agree on the columns: None where there are any.
-    settings : Settings
-        Where the fit runs: None on devices.
+    matrix : Matrix
+        All rows.
 
     Returns
     -------
     UsedColumns or None
-        None where most columns hold entries, and where offsets or indices lead outside the
-        arrays: whoever reads the rows refuses them.
+        None where rows are dense or not in memory, where most columns hold entries, and where
+        offsets or indices lead outside the arrays: whoever reads the rows refuses them.
     """
-    matrix = dataset.matrix
-    if not isinstance(matrix, CompressedMatrix) or communicator.size > 1 or settings.device_ids:
+    if not isinstance(matrix, CompressedMatrix):
         return None
     n_all, n_stored = matrix.n_features, matrix.n_stored
     if n_all < _LEAST_COLUMNS or n_stored > _MOST_ENTRIES * n_all or not _is_sound(matrix):
