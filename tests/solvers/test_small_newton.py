@@ -68,10 +68,12 @@ def drawn(loss, z, rng):
 class Case:
     """Random rows with weights, some of them 0, and offsets."""
 
-    def __init__(self, loss, kind=KINDS[1], *, dtype=np.float64, shape=(97, 5), seed=0, **penalty):
+    def __init__(
+        self, loss, kind=KINDS[1], *, dtype=np.float64, shape=(97, 5), seed=0, empty=0.3, **penalty
+    ):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=shape) * np.exp(rng.normal(size=shape[1]))
-        X[rng.random(shape) < 0.3] = 0.0
+        X[rng.random(shape) < empty] = 0.0
         z = X @ rng.normal(scale=0.4, size=shape[1]) + 0.5
         self.X = X.astype(dtype)
         self.y = drawn(loss, z, rng).astype(dtype)
@@ -111,9 +113,10 @@ class Case:
         total = self.c[with_weight] @ value[with_weight]
         return total + penalty.l1 * np.abs(weights).sum() + 0.5 * penalty.l2 * weights @ weights
 
-    def solve(self, layout="dense", rule=RULE, start=None, settings=SETTINGS):
+    def solve(self, layout="dense", rule=RULE, start=None, settings=SETTINGS, dataset=None):
         start = Start() if start is None else start
-        return small_newton.solve(self.problem, self.dataset(layout), ALONE, rule, settings, start)
+        dataset = self.dataset(layout) if dataset is None else dataset
+        return small_newton.solve(self.problem, dataset, ALONE, rule, settings, start)
 
     def expected(self):
         rule = replace(RULE, tol=1e-12, max_iter=1000)
@@ -189,6 +192,45 @@ def test_class_numbers_outside_the_classes_are_refused():
         case.y = np.full_like(case.y, label)
         with pytest.raises(ValueError, match="expected class numbers below 3"):
             case.solve()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].value)
+@pytest.mark.parametrize("loss", [*LOSSES, Softmax(3)], ids=str)
+@pytest.mark.parametrize("l1", [0.0, 0.4])
+def test_rows_of_few_entries_are_those_of_mostly_zeros(loss, kind, l1):
+    if loss.is_joint and l1:
+        return  # a softmax with an L1 norm is not small
+    case = Case(loss, kind, shape=(203, 40), empty=0.95, l1=l1)
+    rows = csr_matrix(case.X)
+    # Backwards, and every entry in two halves: entries of one column add up.
+    order = np.concatenate(
+        [np.tile(np.arange(rows.indptr[i], rows.indptr[i + 1])[::-1], 2) for i in range(203)]
+    )
+    parts = 2 * rows.indptr, rows.indices[order], 40, rows.data[order] / 2
+    twice = case.solve(dataset=replace(case.dataset(), matrix=CompressedMatrix(*parts)))
+    dense, sparse = case.solve(), case.solve("int32")
+    assert dense.has_converged
+    for other in (sparse, twice):
+        assert other.has_converged
+        assert other.gap >= 0.0
+        # The intercept's column is flat where nothing but offsets tells classes apart.
+        np.testing.assert_allclose(other.objective, dense.objective, rtol=1e-7)
+        np.testing.assert_allclose(other.coef, dense.coef, atol=2e-4)
+        np.testing.assert_allclose(other.mean_stiffness, dense.mean_stiffness, rtol=1e-12)
+
+
+def test_rows_of_few_entries_are_small_although_they_are_many():
+    case = Case(Logistic(), shape=(5000, 120), empty=0.95)
+    n_rows, hinge = 5000, {"counts_entries": False}
+    assert small_newton.is_small(case.problem, case.matrix("int32"), n_rows)
+    assert not small_newton.is_small(case.problem, case.matrix("dense"), n_rows)
+    assert not small_newton.is_small(case.problem, case.matrix("int32"), n_rows, **hinge)
+    result = case.solve("int32")
+    assert result.has_converged
+    exact = quasi_newton.solve(
+        CpuPrimalEngine(case.problem, case.dataset("int32"), n_threads=1), ALONE, RULE
+    )
+    np.testing.assert_allclose(result.coef, exact.coef, atol=1e-4)
 
 
 @pytest.mark.parametrize("layout", ["columns", "int32", "int64"])

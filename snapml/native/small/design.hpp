@@ -1,7 +1,9 @@
 // The rows of a small problem in float64, each in whole registers, with the intercept's column.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "primal/block_products.hpp"
@@ -67,7 +69,11 @@ SNAPML_CLONES void subtract(Real factor, const Real* x, int64 size, Real* y) {
   for (int64 j = 0; j < size; ++j) y[j] -= factor * x[j];
 }
 
-// Rows are followed by rows of zeros up to a multiple of eight, entries by zeros likewise.
+// Work on an entry of few, beside that of one of a register's eight.
+inline constexpr int64 kSparser = 5;
+
+// Rows are followed by rows of zeros up to a multiple of eight. Of compressed rows with few entries
+// those are kept, sorted, one for each column; of others whole rows, with zeros to whole registers.
 class Design {
  public:
   template <class View>
@@ -76,30 +82,99 @@ class Design {
         n_features(view.n_cols),
         n_cols(view.n_cols + (bias_column != 0 ? 1 : 0)),
         stride(whole(n_cols + n_cols % 2)),
-        n_padded(whole(view.n_rows)),
-        values_(static_cast<std::size_t>(n_padded * stride), 0.0) {
+        n_padded(whole(view.n_rows)) {
+    if (keeps_entries(view, bias_column)) return;
+    values_.assign(static_cast<std::size_t>(n_padded * stride), 0.0);
     fill(view);
     if (bias_column == 0) return;
     for (int64 i = 0; i < n_rows; ++i) values_[at(i, n_features)] = bias_column;
   }
 
-  const double* row(int64 i) const { return values_.data() + i * stride; }
+  // z[r] = x_r.w for eight rows from `first` on.
+  void dot8(int64 first, const double* w, double* z) const {
+    if (starts_.empty()) return small::dot8(row(first), w, stride, z);
+    for (int64 i = first; i < first + kEight; ++i) {
+      double sum = 0;
+      for (std::size_t e = start(i); e < start(i + 1); ++e) sum += values_[e] * w[columns_[e]];
+      z[i - first] = sum;
+    }
+  }
+
+  // g += sum_r s[r] x_r over eight rows.
+  void add8(int64 first, const double* s, double* g) const {
+    if (starts_.empty()) return small::add8(row(first), s, stride, g);
+    for (int64 i = first; i < first + kEight; ++i) {
+      const double factor = s[i - first];
+      for (std::size_t e = start(i); e < start(i + 1); ++e) g[columns_[e]] += factor * values_[e];
+    }
+  }
+
+  // The upper half of h += sum_r k[r] x_r x_r^T over eight rows; what else of h changes is of no
+  // meaning.
+  void add_gram8(int64 first, const double* k, double* h, int64 h_stride) const {
+    // Rows that the loss is flat at have no share.
+    if (std::all_of(k, k + kEight, [](double each) { return each == 0; })) return;
+    if (starts_.empty()) return small::add_gram8(row(first), k, n_cols, stride, h, h_stride);
+    for (int64 i = first; i < first + kEight; ++i) {
+      if (k[i - first] == 0) continue;
+      const std::size_t end = start(i + 1);
+      for (std::size_t e = start(i); e < end; ++e) {
+        double* const to = h + columns_[e] * h_stride;
+        const double factor = k[i - first] * values_[e];
+        for (std::size_t f = e; f < end; ++f) to[columns_[f]] += factor * values_[f];
+      }
+    }
+  }
+
+  // g += factor x_i, without the intercept's column.
+  void add_row(int64 i, double factor, double* g) const {
+    each_entry(i, [&](int64 j, double value) { g[j] += factor * value; });
+  }
 
   // sum_i weights_i ||x_i||^2, without the intercept's column.
   double weighted_squares(const double* weights) const {
     double sum = 0;
     for (int64 i = 0; i < n_rows; ++i) {
       double square = 0;
-      for (int64 j = 0; j < n_features; ++j) square += row(i)[j] * row(i)[j];
+      each_entry(i, [&](int64, double value) { square += value * value; });
       sum += weights[i] * square;
     }
     return sum;
   }
 
+  // What the upper half of the rows' Gram matrix costs, in products of a factor.
+  double gram_work() const {
+    const double n = static_cast<double>(n_rows), q = static_cast<double>(n_cols);
+    return starts_.empty() ? n * q * q / 2 : kGramOfEntries * pairs_;
+  }
+
+  // What a read of the rows for one output costs, in the same.
+  double pass_work() const {
+    const double n = static_cast<double>(n_rows), q = static_cast<double>(n_cols);
+    const double entries = static_cast<double>(columns_.size());
+    return kPassOfRow * n + (starts_.empty() ? kPassOfNumber * n * q : kPassOfEntry * entries);
+  }
+
   const int64 n_rows, n_features, n_cols, stride, n_padded;
 
  private:
+  // In products of a factor, which are made eight at a time; those of entries one by one.
+  static constexpr double kPassOfRow = 80, kPassOfNumber = 4, kPassOfEntry = 10, kGramOfEntries = 6;
+
   std::size_t at(int64 i, int64 j) const { return static_cast<std::size_t>(i * stride + j); }
+  std::size_t start(int64 i) const { return starts_[static_cast<std::size_t>(i)]; }
+  const double* row(int64 i) const { return values_.data() + i * stride; }
+
+  template <class Call>
+  void each_entry(int64 i, Call call) const {
+    if (starts_.empty()) {
+      for (int64 j = 0; j < n_features; ++j) call(j, row(i)[j]);
+      return;
+    }
+    for (std::size_t e = start(i); e < start(i + 1); ++e) {
+      if (columns_[e] < n_features) call(columns_[e], values_[e]);
+    }
+  }
 
   template <class Real>
   void fill(const DenseView<Real>& view) {
@@ -116,13 +191,58 @@ class Design {
     for (int64 i = 0; i < n_rows; ++i) {
       const CompressedRow<Real, Index> x = view.row(i);
       for (int64 e = 0; e < x.n_stored; ++e) {  // entries of one column add up
-        const Real value = x.values == nullptr ? x.constant : x.values[e];
-        values_[at(i, static_cast<int64>(x.indices[e]))] += static_cast<double>(value);
+        values_[at(i, static_cast<int64>(x.indices[e]))] += value_of(x, e);
       }
     }
   }
 
+  // Keeps the entries of rows that have few; says whether it does.
+  template <class Real>
+  bool keeps_entries(const DenseView<Real>&, double) {
+    return false;
+  }
+
+  template <class Real, class Index>
+  bool keeps_entries(const CompressedView<Real, Index>& view, double bias_column) {
+    const int64 n_stored = view.indptr[n_rows] - view.indptr[0];
+    if (kSparser * (n_stored + n_rows) >= n_rows * stride) return false;
+    starts_.reserve(static_cast<std::size_t>(n_padded + 1));
+    std::vector<std::pair<int64, double>> entries;
+    for (int64 i = 0; i < n_rows; ++i) {
+      const CompressedRow<Real, Index> x = view.row(i);
+      entries.clear();
+      for (int64 e = 0; e < x.n_stored; ++e) {
+        entries.emplace_back(static_cast<int64>(x.indices[e]), value_of(x, e));
+      }
+      const auto is_before = [](const auto& a, const auto& b) { return a.first < b.first; };
+      if (!std::is_sorted(entries.begin(), entries.end(), is_before)) {
+        std::stable_sort(entries.begin(), entries.end(), is_before);
+      }
+      starts_.push_back(columns_.size());
+      for (const auto& [column, value] : entries) {
+        if (columns_.size() > starts_.back() && columns_.back() == column) {
+          values_.back() += value;  // entries of one column add up
+        } else {
+          columns_.push_back(column), values_.push_back(value);
+        }
+      }
+      if (bias_column != 0) columns_.push_back(n_features), values_.push_back(bias_column);
+      const double kept = static_cast<double>(columns_.size() - starts_.back());
+      pairs_ += kept * (kept + 1) / 2;
+    }
+    starts_.resize(static_cast<std::size_t>(n_padded + 1), columns_.size());
+    return true;
+  }
+
+  template <class Real, class Index>
+  static double value_of(const CompressedRow<Real, Index>& x, int64 e) {
+    return static_cast<double>(x.values == nullptr ? x.constant : x.values[e]);
+  }
+
+  std::vector<std::size_t> starts_;  // empty where whole rows are kept
+  std::vector<int64> columns_;
   std::vector<double> values_;
+  double pairs_ = 0;  // of entries of one row
 };
 
 }  // namespace snapml::native::small

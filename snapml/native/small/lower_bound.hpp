@@ -71,8 +71,7 @@ class LowerBound {
           c * (problem_.loss.conjugate(slope, y) - problem_.loss.conjugate(slope - shift / c, y));
       if (targets.offsets != nullptr) terms -= shift * targets.offsets[i];
       moved += shift;
-      for (std::size_t j = 0; j < at(design.n_features); ++j)
-        gradient[j] -= shift * design.row(i)[j];
+      design.add_row(i, -shift, gradient.data());
     }
     const double rounding = std::numeric_limits<double>::epsilon() *
                             total_weight(problem_.targets, problem_.design.n_rows);

@@ -81,9 +81,6 @@ SNAPML_CLONES void row_curvatures(Loss loss, const double* z, const double* y, c
   }
 }
 
-// What a pass costs an entry and a row, in products of a factor.
-inline constexpr double kPassOfEntry = 4, kPassOfRow = 80;
-
 template <class Loss>
 class Problem {
  public:
@@ -111,9 +108,13 @@ class Problem {
 
   // What a factor of the Hessian costs, in passes over the rows.
   double factor_cost() const {
-    const double n = static_cast<double>(design.n_rows), q = static_cast<double>(n_cols());
-    return q * q * (n / 2 + q / 6) / (n * (kPassOfEntry * q + kPassOfRow));
+    const double q = static_cast<double>(n_cols());
+    return (design.gram_work() + q * q * q / 6) / design.pass_work();
   }
+
+  // The cost up to which every step gets a factor of its own: where the curvature jumps, what the
+  // last one saw is soon worth little.
+  double cheap_factor() const { return Loss::traits().kinks == Kinks::kNone ? 4 : 16; }
 
   // Coefficients from and to arrays of as many numbers as there are columns.
   void load(const double* from, std::vector<double>& coef) const {
@@ -137,7 +138,7 @@ class Problem {
 
   void evaluate(Point& point) const {
     for (int64 first = 0; first < design.n_padded; first += kEight) {
-      dot8(design.row(first), point.coef.data(), stride(), point.margins.data() + first);
+      design.dot8(first, point.coef.data(), point.margins.data() + first);
     }
     if (targets.offsets != nullptr) {
       for (int64 i = 0; i < design.n_rows; ++i) point.margins[at(i)] += targets.offsets[i];
@@ -148,7 +149,7 @@ class Problem {
     point.loss = ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
     std::fill(point.loss_gradient.begin(), point.loss_gradient.end(), 0.0);
     for (int64 first = 0; first < design.n_rows; first += kEight) {
-      add8(design.row(first), point.slopes.data() + first, stride(), point.loss_gradient.data());
+      design.add8(first, point.slopes.data() + first, point.loss_gradient.data());
     }
     add_penalty(point);
   }
@@ -191,8 +192,7 @@ class Problem {
                    curvatures.data());
     h.assign(static_cast<std::size_t>(stride() * stride()), 0.0);
     for (int64 first = 0; first < design.n_rows; first += kEight) {
-      const double* const k = curvatures.data() + first;
-      add_gram8(design.row(first), k, n_cols(), stride(), h.data(), stride());
+      design.add_gram8(first, curvatures.data() + first, h.data(), stride());
     }
   }
 

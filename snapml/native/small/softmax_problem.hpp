@@ -43,10 +43,12 @@ class SoftmaxProblem {
   int64 n_coefs() const { return n_classes * design.n_cols; }
 
   double factor_cost() const {
-    const double n = static_cast<double>(design.n_rows), q = static_cast<double>(design.n_cols);
-    const double k = n_classes, size = k * q;
-    return size * (size * n / 4 + size * size / 6) / (n * k * (kPassOfEntry * q + kPassOfRow));
+    const double k = n_classes, size = k * static_cast<double>(design.n_cols);
+    const double blocks = k * k / 2;
+    return (blocks * design.gram_work() + size * size * size / 6) / (k * design.pass_work());
   }
+
+  double cheap_factor() const { return 4; }
 
   void load(const double* from, std::vector<double>& coef) const {
     for (int64 k = 0; k < n_classes; ++k, from += design.n_cols) {
@@ -75,13 +77,12 @@ class SoftmaxProblem {
     std::fill(point.loss_gradient.begin(), point.loss_gradient.end(), 0.0);
     for (int64 first = 0; first < design.n_rows; first += kEight) {
       for (int64 k = 0; k < n_classes; ++k) {
-        dot8(design.row(first), point.coef.data() + k * design.stride, design.stride,
-             tile.data() + k * kEight);
+        design.dot8(first, point.coef.data() + k * design.stride, tile.data() + k * kEight);
       }
       point.loss += finish_rows(point, first, tile.data());
       for (int64 k = 0; k < n_classes; ++k) {
-        add8(design.row(first), point.slopes.data() + k * design.n_padded + first, design.stride,
-             point.loss_gradient.data() + k * design.stride);
+        design.add8(first, point.slopes.data() + k * design.n_padded + first,
+                    point.loss_gradient.data() + k * design.stride);
       }
     }
     double square = 0;
@@ -176,8 +177,7 @@ class SoftmaxProblem {
   // A block of the Hessian; those beside the diagonal are symmetric themselves, and filled whole.
   void fill_block(const std::vector<double>& weights, double* h, bool is_whole) const {
     for (int64 first = 0; first < design.n_rows; first += kEight) {
-      add_gram8(design.row(first), weights.data() + first, design.n_cols, design.stride, h,
-                stride());
+      design.add_gram8(first, weights.data() + first, h, stride());
     }
     for (int64 i = 0; is_whole && i < design.n_cols; ++i) {
       for (int64 j = 0; j < i; ++j) h[i * stride() + j] = h[j * stride() + i];
@@ -233,8 +233,7 @@ class SoftmaxProblem {
         terms += c * (Entry::conjugate_entry(p) - Entry::conjugate_entry(p - change));
         if (targets.offsets != nullptr) terms -= shift * targets.offsets[k * design.n_rows + i];
         moved[at(k)] += shift;
-        double* const own = gradient.data() + k * design.stride;
-        for (int64 j = 0; j < design.n_features; ++j) own[j] -= shift * design.row(i)[j];
+        design.add_row(i, -shift, gradient.data() + k * design.stride);
       }
     }
     const double total = total_weight(targets, design.n_rows);

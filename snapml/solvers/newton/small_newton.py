@@ -29,6 +29,8 @@ __all__ = ["MOST_PASSES", "is_small", "judge_rounded", "solve", "solve_unrounded
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
 _MOST_ENTRIES, _MOST_COLUMNS, _MOST_COEFS = 200_000, 512, 700
+# Numbers an entry that make rows sparse: kSparser of native/small/design.hpp.
+_SPARSER = 5
 # Under an L1 norm working sets do better with more: they look at few columns' products.
 _MOST_SPARSE_COLUMNS = 64
 MOST_PASSES = 100
@@ -69,7 +71,7 @@ def suits(
     return is_one and is_small(problem, dataset.matrix, dataset.matrix.shape[0])
 
 
-def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:
+def is_small(problem: Problem, matrix: Matrix, n_rows: int, *, counts_entries: bool = True) -> bool:
     """Return whether so many rows of a matrix are a small problem, with one label each.
 
     Parameters
@@ -80,6 +82,8 @@ def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:
         The rows.
     n_rows : int
         How many of them.
+    counts_entries : bool, default=True
+        Whether rows of few entries may be more; not where they are copied more than once.
 
     Returns
     -------
@@ -99,7 +103,11 @@ def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:
     most = _MOST_COLUMNS if penalty.is_smooth else _MOST_SPARSE_COLUMNS
     if n_columns > most or n_coefs > _MOST_COEFS:
         return False
-    return 0 < n_rows * (n_columns + 1) <= _MOST_ENTRIES
+    n_kept = float(n_rows * (n_columns + 1))
+    if counts_entries and isinstance(matrix, CompressedMatrix):
+        entries = n_rows * (1.0 + matrix.n_stored / max(1, matrix.shape[0]))
+        n_kept = entries if _SPARSER * entries < n_kept else n_kept
+    return 0 < n_kept <= _MOST_ENTRIES
 
 
 def solve(

@@ -143,7 +143,7 @@ def _is_small(
     n_rows, smooth = dataset.matrix.shape[0], replace(problem, loss=loss)
     if communicator.size > 1 or rule.observer is not SILENT or dataset.labels.ndim > 1:
         return False
-    return small_newton.is_small(smooth, dataset.matrix, n_rows)
+    return small_newton.is_small(smooth, dataset.matrix, n_rows, counts_entries=False)
 
 
 def _stage_rule(rule: StoppingRule, corner: _Corner, n_reads: int) -> StoppingRule:
