@@ -105,10 +105,8 @@ def _best_bound(
     adjoint = -gradient[:, :-1]
     if engine.problem.intercept is not Intercept.FREE:
         return _finite(bound_at(terms, adjoint))
-    # No loss is negative. Far from the minimum the slopes' point says less than that, and what
-    # balances it is small beside what it lacks. A device takes longer to answer than to go on.
-    if engine.vectors is np and not bound_at(terms, adjoint) > 0.0:
-        return 0.0
+    # Before it is balanced the point bounds nothing, not even roughly: a column far from zero
+    # multiplies what is missing.
     mass = engine.to_host(-gradient[:, -1])
 
     balanced = partial(_balanced, engine, mass, terms, adjoint, bound_at)

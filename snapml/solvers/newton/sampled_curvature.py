@@ -162,8 +162,7 @@ class SampledCurvature:
 
     def distrust(self) -> None:
         """Take more rows, since those of the sample do not see what matters; at worst all."""
-        wanted = self._total if self.engine.n_features <= CHEAP_COLUMNS else 4 * self._n_rows
-        self._take(min(wanted, self._total))
+        self._take(self._total if self.engine.n_features <= CHEAP_COLUMNS else self._next_sample())
         self._decrements.clear()
 
     def take_more(self, descent: Descent, *, is_all: bool) -> None:
@@ -192,12 +191,17 @@ class SampledCurvature:
         is_able = self.has_other_rows and isinstance(self.curvature, DenseCurvature)
         if not is_able or len(self._decrements) < _WATCHED_STEPS:
             return False
-        wanted = min(4 * self._n_rows, self._total)
+        wanted = self._next_sample()
         if 2.0 * self._reads_of_hessian(descent, wanted) >= self._reads_left(descent):
             return False
         self._take(wanted)
         self._decrements.clear()
         return True
+
+    def _next_sample(self) -> int:
+        """Return the rows of a larger sample; all where it would copy most of them."""
+        wanted = 4 * self._n_rows
+        return wanted if 2 * wanted <= self._total else self._total
 
     def _reads_of_hessian(self, descent: Descent, n_rows: int) -> float:
         return reads_of_hessian(descent.engine, n_rows, descent.n_rows, descent.n_stored)
