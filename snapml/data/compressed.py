@@ -109,8 +109,15 @@ class CompressedMatrix:
         -------
         CompressedMatrix
             The rows in the order asked for.
+
+        Raises
+        ------
+        ValueError
+            If the offsets of these rows lead outside the arrays.
         """
         first, last = self.indptr[rows].astype(np.int64), self.indptr[rows + 1].astype(np.int64)
+        if bool(((first > last) | (first < 0) | (last > len(self.indices))).any()):
+            self.check_indices()
         indptr = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(last - first, out=indptr[1:])
         entries = np.arange(indptr[-1]) + np.repeat(first - indptr[:-1], last - first)

@@ -171,6 +171,15 @@ def test_indices_that_lead_outside_are_refused_in_the_same_words(wide):
         snapml.LogisticRegression().fit(wrong, np.arange(N_ROWS) % 2)
 
 
+def test_offsets_that_fall_are_refused_in_words_of_offsets(wide):
+    indptr = wide.indptr.copy()
+    indptr[3] = indptr[-1]
+    wrong = CompressedMatrix(indptr, wide.indices, N_ALL, wide.data)
+    assert find_used(wrong) is None
+    with pytest.raises(ValueError, match="indptr must not decrease"):
+        snapml.LogisticRegression().fit(wrong, np.arange(N_ROWS) % 2)
+
+
 def test_rows_without_entries_have_no_columns_to_keep():
     empty = csr_matrix((50, 5000))
     assert find_used(compressed(empty)) is None
