@@ -94,8 +94,9 @@ class Newton {
   // Entries that a fit may visit in all before another step counts as work.
   static constexpr double kFreeVisits = 1e6;
   static constexpr int kMostHalvings = 50;
-  // Steps from a new factor to the minimum, about.
-  static constexpr double kStepsOfNewton = 2;
+  // Steps from a new factor to the minimum, about; and the cost of a factor, in passes, up to which
+  // every step gets one: where the curvature jumps, what the last one saw is soon worth little.
+  static constexpr double kStepsOfNewton = 2, kCheapFactor = Problem::kJumps ? 16 : 4;
 
   void evaluate(Point& point) {
     ++found_.n_passes;
@@ -144,7 +145,7 @@ class Newton {
   // Whether another factor costs less than the steps that it saves.
   bool is_worth_it(double target) const {
     const double cost = problem_.factor_cost(), most = kStepsOfNewton + cost;
-    if (cost <= problem_.cheap_factor() || decline_.steps >= most) return true;
+    if (cost <= kCheapFactor || decline_.steps >= most) return true;
     return decline_.steps >= 2 && decline_.steps_to(target) > most;
   }
 

@@ -85,7 +85,8 @@ template <class Loss>
 class Problem {
  public:
   using Point = small::Point;
-  static constexpr bool kHasNorm = true;  // l1 may be above 0
+  static constexpr bool kHasNorm = true;                                // l1 may be above 0
+  static constexpr bool kJumps = Loss::traits().kinks != Kinks::kNone;  // the curvature
 
   // `gram`: where the Hessian of a quadratic loss is kept, empty before the first one is made; of
   // all problems that differ in nothing but the penalty. Null where none is kept.
@@ -111,10 +112,6 @@ class Problem {
     const double q = static_cast<double>(n_cols());
     return (design.gram_work() + q * q * q / 6) / design.pass_work();
   }
-
-  // The cost up to which every step gets a factor of its own: where the curvature jumps, what the
-  // last one saw is soon worth little.
-  double cheap_factor() const { return Loss::traits().kinks == Kinks::kNone ? 4 : 16; }
 
   // Coefficients from and to arrays of as many numbers as there are columns.
   void load(const double* from, std::vector<double>& coef) const {

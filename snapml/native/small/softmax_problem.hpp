@@ -32,6 +32,7 @@ class SoftmaxProblem {
       : n_classes(n_classes), design(design), targets(targets), penalty(penalty) {}
 
   static constexpr bool kHasNorm = false;  // an L1 norm is another method's
+  static constexpr bool kJumps = false;
 
   const int n_classes;
   const Design& design;
@@ -47,8 +48,6 @@ class SoftmaxProblem {
     const double blocks = k * k / 2;
     return (blocks * design.gram_work() + size * size * size / 6) / (k * design.pass_work());
   }
-
-  double cheap_factor() const { return 4; }
 
   void load(const double* from, std::vector<double>& coef) const {
     for (int64 k = 0; k < n_classes; ++k, from += design.n_cols) {

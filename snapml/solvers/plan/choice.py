@@ -379,7 +379,7 @@ def _fit_apart(
         begin = Start() if start.coef is None else Start(coef=start.coef[k : k + 1])
         view = rule.control.through(among_outputs(results, len(dataset.labels)))
         own = replace(rule, control=view)
-        results.append(fit(problem, one, communicator, own, settings, begin))
+        results.append(_fit(problem, one, communicator, own, settings, begin))
     return stack_outputs(results)
 
 
