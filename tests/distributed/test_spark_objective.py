@@ -8,9 +8,9 @@ from scipy.special import expit
 from snapml.data import CompressedMatrix, Dataset
 from snapml.data.store.temporary_store import removing_temporary_stores
 from snapml.distributed.spark.tasks.batches import RowBatch
+from snapml.distributed.spark.tasks.fitting import fit
 from snapml.distributed.spark.tasks.local_rows import LocalRows
 from snapml.distributed.spark.tasks.request import FitRequest
-from snapml.distributed.spark.tasks.worker import _fit
 from snapml.problems import Logistic, Penalty, Problem
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
@@ -41,7 +41,7 @@ def test_many_columns_have_the_penalty_that_was_asked_for(solver, is_weighted):
     )
     with removing_temporary_stores():
         local = LocalRows([RowBatch(rows, y, weights)], np.dtype(np.float64), 10**9)
-        outcomes = _fit(local, X.shape[1], request, SerialCommunicator())
+        outcomes = fit(local, X.shape[1], request, SerialCommunicator())
     shares = np.full(400, 1 / 400) if weights is None else weights / weights.sum()
     for strength, outcome in zip(strengths, outcomes, strict=True):
         coef = outcome.coef[0]

@@ -360,7 +360,8 @@ def test_task_without_rows_beside_one_that_streams_has_a_row_without_weight():
         matrix = rows.matrix(BesideFullTask(), 7, np.ones(7))
         assert isinstance(matrix, ChunkedMatrix)
         assert matrix.shape == (1, 7)
-        assert rows.labels().tolist() == rows.weights().tolist() == [0.0]
+        assert rows.labels().tolist() == [1.0]
+        assert rows.weights().tolist() == rows.offsets().tolist() == [0.0]
 
 
 def test_batches_of_other_sizes_are_refused():

@@ -188,14 +188,14 @@ class Blas:
 
 def test_blas_has_the_threads_of_all_tasks(monkeypatch):
     """Spark tells BLAS in each process to use the cores of one task."""
-    trains, found, blas = worker._fit, [], Blas()
+    trains, found, blas = worker.fit, [], Blas()
 
     def seen(*arguments):
         found.append(blas.num_threads)
         return trains(*arguments)
 
     monkeypatch.setattr(threads, "_blas_libraries", lambda: [blas])
-    monkeypatch.setattr(worker, "_fit", seen)
+    monkeypatch.setattr(worker, "fit", seen)
     X, y = rows(90, "dense")
     answers(REQUEST, in_parts(X, y, [0, 30, 60, 90], "dense"))
     assert found == [6]
@@ -203,13 +203,13 @@ def test_blas_has_the_threads_of_all_tasks(monkeypatch):
 
 
 def test_the_others_wait_for_the_first_as_long_as_it_trains(monkeypatch):
-    trains = worker._fit
+    trains = worker.fit
 
     def slowly(*arguments):
         time.sleep(3.0)
         return trains(*arguments)
 
-    monkeypatch.setattr(worker, "_fit", slowly)
+    monkeypatch.setattr(worker, "fit", slowly)
     X, y = rows(90, "dense")
     first, other = answers(REQUEST, in_parts(X, y, [0, 40, 90], "dense"), timeout_s=2.0)
     assert outcome_of(first)["n_samples"] == 90

@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import Any
 
 __all__ = [
+    "GeneralizedLinearRegression",
+    "GeneralizedLinearRegressionModel",
     "InvalidInput",
     "LinearRegression",
     "LinearRegressionModel",
@@ -16,6 +18,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "GeneralizedLinearRegression": "generalized_linear",
+    "GeneralizedLinearRegressionModel": "generalized_linear",
     "InvalidInput": "driver.errors",
     "LinearRegression": "regression",
     "LinearRegressionModel": "regression",

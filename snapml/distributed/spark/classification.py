@@ -213,11 +213,13 @@ class LogisticRegressionModel(
         return None, thresholds
 
     def _outputs(self) -> Outputs:
+        threshold, thresholds = self._decision()
         return Outputs(
             self.getPredictionCol(),
             self.getRawPredictionCol(),
             self.getProbabilityCol(),
-            *self._decision(),
+            threshold=threshold,
+            thresholds=thresholds,
             is_probability_decided=True,
         )
 

@@ -29,7 +29,8 @@ def sklearn_estimator(name: str, numbers: ModelNumbers, params: Any) -> Any:
     -------
     estimator
         `LogisticRegression` or `LinearSVC`; `LinearRegression`, `Ridge` or `ElasticNet`, as the
-        penalty says. Objectives and gaps are the job's: means over rows, not sums.
+        penalty says; `GeneralizedLinearRegressor`. Objectives and gaps are the job's: means over
+        rows, not sums.
     """
     shared = {"fit_intercept": params.getFitIntercept(), "max_iter": max(1, params.getMaxIter())}
     strength = numbers.reg_param * numbers.weight_sum
@@ -40,6 +41,16 @@ def sklearn_estimator(name: str, numbers: ModelNumbers, params: Any) -> Any:
     elif name == "LinearSVCModel":
         cost = min(cost, 1e6)
         model = snapml.LinearSVC(loss="hinge", C=cost, tol=params.getTol(), **shared)
+    elif name == "GeneralizedLinearRegressionModel":
+        model = snapml.GeneralizedLinearRegressor(
+            family=params._family_name(),
+            alpha=numbers.reg_param * numbers.mean_curvature,
+            l1_ratio=numbers.elastic_net_param,
+            tol=params.getTol(),
+            **shared,
+        )
+        model.has_offset_ = params._offset_column() is not None
+        model.link_ = numbers.link
     else:
         model = _regressor(numbers, params, shared)
     return _filled(model, numbers)
@@ -103,7 +114,15 @@ def numbers_of(model: Any) -> ModelNumbers:
         gap=model.gap_,
         n_iter=int(np.max(model.n_iter_)),
         solver=model.solver_,
+        link=getattr(model, "link_", "identity"),
+        mean_curvature=_mean_curvature(model),
     )
+
+
+def _mean_curvature(model: Any) -> float:
+    """Return what the strength of a family's penalty is of `regParam`."""
+    is_penalised = hasattr(model, "link_") and model.penalty_[0] > 0.0
+    return float(model.alpha / model.penalty_[0]) if is_penalised else 1.0
 
 
 def spark_model(model: Any, numbers: ModelNumbers) -> Any:
@@ -129,7 +148,7 @@ def spark_model(model: Any, numbers: ModelNumbers) -> Any:
 
     context = SparkSession.active().sparkContext
     name = type(model).__name__
-    home = regression if name == "LinearRegressionModel" else classification
+    home = regression if "Regression" in name and numbers.n_classes == 0 else classification
     coef, intercept = numbers.coef, numbers.intercept
     made_of: list[Any]
     if name == "LogisticRegressionModel":
@@ -138,7 +157,7 @@ def spark_model(model: Any, numbers: ModelNumbers) -> Any:
         made_of += [max(2, numbers.n_classes), len(coef) > 1]
     else:
         made_of = [_py2java(context, Vectors.dense(coef[0])), float(intercept[0])]
-        made_of += [1.0] if home is regression else []
+        made_of += [1.0] if name == "LinearRegressionModel" else []
     java_class = f"org.apache.spark.ml.{home.__name__.rsplit('.', 1)[-1]}.{name}"
     made = getattr(home, name)(JavaWrapper._new_java_obj(java_class, model.uid, *made_of))
     made._resetUid(model.uid)

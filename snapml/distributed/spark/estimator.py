@@ -31,6 +31,7 @@ _SHARED_BY_A_JOB = {
     "predictionCol",
     "rawPredictionCol",
     "probabilityCol",
+    "linkPredictionCol",
 }
 
 
@@ -116,7 +117,7 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
             reg_params=tuple(each.getRegParam() for each in estimators),
             elastic_net_params=tuple(each._elastic_net() for each in estimators),
             fit_intercept=first.getFitIntercept(),
-            standardization=first.getStandardization(),
+            standardization=first._is_standardised(),
             deviations=first._deviations(),
             max_iter=first.getMaxIter(),
             tol=first.getTol(),
@@ -130,7 +131,16 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
             checkpoint_dir=first.getCheckpointDir(),
             checkpoint_interval=first.getCheckpointInterval(),
             timeout=first.getTimeout(),
+            **first._family_terms(schema),
         )
+
+    def _family_terms(self, schema: Any) -> dict[str, Any]:
+        """Return what else the request has of families and offsets."""
+        return {}
+
+    def _link(self) -> str:
+        """Return the function of predictions that margins are."""
+        return "identity"
 
     def _fitted(self, outcome: FitOutcome, dataset: Any) -> Any:
         """Return the model of an outcome, with this estimator's parameters."""
@@ -145,6 +155,8 @@ class SparkEstimator(LinearParams, MLWritable, MLReadable):
             gap=outcome.gap,
             n_iter=outcome.n_iter,
             solver=outcome.solver,
+            link=self._link(),
+            mean_curvature=outcome.mean_curvature,
         )
         if not outcome.has_converged:
             warnings.warn(

@@ -12,7 +12,7 @@ from pyspark.ml.util import MLReadable, MLWritable
 from snapml.distributed.spark.conversion import sklearn_estimator, spark_model
 from snapml.distributed.spark.driver.columns import is_connect
 from snapml.distributed.spark.driver.errors import InvalidInput
-from snapml.distributed.spark.model_numbers import LinearScores, ModelNumbers
+from snapml.distributed.spark.model_numbers import ModelNumbers
 from snapml.distributed.spark.params import LinearParams
 from snapml.distributed.spark.persistence import ModelReader, ModelWriter
 from snapml.distributed.spark.tasks.request import FitOutcome
@@ -39,7 +39,7 @@ class SparkModel(LinearParams, MLWritable, MLReadable):
 
     def _take(self, numbers: ModelNumbers) -> None:
         self._numbers = numbers
-        self._sent = SentOnce(LinearScores(numbers.coef, numbers.intercept, numbers.n_classes))
+        self._sent = SentOnce(numbers.scores())
 
     def _remember(self, dataset: Any, outcome: FitOutcome) -> None:
         """Keep what the summary of the training needs."""

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
+from snapml.estimators.deviance.families import means_of
+
 __all__ = ["LinearScores", "ModelNumbers", "decided"]
 
 
@@ -33,6 +35,10 @@ class ModelNumbers:
         Reads of the data.
     solver : str
         What was run, and why.
+    link : {'identity', 'log', 'logit'}
+        The function of predictions that margins are, of regression.
+    mean_curvature : float
+        `FitOutcome.mean_curvature`.
     """
 
     coef: np.ndarray
@@ -45,6 +51,12 @@ class ModelNumbers:
     gap: float
     n_iter: int
     solver: str
+    link: str = "identity"
+    mean_curvature: float = 1.0
+
+    def scores(self) -> LinearScores:
+        """Return what is needed of the model to score rows."""
+        return LinearScores(self.coef, self.intercept, self.n_classes, self.link)
 
 
 @dataclass(frozen=True)
@@ -59,11 +71,14 @@ class LinearScores:
         Intercepts.
     n_classes : int
         0 for regression.
+    link : {'identity', 'log', 'logit'}
+        The function of predictions that margins are, of regression.
     """
 
     coef: np.ndarray
     intercept: np.ndarray
     n_classes: int
+    link: str = "identity"
 
     def raw(self, X: Any) -> np.ndarray:
         """Return margins: one a class, those of two classes with opposite signs.
@@ -76,12 +91,28 @@ class LinearScores:
         Returns
         -------
         ndarray of shape (n_rows, max(1, n_classes))
-            Predictions themselves for regression.
+            Predictions themselves for regression with the identity link.
         """
         margins = np.asarray(X @ self.coef.T) + self.intercept
         if self.n_classes == 2 and len(self.coef) == 1:
             return np.hstack([-margins, margins])
         return margins
+
+    def mean(self, margins: np.ndarray) -> np.ndarray:
+        """Return the predictions of regression.
+
+        Parameters
+        ----------
+        margins : ndarray of shape (n_rows,)
+            From `raw`, and what offsets add.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            By the inverse of the link.
+        """
+        found: np.ndarray = means_of(self.link, margins)
+        return found
 
     def probability(self, raw: np.ndarray) -> np.ndarray:
         """Return the probability of each class from the margins of logistic regression.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-__all__ = ["feature_rows"]
+__all__ = ["feature_rows", "finite_offsets"]
 
 
 def feature_rows(batch: Any, n_features: int, columns: str | list[str]) -> Any:
@@ -44,6 +44,31 @@ def feature_rows(batch: Any, n_features: int, columns: str | list[str]) -> Any:
     if "type" not in batch or (batch["type"] == 1).all():
         return _dense(values, n_features, name)
     return _sparse(batch, values, n_features, name)
+
+
+def finite_offsets(batch: Any, name: str) -> np.ndarray:
+    """Return the offsets of a batch.
+
+    Parameters
+    ----------
+    batch : pandas.Series
+        Of numbers.
+    name : str
+        Of the DataFrame's column, for errors.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+        Finite.
+
+    Raises
+    ------
+    ValueError
+        If there is a null, a NaN or an infinity.
+    """
+    offsets: np.ndarray = batch.to_numpy(dtype=np.float64, na_value=np.nan)
+    _refuse(~np.isfinite(offsets), f"offsetCol={name!r}", "finite numbers", offsets)
+    return offsets
 
 
 def _dense(values: np.ndarray, n_features: int, name: str) -> np.ndarray:

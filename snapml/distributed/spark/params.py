@@ -38,6 +38,9 @@ __all__ = [
 ]
 
 
+_SPARKS_SOLVERS = ("auto", "normal", "l-bfgs", "irls")
+
+
 class LinearParams(
     HasFeatures,
     HasLabelCol,
@@ -104,6 +107,10 @@ class LinearParams(
         self._memory_limit()
         self._devices()
 
+    def _is_standardised(self) -> bool:
+        """Return whether coefficients are penalised in units of their columns' deviations."""
+        return bool(self.getStandardization())
+
     def _check_at_least(self, name: str, least: float) -> None:
         value = self.getOrDefault(name)
         if value is not None and not (value >= least and math.isfinite(value)):
@@ -111,7 +118,7 @@ class LinearParams(
 
     def _solver_name(self) -> str:
         """Return the solver in the job's terms."""
-        names = {"auto": "auto", "normal": "auto", "l-bfgs": "auto", "pqn": "pqn", "sdca": "sdca"}
+        names = {**dict.fromkeys(_SPARKS_SOLVERS, "auto"), "pqn": "pqn", "sdca": "sdca"}
         if self.getSolver() not in names:
             raise InvalidInput(f"solver: expected one of {list(names)}, got {self.getSolver()!r}")
         return names[self.getSolver()]

@@ -12,12 +12,13 @@ from pyspark.sql import functions as F
 from snapml.distributed.spark.driver.columns import (
     check_features,
     check_free,
+    check_number,
     features_struct,
     is_connect,
     quoted,
 )
 from snapml.distributed.spark.model_numbers import LinearScores, decided
-from snapml.distributed.spark.pandas_rows import feature_rows
+from snapml.distributed.spark.pandas_rows import feature_rows, finite_offsets
 
 __all__ = ["Outputs", "SentOnce", "with_predictions"]
 
@@ -28,8 +29,10 @@ class Outputs:
 
     Attributes
     ----------
-    prediction, raw, probability : str
-        Names of columns; '' adds none.
+    prediction, raw, probability, margin : str
+        Names of columns; '' adds none. Margins are those of regression.
+    offset : str
+        Name of the column that is added to margins of regression; '' adds none.
     threshold, thresholds : float or list of float, or None
         For `model_numbers.decided`.
     is_probability_decided : bool
@@ -39,13 +42,16 @@ class Outputs:
     prediction: str
     raw: str = ""
     probability: str = ""
+    margin: str = ""
+    offset: str = ""
     threshold: float | None = None
     thresholds: list[float] | None = None
     is_probability_decided: bool = False
 
     def names(self) -> list[str]:
         """Return the names of the columns, in Spark's order."""
-        return [name for name in (self.raw, self.probability, self.prediction) if name]
+        names = (self.raw, self.probability, self.prediction, self.margin)
+        return [name for name in names if name]
 
 
 class SentOnce:
@@ -120,7 +126,11 @@ def with_predictions(dataset: Any, features: Any, sent: SentOnce, outputs: Outpu
     check_free(schema, outputs.names())
     function = _scoring(sent.holder(dataset.sparkSession), features, outputs)
     held = "_snapml_" + "_".join(outputs.names())
-    scored = dataset.withColumn(held, function(features_struct(schema, features)))
+    read = [features_struct(schema, features)]
+    if outputs.offset:
+        name = check_number(schema, "offsetCol", outputs.offset)
+        read.append(F.col(quoted(name)).cast("double"))
+    scored = dataset.withColumn(held, function(*read))
     return scored.select("*", *_columns(held, outputs, sent.scores.n_classes)).drop(held)
 
 
@@ -139,6 +149,8 @@ def _columns(held: str, outputs: Outputs, n_classes: int) -> list[Any]:
         # Without nulls by its type, as Spark's is.
         number = F.coalesce(part.getField("prediction"), F.lit(float("nan")))
         found.append(number.alias(outputs.prediction, metadata={"ml_attr": kind}))
+    if outputs.margin:
+        found.append(F.coalesce(part.getField("margin"), F.lit(float("nan"))).alias(outputs.margin))
     return found
 
 
@@ -147,21 +159,40 @@ def _scoring(holder: Any, features: Any, outputs: Outputs) -> Any:
     fields = ["prediction double"]
     fields += ["raw array<double>"] if outputs.raw else []
     fields += ["probability array<double>"] if outputs.probability else []
+    fields += ["margin double"] if outputs.margin else []
+    made = F.pandas_udf(f"struct<{','.join(fields)}>")
+    if not outputs.offset:
 
-    @F.pandas_udf(f"struct<{','.join(fields)}>")
-    def score(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        @made
+        def score(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+            scores = holder.value
+            for batch in batches:
+                yield _scored(scores, batch, features, outputs)
+
+        return score
+
+    @made
+    def score_with_offsets(
+        batches: Iterator[tuple[pd.DataFrame, pd.Series]],
+    ) -> Iterator[pd.DataFrame]:
         scores = holder.value
-        for batch in batches:
-            yield _scored(scores, batch, features, outputs)
+        for batch, offsets in batches:
+            yield _scored(scores, batch, features, outputs, offsets)
 
-    return score
+    return score_with_offsets
 
 
-def _scored(scores: LinearScores, batch: Any, features: Any, outputs: Outputs) -> pd.DataFrame:
+def _scored(
+    scores: LinearScores, batch: Any, features: Any, outputs: Outputs, offsets: Any = None
+) -> pd.DataFrame:
     """Return the columns of a batch of rows."""
     raw = scores.raw(feature_rows(batch, scores.coef.shape[1], features))
     if not scores.n_classes:
-        return pd.DataFrame({"prediction": raw[:, 0]})
+        margins = raw[:, 0]
+        if offsets is not None:
+            margins = margins + finite_offsets(offsets, outputs.offset)
+        predicted = pd.DataFrame({"prediction": scores.mean(margins)})
+        return predicted.assign(margin=margins) if outputs.margin else predicted
     probability = None
     if outputs.probability or outputs.is_probability_decided:
         probability = scores.probability(raw)

@@ -25,6 +25,7 @@ __all__ = [
     "family_of_power",
     "family_of_theta",
     "increasing_root",
+    "means_of",
 ]
 
 Exchange = Callable[[Any], list[Any]]
@@ -112,9 +113,7 @@ class Family(ABC):
         array of shape (n_rows,)
             By the inverse of the link.
         """
-        if self.link == "log":
-            return xp.exp(margins)
-        return special.expit(margins) if self.link == "logit" else margins
+        return means_of(self.link, margins, xp, special)
 
     def rates(self, means: np.ndarray) -> np.ndarray:
         """Return the derivatives of means by margins.
@@ -493,6 +492,28 @@ def family_of_theta(theta: float) -> Family:
             "Poisson's is the family of 0"
         )
     return NegativeBinomialFamily(theta)
+
+
+def means_of(link: str, margins: Any, xp: Any = np, special: Any = scipy.special) -> Any:
+    """Return the expectations of targets, by the inverse of a link.
+
+    Parameters
+    ----------
+    link : {'log', 'identity', 'logit'}
+        The function of means that margins are.
+    margins : array of shape (n_rows,)
+        Of rows.
+    xp, special : module, default=numpy, scipy.special
+        Those of the array.
+
+    Returns
+    -------
+    array of shape (n_rows,)
+        The margins themselves with the identity link.
+    """
+    if link == "log":
+        return xp.exp(margins)
+    return special.expit(margins) if link == "logit" else margins
 
 
 def check_link(family: Family, link: Any, known: tuple[str, ...], beside: str, why: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from snapml.distributed.spark.driver import slots
 from snapml.distributed.spark.driver.batch_size import small_batches
@@ -16,11 +19,12 @@ from snapml.distributed.spark.driver.gpu_profile import gpu_profile
 from snapml.distributed.spark.driver.partitions import in_partitions
 from snapml.distributed.spark.driver.worker_python import check_worker_python
 from snapml.distributed.spark.tasks import worker
-from snapml.distributed.spark.tasks.batches import FEATURES, LABEL, WEIGHT
+from snapml.distributed.spark.tasks.batches import FEATURES, LABEL, OFFSET, WEIGHT, RowBatch
 from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
+from snapml.distributed.spark.tasks.sums import run as partial_sums
 from snapml.distributed.tcp.values import from_bytes
 
-__all__ = ["fit"]
+__all__ = ["fit", "sums"]
 
 
 def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
@@ -73,6 +77,41 @@ def fit(dataframe: Any, request: FitRequest) -> list[FitOutcome]:
     return [FitOutcome(**one) for one in answer["outcomes"]]
 
 
+def sums(
+    dataframe: Any, request: FitRequest, function: Callable[[RowBatch], np.ndarray]
+) -> np.ndarray:
+    """Return what a function of rows adds up to, where the rows are.
+
+    Parameters
+    ----------
+    dataframe : pyspark.sql.DataFrame
+        The rows; classic or of Spark Connect.
+    request : FitRequest
+        Names its columns.
+    function : callable
+        Of a `RowBatch`; returns an array of float64, of one shape for all. Goes to the tasks.
+
+    Returns
+    -------
+    ndarray of float64
+        Flat.
+
+    Raises
+    ------
+    InvalidInput
+        If there are no rows.
+    pyspark.errors.PySparkException
+        If a column holds what it must not; with its name, and the content of a row.
+    """
+    check_worker_python(dataframe.sparkSession)
+    task = partial(partial_sums, request=request, sums=function)
+    found = _selected(dataframe, request).mapInArrow(task, "sums binary").collect()
+    if not found:
+        raise InvalidInput("expected at least one row, got an empty DataFrame")
+    total: np.ndarray = np.sum([np.frombuffer(row["sums"]) for row in found], axis=0)
+    return total
+
+
 def _selected(dataframe: Any, request: FitRequest) -> Any:
     """Return the columns that tasks read, as numbers, lists, or what vectors are made of."""
     from pyspark.sql import functions as F
@@ -80,7 +119,14 @@ def _selected(dataframe: Any, request: FitRequest) -> Any:
 
     from snapml.distributed.spark.driver.columns import quoted
 
-    columns = [F.col(quoted(request.label_col)).cast("double").alias(LABEL)]
+    label = F.col(quoted(request.label_col)).cast("double")
+    columns = []
+    if request.offset_col is not None:
+        offset = F.col(quoted(request.offset_col)).cast("double")
+        columns.append(offset.alias(OFFSET))
+        if request.model == "linear":
+            label = label - offset
+    columns.append(label.alias(LABEL))
     if request.weight_col is not None:
         columns.append(F.col(quoted(request.weight_col)).cast("double").alias(WEIGHT))
     if not isinstance(request.features_col, str):

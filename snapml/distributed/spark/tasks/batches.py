@@ -11,9 +11,9 @@ import numpy as np
 from snapml.data import CompressedMatrix
 from snapml.distributed.spark.tasks.request import FitRequest
 
-__all__ = ["FEATURES", "LABEL", "WEIGHT", "RowBatch", "rows_of"]
+__all__ = ["FEATURES", "LABEL", "OFFSET", "WEIGHT", "RowBatch", "rows_of"]
 
-FEATURES, LABEL, WEIGHT = "features", "label", "weight"
+FEATURES, LABEL, WEIGHT, OFFSET = "features", "label", "weight", "offset"
 """Names of the columns that tasks get; columns of numbers have the first one and their number."""
 
 
@@ -27,13 +27,14 @@ class RowBatch:
         The rows, over the memory of the batch; without values where all entries are one.
     y : ndarray of shape (n_rows,), float64
         Labels.
-    weights : ndarray of shape (n_rows,), float64, or None
-        Weights.
+    weights, offsets : ndarray of shape (n_rows,), float64, or None
+        Weights, and what is added to margins.
     """
 
     X: Any
     y: np.ndarray
     weights: np.ndarray | None
+    offsets: np.ndarray | None = None
 
 
 def rows_of(batch: Any, request: FitRequest) -> Iterator[RowBatch]:
@@ -42,7 +43,7 @@ def rows_of(batch: Any, request: FitRequest) -> Iterator[RowBatch]:
     Parameters
     ----------
     batch : pyarrow.RecordBatch
-        With the columns `LABEL`, `WEIGHT` where there are weights, and `FEATURES`.
+        With the columns `LABEL`, `WEIGHT` and `OFFSET` where there are such, and `FEATURES`.
     request : FitRequest
         Names the DataFrame's columns in errors.
 
@@ -57,9 +58,14 @@ def rows_of(batch: Any, request: FitRequest) -> Iterator[RowBatch]:
         If there are nulls, NaN or infinities, labels that are no classes, negative weights, or rows
         of different sizes.
     """
+    offsets = None
+    if request.offset_col is not None:
+        offsets = _numbers(batch, OFFSET, f"offsetCol={request.offset_col!r}")
+    if request.model == "linear":  # from whose labels they were taken
+        offsets = None
     name = f"labelCol={request.label_col!r}"
     y = _numbers(batch, LABEL, name)
-    if request.model != "linear":
+    if request.model not in ("linear", "glm"):
         _refuse((y < 0.0) | (y != np.floor(y)), f"{name}: expected classes 0, 1, 2, ...", y)
     weights = None
     if request.weight_col is not None:
@@ -67,7 +73,8 @@ def rows_of(batch: Any, request: FitRequest) -> Iterator[RowBatch]:
         weights = _numbers(batch, WEIGHT, name)
         _refuse(weights < 0.0, f"{name}: expected weights of at least 0", weights)
     for rows, X in _features(batch, request):
-        yield RowBatch(X, y[rows], None if weights is None else weights[rows])
+        own = [None if values is None else values[rows] for values in (weights, offsets)]
+        yield RowBatch(X, y[rows], *own)
 
 
 def _features(batch: Any, request: FitRequest) -> Iterator[tuple[Any, Any]]:

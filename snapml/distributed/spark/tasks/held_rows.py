@@ -24,7 +24,7 @@ _WORTH_JOINING = 1 << 26
 
 
 class HeldRows:
-    """Rows, labels and weights, each in one array that grows, or in a chunk store.
+    """Rows, labels, weights and offsets, each in one array that grows, or in a chunk store.
 
     Parameters
     ----------
@@ -63,10 +63,12 @@ class HeldRows:
             Threads to use.
         """
         self._width = batch.X.shape[1]
+        extend = partial(self._extend, n_threads=n_threads)
+        if batch.offsets is not None:  # which stores have no place for
+            extend("offsets", batch.offsets, np.float64)
         if self._writer is not None:
             self._write(self._writer, batch.X, batch.y, batch.weights)
             return
-        extend = partial(self._extend, n_threads=n_threads)
         extend("labels", batch.y, np.float64)
         if batch.weights is not None:
             extend("weights", batch.weights, np.float64)
@@ -102,7 +104,7 @@ class HeldRows:
         for matrix in self.matrices():
             X = matrix.values if isinstance(matrix, DenseMatrix) else matrix
             self._write(self._writer, X, self.labels(), self.weights())
-        self._arrays = {}
+        self._arrays = {name: self._arrays[name] for name in {"offsets"} & self._arrays.keys()}
 
     def finish(self) -> None:
         """Make ready to be read, after the last row."""
@@ -119,6 +121,10 @@ class HeldRows:
         if self._store is not None:
             return self._store.weights()
         return self._array("weights") if "weights" in self._arrays else None
+
+    def offsets(self) -> np.ndarray | None:
+        """Return the offsets, None without any."""
+        return self._array("offsets") if "offsets" in self._arrays else None
 
     def move_to(self, folder: Path) -> None:
         """Have the rows where another process finds them with `moved`, and have none here.
@@ -204,7 +210,7 @@ class HeldRows:
             array.release()
 
     def let_go(self) -> None:
-        """Drop the rows from memory; labels and weights stay."""
+        """Drop the rows from memory; labels, weights and offsets stay."""
         for name in {"lengths", "indices", "values"} & self._arrays.keys():
             del self._arrays[name]
 

@@ -36,7 +36,7 @@ _WORTH = 1.5
 
 
 class LocalRows:
-    """Rows, labels and weights of one task.
+    """Rows, labels, weights and offsets of one task.
 
     Made inside of ``with removing_temporary_stores()``, which removes the rows from the disk.
 
@@ -152,6 +152,12 @@ class LocalRows:
         some = [weights for weights in found if weights is not None]
         return np.concatenate(some).astype(np.float64) if some else None
 
+    def offsets(self) -> np.ndarray | None:
+        """Return the offsets in that order, None without any."""
+        found = [held.offsets() for held in self._held.values()]
+        some = [offsets for offsets in found if offsets is not None]
+        return np.concatenate(some) if some else None
+
     def label_moments(self) -> ColumnMoments:
         """Return the weighted moments of the labels."""
         moments = ColumnMoments(1)
@@ -229,7 +235,8 @@ class LocalRows:
         """
         if self.n_rows == 0:
             self._held[False] = HeldRows(self.dtype)
-            self._held[False].append(RowBatch(np.zeros((1, n_features)), np.zeros(1), np.zeros(1)))
+            no_row = np.zeros((1, n_features)), np.ones(1), np.zeros(1), np.zeros(1)
+            self._held[False].append(RowBatch(*no_row))  # 1 is a label of every loss
         if scale is None and [*self._held] == [is_sparse]:
             store = self._held[is_sparse].store
             if store is not None:
@@ -284,7 +291,7 @@ def _in_one(held: HeldRows) -> RowBatch:
     """Return rows in memory as a batch."""
     (part,) = held.matrices()
     X = part.values if isinstance(part, DenseMatrix) else part
-    return RowBatch(X, held.labels(), held.weights())
+    return RowBatch(X, held.labels(), held.weights(), held.offsets())
 
 
 def _in_layout(part: Matrix, is_sparse: bool, n_features: int, *, has_values: bool) -> Matrix:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
-from snapml.problems import Hinge, Intercept, Logistic, Loss, Penalty, Problem, Softmax, Squared
+from snapml.distributed.spark.tasks.targets import Targets
+from snapml.problems import Intercept, Penalty, Problem
 from snapml.solvers.result import FitResult
 
-__all__ = ["Columns", "loss_of", "outcome_of", "problem_of"]
+__all__ = ["Columns", "outcome_of", "problem_of"]
 
 # Without a penalty the hinge loss has no unique minimum, and no certificate.
 _LEAST_HINGE_PENALTY = 1e-6
@@ -24,7 +25,7 @@ class Columns:
     Attributes
     ----------
     n_classes : int
-        Of the labels; 0 for the squared loss.
+        Of the labels; 0 where they are numbers.
     scale : ndarray of shape (n_features,) or None
         Factors that the columns were multiplied by; None where they stay.
     label_scale : float
@@ -42,30 +43,9 @@ class Columns:
     n_samples: int
 
 
-def loss_of(request: FitRequest, n_classes: int) -> Loss:
-    """Return the loss of a request.
-
-    Parameters
-    ----------
-    request : FitRequest
-        What to fit.
-    n_classes : int
-        Classes of the labels.
-
-    Returns
-    -------
-    Loss
-        The softmax loss for family 'multinomial', whatever the number of classes.
-    """
-    if request.model == "linear":
-        return Squared()
-    if request.model == "svm":
-        return Hinge()
-    is_joint = request.model == "multinomial" or (request.model == "logistic" and n_classes > 2)
-    return Softmax(n_classes) if is_joint else Logistic()
-
-
-def problem_of(request: FitRequest, number: int, columns: Columns) -> tuple[Problem, float]:
+def problem_of(
+    request: FitRequest, number: int, columns: Columns, targets: Targets, mean_curvature: float
+) -> tuple[Problem, float]:
     """Return the problem of one pair of penalties, in a unit that all solvers know.
 
     Parameters
@@ -76,6 +56,10 @@ def problem_of(request: FitRequest, number: int, columns: Columns) -> tuple[Prob
         Of the pair.
     columns : Columns
         Of the data.
+    targets : Targets
+        Whose loss it is.
+    mean_curvature : float
+        `Targets.mean_curvature` of the model: a factor of the penalty.
 
     Returns
     -------
@@ -85,7 +69,8 @@ def problem_of(request: FitRequest, number: int, columns: Columns) -> tuple[Prob
         What its objective is to be multiplied by; the strength of an L2 penalty, which coordinate
         ascent takes to be 1.
     """
-    strength, share = request.reg_params[number], request.elastic_net_params[number]
+    strength = request.reg_params[number] * mean_curvature
+    share = request.elastic_net_params[number]
     l1, l2 = strength * share, strength * (1.0 - share)
     if request.model == "linear":
         # Spark divides labels by their deviation before it applies the penalty, as glmnet does:
@@ -94,12 +79,18 @@ def problem_of(request: FitRequest, number: int, columns: Columns) -> tuple[Prob
     if request.model == "svm":
         l2 = max(l2, _LEAST_HINGE_PENALTY)
     intercept = Intercept.FREE if request.fit_intercept else Intercept.NONE
-    loss = loss_of(request, columns.n_classes)
     unit = l2 if l1 == 0.0 and l2 > 0.0 else 1.0
-    return Problem(loss, intercept, 1.0, Penalty(l1, l2 / unit)), unit
+    return Problem(targets.loss, intercept, 1.0, Penalty(l1, l2 / unit)), unit
 
 
-def outcome_of(problem: Problem, unit: float, result: FitResult, columns: Columns) -> FitOutcome:
+def outcome_of(
+    problem: Problem,
+    unit: float,
+    result: FitResult,
+    columns: Columns,
+    targets: Targets,
+    mean_curvature: float,
+) -> FitOutcome:
     """Return a fitted model in the units of the DataFrame's columns.
 
     Parameters
@@ -112,14 +103,18 @@ def outcome_of(problem: Problem, unit: float, result: FitResult, columns: Column
         The model of the columns as they were scaled.
     columns : Columns
         Of the data.
+    targets : Targets
+        Of the rows.
+    mean_curvature : float
+        Of the model, as `problem_of` was given it.
 
     Returns
     -------
     FitOutcome
         The answer of the job.
     """
-    coef = np.atleast_2d(result.coef).astype(np.float64)
-    intercept = np.atleast_1d(result.intercept).astype(np.float64)
+    coef = targets.sign * np.atleast_2d(result.coef).astype(np.float64) + 0.0  # no -0
+    intercept = targets.sign * np.atleast_1d(result.intercept).astype(np.float64) + targets.level
     if columns.scale is not None:
         coef = coef * columns.scale
     if problem.loss.is_joint:
@@ -140,4 +135,5 @@ def outcome_of(problem: Problem, unit: float, result: FitResult, columns: Column
         objective_history=[unit * value for value in certified if not math.isnan(value)],
         weight_sum=columns.weight_sum,
         n_samples=columns.n_samples,
+        mean_curvature=mean_curvature,
     )

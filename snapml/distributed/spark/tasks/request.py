@@ -17,13 +17,20 @@ class FitRequest:
     ----------
     model : str
         'binomial' or 'multinomial' (logistic loss), 'logistic' (the one that the number of classes
-        asks for), 'linear' (squared loss) or 'svm' (hinge loss).
+        asks for), 'linear' (squared loss), 'svm' (hinge loss) or 'glm' (half the deviance of a
+        family).
     features_col : str or tuple of str
         A column of vectors or arrays, or columns of numbers.
     label_col : str
         Of numbers; classes are 0, 1, ..., n_classes - 1.
     weight_col : str or None
         Of weights; None weighs all rows alike.
+    offset_col : str or None
+        Of numbers that are added to margins; the squared loss takes them from the labels.
+    family : str
+        Of a 'glm', with its own link: 'binomial' (logit), 'poisson', 'gamma' or 'tweedie' (log).
+    variance_power : float
+        Of 'tweedie', from 1 to 2.
     reg_params, elastic_net_params : tuple of float
         One pair a model; all share one read of the DataFrame.
     fit_intercept : bool
@@ -63,6 +70,9 @@ class FitRequest:
     features_col: str | tuple[str, ...]
     label_col: str
     weight_col: str | None = None
+    offset_col: str | None = None
+    family: str = "gaussian"
+    variance_power: float = 0.0
     reg_params: tuple[float, ...] = (0.0,)
     elastic_net_params: tuple[float, ...] = (0.0,)
     fit_intercept: bool = True
@@ -93,7 +103,7 @@ class FitOutcome:
     intercept : ndarray of shape (n_rows,), float64
         Zeros where none is fitted.
     n_classes : int
-        Of the labels; 0 for the squared loss.
+        Of the labels; 0 where they are numbers.
     objective : float
         Mean loss plus penalty at the model.
     gap : float
@@ -110,6 +120,8 @@ class FitOutcome:
         Of all rows.
     n_samples : int
         Rows of all tasks.
+    mean_curvature : float
+        What the strength of the penalty was multiplied by, of a 'glm'; 1 of others.
     """
 
     coef: np.ndarray
@@ -123,3 +135,4 @@ class FitOutcome:
     objective_history: list[float]
     weight_sum: float
     n_samples: int
+    mean_curvature: float = 1.0

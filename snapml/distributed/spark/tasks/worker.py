@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from snapml.data import Dataset
 from snapml.data.growing_array import can_share
 from snapml.data.memory_limit import resolve_memory_limit
 from snapml.data.store.temporary_store import removing_temporary_stores
-from snapml.distributed.checkpoints import Checkpoints
 from snapml.distributed.ranks import RankError, Ranks
 from snapml.distributed.spark.tasks import gpus
 from snapml.distributed.spark.tasks.batches import rows_of
@@ -27,20 +23,15 @@ from snapml.distributed.spark.tasks.cards import (
     team_name,
     version_errors,
 )
+from snapml.distributed.spark.tasks.fitting import fit
 from snapml.distributed.spark.tasks.local_rows import LocalRows
 from snapml.distributed.spark.tasks.meeting import Meeting
-from snapml.distributed.spark.tasks.objective import Columns, loss_of, outcome_of, problem_of
-from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
+from snapml.distributed.spark.tasks.request import FitRequest
 from snapml.distributed.spark.tasks.team import Team
 from snapml.distributed.tcp import Listener, Mesh
 from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.distributed.tcp.values import to_bytes
-from snapml.solvers.communicator import Communicator
-from snapml.solvers.fit_settings import Settings, Start
-from snapml.solvers.observer import SILENT, Observer
-from snapml.solvers.plan import choice
 from snapml.solvers.range_checks import NonFiniteError
-from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import multiply_blas_threads
 
 __all__ = ["ANSWER_PIECE", "run"]
@@ -48,8 +39,6 @@ __all__ = ["ANSWER_PIECE", "run"]
 ANSWER_PIECE = 64 * 2**20
 """Bytes of an answer in one row: a row of Spark's must stay below 2 GiB."""
 
-# Spark's LinearRegression(solver="auto") solves normal equations up to so many columns.
-_MOST_NORMAL_COLUMNS = 4096
 # What the user's data or parameters have caused: another try would end alike.
 _ANSWERED = (ValueError, TypeError, MemoryError, NotImplementedError, ArithmeticError)
 
@@ -163,7 +152,7 @@ def _outcome_on_all(
     try:
         team.take_over(rows, request.n_threads or 1)
         with gpus.in_spark_terms(devices):
-            outcomes = [asdict(one) for one in _fit(rows, team.n_features, request, ranks, devices)]
+            outcomes = [asdict(one) for one in fit(rows, team.n_features, request, ranks, devices)]
         ranks.finish()
     except RankError as failure:
         return {"error": str(failure)}
@@ -188,92 +177,3 @@ def _memory_limit(request: FitRequest, n_beside: int) -> int:
 
 def _text(error: BaseException) -> str:
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
-
-
-def _fit(
-    rows: LocalRows,
-    n_features: int,
-    request: FitRequest,
-    communicator: Communicator,
-    devices: tuple[int, ...] = (),
-) -> list[FitOutcome]:
-    columns = _columns(rows, n_features, request, communicator)
-    matrix = rows.matrix(communicator, n_features, columns.scale, request.n_threads or 1)
-    loss = loss_of(request, columns.n_classes)
-    labels = rows.labels()
-    if loss.labels == "sign":
-        labels = 2.0 * labels - 1.0
-    weights = rows.weights()
-    shares = None if weights is None else (weights / columns.weight_sum).astype(matrix.dtype)
-    weight = 1.0 / columns.weight_sum if shares is None else 1.0
-    labels = labels.astype(matrix.dtype)
-    observer = _observer(request, communicator, devices)
-    rule = StoppingRule(tol=request.tol, max_iter=request.max_iter, observer=observer)
-    settings = Settings(request.solver, request.n_threads, device_ids=devices)
-    outcomes, start = [], Start()
-    for number in range(len(request.reg_params)):
-        problem, unit = problem_of(request, number, columns)
-        own = None if shares is None else shares / shares.dtype.type(unit)
-        dataset = Dataset(matrix, labels, own, weight / unit)
-        result = choice.fit(problem, dataset, communicator, rule, settings, start)
-        outcomes.append(outcome_of(problem, unit, result, columns))
-        start = Start(coef=result.point(problem.bias_column))
-    return outcomes
-
-
-def _observer(
-    request: FitRequest, communicator: Communicator, devices: tuple[int, ...]
-) -> Observer:
-    """Return what keeps the state of the fit; an attempt that Spark starts again finds it."""
-    if request.checkpoint_dir is None:
-        return SILENT
-    if len(devices) > 1:
-        raise NotImplementedError(
-            f"checkpointDir: expected one GPU a task, got {len(devices)}: use as many numWorkers"
-        )
-    path = Path(request.checkpoint_dir) / "state"
-    every = f"{request.checkpoint_interval:f}s"
-    try:
-        return Checkpoints(path, every, {}, communicator, begins_anew=True)
-    except (FileNotFoundError, PermissionError) as error:
-        raise ValueError(
-            "checkpointDir: expected a folder that the driver and all executors see and may write "
-            f"into, got on an executor: {error}"
-        ) from error
-
-
-def _columns(
-    rows: LocalRows, n_features: int, request: FitRequest, communicator: Communicator
-) -> Columns:
-    """Agree on classes, scales and sums."""
-    n_classes = 0 if request.model == "linear" else _n_classes(rows, request, communicator)
-    n_samples = int(sum(communicator.exchange(rows.n_rows)))
-    label_moments = rows.label_moments()
-    weight_sum = float(sum(communicator.exchange(label_moments.weight)))
-    if not weight_sum > 0.0:
-        raise ValueError(f"weightCol={request.weight_col!r}: expected a positive sum, got 0")
-    is_unbiased = request.deviations == "sample"
-    if request.deviations == "auto":
-        is_unbiased = n_features > _MOST_NORMAL_COLUMNS
-    scale = None
-    if request.standardization:
-        moments = rows.moments(n_features, request.n_threads or 1)
-        variance = moments.agreed(communicator, is_unbiased=is_unbiased)[1]
-        with np.errstate(divide="ignore"):
-            scale = np.where(variance > 0.0, 1.0 / np.sqrt(variance), 0.0)
-    labels = label_moments.agreed(communicator, is_unbiased=is_unbiased)
-    mean, spread = (float(found[0]) for found in labels)
-    label_scale = math.sqrt(spread) or abs(mean) or 1.0
-    return Columns(n_classes, scale, label_scale, weight_sum, n_samples)
-
-
-def _n_classes(rows: LocalRows, request: FitRequest, communicator: Communicator) -> int:
-    found = communicator.exchange(rows.label_range())
-    least, largest = min(one[0] for one in found), max(one[1] for one in found)
-    name = f"labelCol={request.label_col!r}"
-    n_classes = max(2, int(largest) + 1)
-    if n_classes > 2 and request.model in ("binomial", "svm"):
-        raise ValueError(f"{name}: expected two classes, 0 and 1, got labels up to {largest:g}")
-    if least == largest:
-        raise ValueError(f"{name}: expected at least two classes, got only {least:g}")
-    return n_classes

@@ -1,0 +1,291 @@
+"""What a generalized linear model says about rows, summed by Spark when it is asked for."""
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import functions as F
+from scipy import stats
+from scipy.linalg import inv
+
+from snapml.distributed.spark.driver import job
+from snapml.distributed.spark.driver.columns import check_features, check_number, quoted
+from snapml.distributed.spark.driver.errors import InvalidInput
+from snapml.distributed.spark.summaries.training import TrainingFacts
+from snapml.distributed.spark.tasks import sums
+from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
+from snapml.distributed.spark.tasks.targets import family_of
+
+__all__ = ["DevianceSummary"]
+
+_PREDICTION, _NOTHING = "_snapml_prediction", "_snapml_nothing"
+# As many columns as Spark's normal equations take: their matrix comes to the driver.
+_MOST_COLUMNS = 4096
+# The null model's deviance is compared with others to many digits.
+_NULL_TOL = 1e-11
+
+
+class DevianceSummary(TrainingFacts):
+    """Deviances, dispersion and standard errors of a model on a DataFrame, as Spark has them.
+
+    Parameters
+    ----------
+    model : GeneralizedLinearRegressionModel
+        The model.
+    dataset : pyspark.sql.DataFrame
+        Rows with labels.
+    outcome : FitOutcome or None
+        Of the training; None for other rows.
+    """
+
+    def __init__(self, model: Any, dataset: Any, outcome: FitOutcome | None) -> None:
+        super().__init__(outcome)
+        schema, (self._family, self._power) = dataset.schema, model._spark_family()
+        weight, offset = model._weight_column(), model._offset_column()
+        self._request = FitRequest(
+            model="linear" if self._family == "gaussian" else "glm",
+            features_col=check_features(schema, model.getFeaturesCol()),
+            label_col=check_number(schema, "labelCol", model.getLabelCol()),
+            weight_col=None if weight is None else check_number(schema, "weightCol", weight),
+            offset_col=None if offset is None else check_number(schema, "offsetCol", offset),
+            family=self._family,
+            variance_power=self._power,
+            reg_params=(0.0,),
+            elastic_net_params=(0.0,),
+            standardization=False,
+        )
+        self._prediction = model.getPredictionCol() or _PREDICTION
+        self._model = model.copy().setPredictionCol(self._prediction)
+        self._own = model._own_family()
+        self._coef = model.coefficients.toArray()
+        self._intercept = model.intercept
+        self._dataset = dataset
+
+    @cached_property
+    def predictions(self) -> Any:
+        """The DataFrame with the column of predictions."""
+        return self._model.transform(self._dataset)
+
+    @property
+    def predictionCol(self) -> str:
+        """Name of the column of predictions."""
+        return self._prediction
+
+    @cached_property
+    def _sums(self) -> dict[str, float]:
+        """Sums over the rows, by one job."""
+        sought = sums.Deviances(
+            self._family, self._power, self._coef, self._intercept, self._null_intercept
+        )
+        names = ("rows", "weight", "log_weight", "deviance", "null", "pearson")
+        found = job.sums(self._dataset, self._request, sought)
+        return dict(zip(names, found.tolist(), strict=True))
+
+    @cached_property
+    def _null_intercept(self) -> float:
+        """Intercept of the best model without columns, but with the offsets."""
+        if not self._model.getFitIntercept():
+            return 0.0
+        if self._request.offset_col is None or self._family == "gaussian":
+            weight, total, _ = job.sums(self._dataset, self._request, sums.label_moments)
+            return _linked(self._own.link, total / weight)
+        request = replace(self._request, features_col=_NOTHING, tol=_NULL_TOL)
+        rows = self._dataset.withColumn(_NOTHING, F.array(F.lit(0.0)))
+        return float(job.fit(rows, request)[0].intercept[0])
+
+    @property
+    def numInstances(self) -> int:
+        """Number of rows."""
+        return int(self._sums["rows"])
+
+    @property
+    def rank(self) -> int:
+        """Number of coefficients, the intercept among them."""
+        return len(self._coef) + int(self._model.getFitIntercept())
+
+    @property
+    def degreesOfFreedom(self) -> int:
+        """Rows beyond those that the coefficients and the intercept use up."""
+        return self.numInstances - self.rank
+
+    @property
+    def residualDegreeOfFreedom(self) -> int:
+        """The same."""
+        return self.degreesOfFreedom
+
+    @property
+    def residualDegreeOfFreedomNull(self) -> int:
+        """Those of the model without columns."""
+        return self.numInstances - int(self._model.getFitIntercept())
+
+    @property
+    def deviance(self) -> float:
+        """Weighted deviance of the labels from the predictions."""
+        return self._sums["deviance"]
+
+    @property
+    def nullDeviance(self) -> float:
+        """That of the best model without columns, which has the offsets."""
+        return self._sums["null"]
+
+    @property
+    def dispersion(self) -> float:
+        """1 for 'binomial' and 'poisson'; else Pearson's statistic by its degrees of freedom."""
+        if self._family in ("binomial", "poisson"):
+            return 1.0
+        return self._sums["pearson"] / self.degreesOfFreedom
+
+    @cached_property
+    def aic(self) -> float:
+        """Akaike's criterion, by Spark's conventions for each family.
+
+        Raises
+        ------
+        RuntimeError
+            For 'tweedie', whose density is an infinite series.
+        """
+        n_free = 2.0 * self.rank
+        if self._family == "gaussian":
+            n, found = self.numInstances, self._sums
+            logs = n * (math.log(found["deviance"] / n * 2.0 * math.pi) + 1.0)
+            return logs + 2.0 - found["log_weight"] + n_free
+        if self._family == "tweedie":
+            raise RuntimeError("No AIC available for the tweedie family")
+        scale = self._sums["deviance"] / self._sums["weight"] if self._family == "gamma" else 1.0
+        sought = sums.LogDensities(self._family, self._coef, self._intercept, scale)
+        log_likelihood = float(job.sums(self._dataset, self._request, sought)[0])
+        return -2.0 * log_likelihood + (2.0 if self._family == "gamma" else 0.0) + n_free
+
+    def residuals(self, residualsType: str = "deviance") -> Any:
+        """Return the residuals of the rows.
+
+        Parameters
+        ----------
+        residualsType : {'deviance', 'pearson', 'working', 'response'}, default='deviance'
+            Of which kind.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            One column, named by the kind.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such kind.
+        """
+        kinds = ("deviance", "pearson", "working", "response")
+        if residualsType not in kinds:
+            raise InvalidInput(f"residualsType: expected one of {kinds}, got {residualsType!r}")
+        mean = F.col(quoted(self._prediction))
+        label = F.col(quoted(self._request.label_col)).cast("double")
+        weight = F.lit(1.0)
+        if self._request.weight_col is not None:
+            weight = F.col(quoted(self._request.weight_col)).cast("double")
+        function = _residual_function(self._family, self._power, residualsType)
+        column = function(label, mean, weight).alias(f"{residualsType}Residuals")
+        return self.predictions.select(column)
+
+    @property
+    def numIterations(self) -> int:
+        """Reads of the data beyond the first."""
+        return self.totalIterations
+
+    @cached_property
+    def coefficientStandardErrors(self) -> list[float]:
+        """Standard errors of the coefficients, and behind them of the intercept.
+
+        Raises
+        ------
+        RuntimeError
+            With an L1 penalty, for more than 4,096 columns, or if columns depend on each other.
+        """
+        self._training()
+        n_features = len(self._coef)
+        numbers = self._model._numbers
+        if numbers.reg_param * numbers.elastic_net_param > 0.0:
+            raise RuntimeError("no standard errors with an L1 penalty: elasticNetParam=0 has them")
+        if n_features > _MOST_COLUMNS:
+            raise RuntimeError(
+                f"standard errors: expected at most {_MOST_COLUMNS} columns, got {n_features}"
+            )
+        found = job.sums(self._dataset, self._request, sums.column_moments)
+        mean, squares = found[1:].reshape(2, n_features) / found[0]
+        spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
+        scale = np.where(spread > 0.0, spread, 1.0)
+        if not self._model.getFitIntercept():
+            mean = np.zeros(n_features)
+        sought = sums.Information(
+            self._family, self._power, self._coef, self._intercept, mean, scale
+        )
+        information = job.sums(self._dataset, self._request, sought)
+        return self._errors(information.reshape(n_features + 1, n_features + 1), mean, scale)
+
+    def _errors(self, information: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> list[float]:
+        """Return the errors in the units of the columns."""
+        rows = np.arange(len(mean))
+        units = 1.0 if self._model._is_standardised() else 1.0 / scale**2
+        information[rows, rows] += information[-1, -1] * self._strength() * units
+        back = np.diag(np.append(1.0 / scale, 1.0))
+        back[-1, :-1] = -mean / scale
+        if not self._model.getFitIntercept():
+            information, back = information[:-1, :-1], back[:-1, :-1]
+        try:
+            covariance = back @ inv(information) @ back.T
+        except np.linalg.LinAlgError as error:
+            raise RuntimeError("no standard errors: columns depend on each other") from error
+        return np.sqrt(self.dispersion * np.diag(covariance)).tolist()
+
+    def _strength(self) -> float:
+        """Return what squares are penalised by, beside the mean over working weights."""
+        strength = float(self._model._numbers.reg_param)
+        if self._family == "gaussian" and strength > 0.0:
+            weight, total, squares = job.sums(self._dataset, self._request, sums.label_moments)
+            strength /= math.sqrt(squares / weight - (total / weight) ** 2)
+        return strength
+
+    @property
+    def tValues(self) -> list[float]:
+        """Coefficients, and the intercept behind them, in units of their standard errors."""
+        own = self._coef
+        if self._model.getFitIntercept():
+            own = np.append(own, self._intercept)
+        return (own / np.array(self.coefficientStandardErrors)).tolist()
+
+    @property
+    def pValues(self) -> list[float]:
+        """Two-sided: of the normal law for 'binomial' and 'poisson', else of Student's."""
+        sizes = np.abs(self.tValues)
+        if self._family in ("binomial", "poisson"):
+            return (2.0 * stats.norm.sf(sizes)).tolist()
+        return (2.0 * stats.t.sf(sizes, self.degreesOfFreedom)).tolist()
+
+
+def _linked(link: str, mean: float) -> float:
+    """Return the margin of a mean."""
+    if link == "log":
+        return math.log(mean)
+    return math.log(mean) - math.log1p(-mean) if link == "logit" else float(mean)
+
+
+def _residual_function(family: str, power: float, kind: str) -> Any:
+    """Return the function of labels, means and weights."""
+
+    @F.pandas_udf("double")
+    def residuals(labels: pd.Series, means: pd.Series, weights: pd.Series) -> pd.Series:
+        own = family_of(family, power)
+        y, mean, w = (each.to_numpy(np.float64) for each in (labels, means, weights))
+        if kind == "deviance":
+            found = np.sign(y - mean) * np.sqrt(2.0 * w * own.half_deviances(y, mean))
+        elif kind == "pearson":
+            found = (y - mean) * np.sqrt(w / own.variances(mean))
+        elif kind == "working":
+            found = (y - mean) / own.rates(mean)
+        else:
+            found = y - mean
+        return pd.Series(found)
+
+    return residuals
