@@ -1,4 +1,4 @@
-"""Seconds of logistic regression on Spark, of `pyspark.ml` and ours, to the same objective.
+"""Seconds of logistic regression and of counts on Spark, `pyspark.ml` and ours to one objective.
 
 Both fit the same cached DataFrame in one local session, in turn. Theirs stops by its own ``tol``.
 A fit of ours to a tight gap says how far from the minimum that is; the timed fits of ours end once
@@ -151,14 +151,7 @@ def timed_fit(
     dict
         Seconds and what was reached.
     """
-    from pyspark.ml import classification
-
-    from snapml.distributed import spark
-
-    module = classification if library == "pyspark.ml" else spark
-    estimator = module.LogisticRegression(
-        regParam=case.reg_param, standardization=case.standardization, **settings
-    )
+    estimator = case.estimator(library, **settings)
     load, start = os.getloadavg()[0], time.perf_counter()
     model = estimator.fit(frame)
     seconds = time.perf_counter() - start
@@ -171,10 +164,18 @@ def timed_fit(
         "seconds": seconds,
         "objective": objective.value(model.coefficients.toArray(), model.intercept),
         "gap": model.gap if is_ours else None,
-        "n_iter": model.summary.totalIterations,
+        "n_iter": _iterations(model),
         "detail": model.summary.solver if is_ours else "",
         "load_average": load,
     }
+
+
+def _iterations(model: Any) -> int:
+    """Return the iterations, which Spark's classes have by two names."""
+    for name in ("totalIterations", "numIterations"):
+        if hasattr(model.summary, name):
+            return int(getattr(model.summary, name))
+    raise TypeError(f"expected a summary with iterations, got {type(model.summary).__name__}")
 
 
 def _machine() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from benchmarks.spark.cases import CASES, Objective, make_rows
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("case", ["dense_1e-3"])
+@pytest.mark.parametrize("case", ["dense_1e-3", "poisson_1e-3"])
 def test_fits_of_both_reach_the_same_objective(spark, tmp_path, case):
     n_columns = 400 if CASES[case].data == "click log" else 20
     arguments = argparse.Namespace(cases=[case], rows=600, columns=n_columns, repeats=1, slots=2)
