@@ -55,10 +55,28 @@ def test_many_columns_have_the_penalty_that_was_asked_for(solver, is_weighted):
         assert outcome.gap < 1e-9
 
 
-def test_coordinate_ascent_refuses_strengths_that_it_does_not_know():
-    rows = CompressedMatrix(np.arange(3), np.arange(2), 2, np.ones(2))
-    dataset = Dataset(rows, np.array([1.0, -1.0]), None, 0.5)
-    problem = Problem(Logistic(), penalty=Penalty(0.0, 0.1))
-    rule = StoppingRule(tol=1e-3, max_iter=9)
-    with pytest.raises(ValueError, match=r"strength 1 .* got 0\.1"):
-        choice.fit(problem, dataset, SerialCommunicator(), rule, Settings("sdca", 1))
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_coordinate_ascent_takes_any_strength(is_weighted):
+    """Its engines know a strength of 1 only, to which weights are divided on the way."""
+    rng = np.random.default_rng(0)
+    X = random_rows(400, 700, density=0.02, format="csr", random_state=rng)
+    matrix = CompressedMatrix(X.indptr, X.indices, 700, X.data)
+    labels = rng.choice([-1.0, 1.0], 400)
+    weights = rng.random(400) / 200 if is_weighted else None
+    dataset = Dataset(matrix, labels, weights, 1.0 / 400)
+    rule = StoppingRule(tol=1e-10, max_iter=1000)
+    results = [
+        choice.fit(
+            Problem(Logistic(), penalty=Penalty(0.0, 0.02)),
+            dataset,
+            SerialCommunicator(),
+            rule,
+            Settings(solver, 1),
+        )
+        for solver in ("sdca", "pqn")
+    ]
+    assert "dual coordinate ascent" in results[0].description
+    assert results[0].coef == pytest.approx(results[1].coef, abs=1e-5)
+    assert results[0].objective == pytest.approx(results[1].objective, rel=1e-8)
+    assert results[0].gap <= 1e-10 * results[0].objective
+    assert results[0].history[-1]["objective"] == pytest.approx(results[0].objective, rel=1e-6)

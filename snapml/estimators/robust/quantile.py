@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from snapml._validation import check_sample_weight
-from snapml.data import Dataset
 from snapml.estimators.base import all_or_nothing
 from snapml.estimators.coordinate_regression import checked_strength, mean_dataset, penalty_of
 from snapml.estimators.linear_regression import LinearRegressor
@@ -179,15 +177,11 @@ class QuantileRegressor(LinearRegressor):
         exchange = self._communicator().exchange
         weights = check_sample_weight(sample_weight, matrix, exchange)
         dataset = mean_dataset(matrix, y, weights, exchange)
-        if penalty.is_smooth and penalty.l2 > 0.0:  # coordinate ascent knows a strength of 1 only
-            dataset, penalty = _divided(dataset, penalty.l2), replace(penalty, l2=1.0)
         intercept = Intercept.FREE if self.fit_intercept else Intercept.NONE
         results: list[FitResult] = []
         for quantile in quantiles:
             problem = Problem(Quantile(quantile), intercept, 1.0, penalty)
             results.append(self._run(X, problem, dataset, rule, None, solver))
-        scale = float(self.alpha) if penalty.is_smooth and penalty.l2 > 0.0 else 1.0
-        results = [_multiplied(result, scale) for result in results]
         coef = np.array([result.coef for result in results], dtype=matrix.dtype) + 0.0  # no -0
         levels = np.array([result.intercept for result in results])
         is_one = np.ndim(self.quantile) == 0
@@ -214,23 +208,3 @@ class QuantileRegressor(LinearRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = False
         return tags
-
-
-def _divided(dataset: Dataset, strength: float) -> Dataset:
-    """Return the rows with their weights divided by a number."""
-    weights = dataset.row_weights
-    if weights is None:
-        return replace(dataset, weight=dataset.weight / strength)
-    return replace(dataset, row_weights=(weights / strength).astype(weights.dtype))
-
-
-def _multiplied(result: FitResult, scale: float) -> FitResult:
-    """Return a result of an objective that was divided by a number."""
-    if scale == 1.0:
-        return result
-    history = [
-        {**entry, **{name: scale * entry[name] for name in ("running_gap", "gap", "objective")}}
-        for entry in result.history
-    ]
-    gap, objective = scale * result.gap, scale * result.objective
-    return replace(result, gap=gap, objective=objective, history=history)

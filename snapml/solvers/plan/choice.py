@@ -29,6 +29,7 @@ from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUM
 from snapml.solvers.newton.row_space import RowSpace
 from snapml.solvers.plan import device_choice, out_of_core, support
 from snapml.solvers.plan.support import is_streamed
+from snapml.solvers.plan.unit_strength import UnitStrength
 from snapml.solvers.plan.used_columns import UsedColumns, find_used
 from snapml.solvers.result import FitResult, StartModel, stack_outputs
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
@@ -108,6 +109,10 @@ def fit(
         The model with its certificate; `description` ends with why this solver.
     """
     start = Start() if start is None else start
+    unit = UnitStrength(problem)
+    if unit.is_another:
+        rows, own_rule = unit.of_dataset(dataset), unit.of_rule(rule)
+        return unit.result(fit(unit.problem, rows, communicator, own_rule, settings, start))
     used = _used_columns(dataset, communicator, settings)
     if used is None:
         return _fit(problem, dataset, communicator, rule, settings, start)

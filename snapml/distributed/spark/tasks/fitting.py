@@ -14,12 +14,10 @@ from snapml.distributed.spark.tasks.local_rows import LocalRows
 from snapml.distributed.spark.tasks.objective import Columns, outcome_of, problem_of
 from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
 from snapml.distributed.spark.tasks.targets import Targets, targets_of
-from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.observer import SILENT, Observer
 from snapml.solvers.plan import choice
-from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["fit"]
@@ -106,8 +104,10 @@ class _Penalised:
         n_iter, is_settled = 0, False
         for _ in range(_MOST_ROUNDS):
             used = curvature
-            problem, unit = problem_of(request, number, self.columns, self.targets, used)
-            result = self._minimum(problem, unit, start)
+            problem = problem_of(request, number, self.columns, self.targets, used)
+            result = choice.fit(
+                problem, self.dataset, self.communicator, self.rule, self.settings, start
+            )
             start = Start(coef=result.point(problem.bias_column))
             n_iter += result.n_iter
             if self.targets.family is None or request.reg_params[number] == 0.0:
@@ -120,15 +120,8 @@ class _Penalised:
             if is_settled or not result.has_converged:
                 break
         result = replace(result, n_iter=n_iter, has_converged=result.has_converged and is_settled)
-        made = outcome_of(problem, unit, result, self.columns, self.targets, used)
+        made = outcome_of(problem, result, self.columns, self.targets, used)
         return made, curvature, start
-
-    def _minimum(self, problem: Problem, unit: float, start: Start) -> FitResult:
-        own = self.dataset.row_weights
-        if own is not None:
-            own = own / own.dtype.type(unit)
-        dataset = replace(self.dataset, row_weights=own, weight=self.dataset.weight / unit)
-        return choice.fit(problem, dataset, self.communicator, self.rule, self.settings, start)
 
 
 def _observer(

@@ -45,8 +45,8 @@ class Columns:
 
 def problem_of(
     request: FitRequest, number: int, columns: Columns, targets: Targets, mean_curvature: float
-) -> tuple[Problem, float]:
-    """Return the problem of one pair of penalties, in a unit that all solvers know.
+) -> Problem:
+    """Return the problem of one pair of penalties.
 
     Parameters
     ----------
@@ -63,11 +63,8 @@ def problem_of(
 
     Returns
     -------
-    problem : Problem
-        Over rows whose weights add up to ``1 / unit``.
-    unit : float
-        What its objective is to be multiplied by; the strength of an L2 penalty, which coordinate
-        ascent takes to be 1.
+    Problem
+        Over rows whose weights add up to 1.
     """
     strength = request.reg_params[number] * mean_curvature
     share = request.elastic_net_params[number]
@@ -79,13 +76,11 @@ def problem_of(
     if request.model == "svm":
         l2 = max(l2, _LEAST_HINGE_PENALTY)
     intercept = Intercept.FREE if request.fit_intercept else Intercept.NONE
-    unit = l2 if l1 == 0.0 and l2 > 0.0 else 1.0
-    return Problem(targets.loss, intercept, 1.0, Penalty(l1, l2 / unit)), unit
+    return Problem(targets.loss, intercept, 1.0, Penalty(l1, l2))
 
 
 def outcome_of(
     problem: Problem,
-    unit: float,
     result: FitResult,
     columns: Columns,
     targets: Targets,
@@ -97,8 +92,6 @@ def outcome_of(
     ----------
     problem : Problem
         What was solved.
-    unit : float
-        Of its objective.
     result : FitResult
         The model of the columns as they were scaled.
     columns : Columns
@@ -127,12 +120,12 @@ def outcome_of(
         coef=coef,
         intercept=intercept,
         n_classes=columns.n_classes,
-        objective=unit * result.objective,
-        gap=unit * result.gap,
+        objective=result.objective,
+        gap=result.gap,
         n_iter=result.n_iter,
         has_converged=result.has_converged,
         solver=result.description,
-        objective_history=[unit * value for value in certified if not math.isnan(value)],
+        objective_history=[value for value in certified if not math.isnan(value)],
         weight_sum=columns.weight_sum,
         n_samples=columns.n_samples,
         mean_curvature=mean_curvature,
