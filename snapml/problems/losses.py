@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from snapml import _native
 
 __all__ = [
+    "ComplementaryLogLog",
     "EpsilonInsensitive",
     "Hinge",
     "Huber",
@@ -15,6 +16,7 @@ __all__ = [
     "Loss",
     "NegativeBinomial",
     "Poisson",
+    "Probit",
     "Quantile",
     "SmoothedHinge",
     "Softmax",
@@ -40,7 +42,8 @@ class Loss:
     labels : str
         What labels are: "sign" (-1 and +1), "real", "count" (from 0 on), "positive" or "class".
     link : str
-        What a margin predicts: "identity" (the mean), "logit" (that of a probability) or "log".
+        What a margin predicts: the mean ("identity"), its logarithm ("log"), or a function of a
+        probability ("logit", "probit" or "cloglog").
     kinks : str
         What jumps somewhere: "none", "curvature" (l'') or "gradient" (l').
     n_corners : int
@@ -116,6 +119,16 @@ _TRAITS: dict[str, dict[str, Any]] = _native.loss_traits()
 @dataclass(frozen=True)
 class Logistic(Loss):
     """l = log(1 + exp(-y z))."""
+
+
+@dataclass(frozen=True)
+class Probit(Loss):
+    """l = -log(Phi(y z)), with Phi the normal law."""
+
+
+@dataclass(frozen=True)
+class ComplementaryLogLog(Loss):
+    """l = exp(z) for y = -1, and -log(1 - exp(-exp(z))) for y = 1."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def legal_margin(loss: Loss, number: float) -> float:
     """Return the margin that a real number stands for: no mean is to be beyond all others."""
     if loss.struct == "Tweedie":  # rises like an exponential on both sides
         return max(-20.0, min(number, 5.0))
-    return min(number, 5.0) if loss.link == "log" else number
+    return min(number, 5.0) if loss.link in ("log", "cloglog") else number
 
 
 def legal_state(loss: Loss, number: float, y: float) -> float:
@@ -60,7 +60,7 @@ def legal_state(loss: Loss, number: float, y: float) -> float:
         return float(np.float32(y * (1.0 - abs(number))))
     if loss.core_name == "Huber":
         return float(np.float32(y + number / 1e4))
-    return max(-80.0, min(number, 5.0)) if loss.link == "log" else number
+    return max(-80.0, min(number, 5.0)) if loss.link in ("log", "cloglog") else number
 
 
 def steepest(loss: Loss, *margins: float) -> float:

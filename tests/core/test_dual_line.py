@@ -45,7 +45,7 @@ def test_dual_variable_is_linear_in_the_step(loss, dtype, a, b, label, step):
     # A state is as coarse as its type; a logistic dual variable of few digits is not.
     tolerance = 16 * rounding(dtype) * (1 + abs(first) + abs(last) + abs(y))
     scale = min(abs(exact), abs(y - exact)) if "Logistic" in loss.core_name else 1.0
-    if loss.link == "log":
+    if loss.link in ("log", "cloglog"):
         scale = steepest(loss, first, last)
     # The oracle itself has lost digits of a dual variable beside y.
     lost = 4 * float(np.finfo(np.longdouble).eps) * max(1.0, abs(y))

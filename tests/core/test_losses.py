@@ -27,7 +27,7 @@ NUMBERS = st.floats(-1e4, 1e4, width=32)
 
 
 def margins_off_kinks(loss, y):
-    z = np.linspace(-9, 1 if loss.link == "log" else 9, 61)
+    z = np.linspace(-9, 1 if loss.link in ("log", "cloglog") else 9, 61)
     kinks = ORACLES[loss.core_name].kinks(y)
     return [m for m in z if all(abs(m - kink) > 0.05 for kink in kinks)]
 
@@ -145,7 +145,7 @@ def test_huge_margins_stay_finite(loss, dtype, name):
     for size in (80.0, 1e4, 1e30 if dtype == np.float64 else 1e15):
         # The mean of a log link leaves float32 behind 88, and some losses of it on both sides.
         low = -min(size, 80.0) if loss.struct == "Tweedie" else -size
-        for z in (low, min(size, 80.0) if loss.link == "log" else size):
+        for z in (low, min(size, 80.0) if loss.link in ("log", "cloglog") else size):
             for y in labels_of(loss):
                 assert np.isfinite(quantity(loss, name, z, y, dtype))
 

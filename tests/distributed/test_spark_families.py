@@ -10,12 +10,19 @@ from snapml.distributed.spark.tasks import sums
 from snapml.distributed.spark.tasks.batches import RowBatch
 from snapml.distributed.spark.tasks.fitting import fit
 from snapml.distributed.spark.tasks.local_rows import LocalRows
-from snapml.distributed.spark.tasks.request import FitRequest
+from snapml.distributed.spark.tasks.request import FamilyName, FitRequest
 from snapml.distributed.spark.tasks.targets import family_of
 from snapml.solvers.communicator import SerialCommunicator
 
 N_ROWS, N_FEATURES = 300, 4
-FAMILIES = [("poisson", 0.0), ("gamma", 0.0), ("tweedie", 1.6), ("binomial", 0.0)]
+FAMILIES = [
+    FamilyName("poisson", "log"),
+    FamilyName("gamma", "log"),
+    FamilyName("tweedie", "log", 1.6),
+    FamilyName("binomial", "logit"),
+    FamilyName("binomial", "probit"),
+    FamilyName("binomial", "cloglog"),
+]
 
 
 def data(family, seed=0):
@@ -29,13 +36,13 @@ def data(family, seed=0):
         "gamma": lambda: rng.gamma(2.0, means / 2.0) + 1e-3,
         "tweedie": lambda: np.where(rng.random(N_ROWS) < 0.3, 0.0, rng.gamma(2.0, means / 2.0)),
         "binomial": lambda: (rng.random(N_ROWS) < 1.0 / (1.0 + np.exp(-margins))).astype(float),
-    }[family]()
+    }[family.name]()
     return X, y, rng.integers(1, 4, N_ROWS).astype(float), offsets
 
 
-def request(family, power, **params):
+def request(family, **params):
     params = {"reg_params": (0.0,), "elastic_net_params": (0.0,), "tol": 1e-12, **params}
-    terms = {"family": family, "variance_power": power, "standardization": False, "n_threads": 1}
+    terms = {"family": family, "standardization": False, "n_threads": 1}
     return FitRequest("glm", "x", "y", **terms, **params)
 
 
@@ -47,14 +54,14 @@ def fitted(asked, X, y, weights, offsets, limit=10**9):
         return fit(local, X.shape[1], asked, SerialCommunicator())
 
 
-@pytest.mark.parametrize(("family", "power"), FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
 @pytest.mark.parametrize("limit", [10**9, 4096])
-def test_models_are_those_of_the_estimators(family, power, limit):
+def test_models_are_those_of_the_estimators(family, limit):
     """In memory, and of rows on the disk, whose offsets stay in memory."""
     X, y, weights, offsets = data(family)
-    (outcome,) = fitted(request(family, power), X, y, weights, offsets, limit)
-    name = f"tweedie ({power})" if family == "tweedie" else family
-    model = snapml.GeneralizedLinearRegressor(family=name, tol=1e-12)
+    (outcome,) = fitted(request(family), X, y, weights, offsets, limit)
+    name = f"tweedie ({family.power})" if family.name == "tweedie" else family.name
+    model = snapml.GeneralizedLinearRegressor(family=name, link=family.link, tol=1e-12)
     model.fit(X, y, weights, offset=offsets)
     assert outcome.coef[0] == pytest.approx(model.coef_, abs=1e-6)
     assert outcome.intercept[0] == pytest.approx(model.intercept_, abs=1e-6)
@@ -63,7 +70,7 @@ def test_models_are_those_of_the_estimators(family, power, limit):
 
 
 def test_small_limits_stream():
-    X, y, weights, offsets = data("poisson")
+    X, y, weights, offsets = data(FAMILIES[0])
     with removing_temporary_stores():
         parts = [RowBatch(X, y, weights, offsets)]
         local = LocalRows(parts, np.dtype(np.float64), 4096)
@@ -73,7 +80,7 @@ def test_small_limits_stream():
 
 
 def test_offsets_go_with_rows_to_the_task_that_takes_them(tmp_path):
-    X, y, weights, offsets = data("poisson")
+    X, y, weights, offsets = data(FAMILIES[0])
     with removing_temporary_stores():
         tasks = [
             LocalRows([RowBatch(X[rows], y[rows], weights[rows], offsets[rows])], X.dtype, 10**9)
@@ -85,14 +92,14 @@ def test_offsets_go_with_rows_to_the_task_that_takes_them(tmp_path):
         assert np.array_equal(tasks[0].labels(), y)
 
 
-@pytest.mark.parametrize(("family", "power"), FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_the_penalty_is_measured_at_the_working_weights_of_the_model(family, power, fit_intercept):
+def test_the_penalty_is_measured_at_the_working_weights_of_the_model(family, fit_intercept):
     """Where iteratively reweighted least squares, which divide by the sum of weights, stand."""
     X, y, weights, offsets = data(family)
-    asked = request(family, power, reg_params=(0.4, 0.1), elastic_net_params=(0.0, 0.0))
+    asked = request(family, reg_params=(0.4, 0.1), elastic_net_params=(0.0, 0.0))
     asked = FitRequest(**{**vars(asked), "fit_intercept": fit_intercept})
-    own = family_of(family, power)
+    own = family_of(family)
     for strength, outcome in zip((0.4, 0.1), fitted(asked, X, y, weights, offsets), strict=True):
         coef = outcome.coef[0]
         means = own.means(X @ coef + outcome.intercept[0] + offsets)
@@ -104,19 +111,20 @@ def test_the_penalty_is_measured_at_the_working_weights_of_the_model(family, pow
 
 
 def test_labels_of_another_family_are_refused_with_the_column():
-    X, y, weights, offsets = data("poisson")
-    for family, message in (("gamma", "positive amounts, got 0"), ("binomial", "expected 0 and 1")):
-        with pytest.raises(ValueError, match=rf"labelCol='y' with family='{family}'.*{message}"):
-            fitted(request(family, 0.0), X, y, weights, offsets)
+    X, y, weights, offsets = data(FAMILIES[0])
+    for family, message in ((1, "positive amounts, got 0"), (3, "expected 0 and 1")):
+        name = FAMILIES[family].name
+        with pytest.raises(ValueError, match=rf"labelCol='y' with family='{name}'.*{message}"):
+            fitted(request(FAMILIES[family]), X, y, weights, offsets)
 
 
-@pytest.mark.parametrize("family", ["poisson", "gamma", "binomial"])
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_sums_of_rows_are_those_of_numpy(family):
     X, y, weights, offsets = data(family)
     coef, intercept, null = np.array([0.2, 0.0, 0.5, 0.1]), -0.3, 0.4
-    own, part = family_of(family, 0.0), RowBatch(X, y, weights, offsets)
+    own, part = family_of(family), RowBatch(X, y, weights, offsets)
     means = own.means(X @ coef + intercept + offsets)
-    found = sums.Deviances(family, 0.0, coef, intercept, null)(part)
+    found = sums.Deviances(family, coef, intercept, null)(part)
     assert found[:3] == pytest.approx([N_ROWS, weights.sum(), np.log(weights).sum()])
     assert found[3] == pytest.approx(2.0 * weights @ own.half_deviances(y, means))
     assert found[4] == pytest.approx(
@@ -124,7 +132,7 @@ def test_sums_of_rows_are_those_of_numpy(family):
     )
     assert found[5] == pytest.approx(weights @ ((y - means) ** 2 / own.variances(means)))
     mean, scale = X.mean(axis=0), X.std(axis=0)
-    gram = sums.Information(family, 0.0, coef, intercept, mean, scale)(part)
+    gram = sums.Information(family, coef, intercept, mean, scale)(part)
     working = weights * own.rates(means) ** 2 / own.variances(means)
     joint = np.column_stack([(X - mean) / scale, np.ones(N_ROWS)])
     assert gram == pytest.approx(joint.T @ (working[:, None] * joint))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import optimize, special
 
 Elementwise = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -87,6 +88,54 @@ def _squared_hinge_gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _poisson_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
     mean = u + y
     return np.where(mean >= 0, _x_log_x(mean) - mean - _x_log_x(y) + y, np.inf)
+
+
+def _mills(x: np.ndarray) -> np.ndarray:
+    """Return the tail of the normal law beyond x by its density there."""
+    return np.sqrt(np.pi / 2) * special.erfcx(np.asarray(x, np.float64) / np.sqrt(2))
+
+
+def _probit_curvature(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    m = y * z
+    ratio = _mills(-np.minimum(m, 30))
+    return np.where(m > 0, (1 / ratio + m) / ratio, (1 + m * ratio) / ratio**2)
+
+
+def _probit_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
+    h = -float(u * y)
+    if h <= 0:
+        return np.float64(0.0 if h == 0 else np.inf)
+    m = optimize.brentq(lambda m: 1 / _mills(-m) - h, -h - 1, 38, xtol=1e-15, rtol=1e-15)
+    return -h * m + special.log_ndtr(m)
+
+
+def _cloglog_value(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    z = np.asarray(z, np.float64)
+    near = np.maximum(z, -30)
+    rate = np.exp(near)
+    some = np.where(rate > 1, -np.log1p(-np.exp(-rate)), -np.log(-np.expm1(-np.minimum(rate, 1))))
+    return np.where(np.asarray(y) < 0, np.exp(z), np.where(z < -30, -z, some))
+
+
+def _cloglog_gradient(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    rate = np.exp(np.asarray(z, np.float64))
+    return np.where(np.asarray(y) < 0, rate, -(special.exprel(rate) ** -1.0))
+
+
+def _cloglog_curvature(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    rate = np.exp(np.asarray(z, np.longdouble))
+    share = rate / np.expm1(np.minimum(rate, 1e3))
+    return np.float64(np.where(np.asarray(y) < 0, rate, share * (share + rate - 1)))
+
+
+def _cloglog_conjugate(u: np.ndarray, y: np.ndarray) -> np.ndarray:
+    u = float(u)
+    if y < 0:
+        return _poisson_conjugate(np.float64(u), np.float64(0.0))
+    if not 0 < -u < 1:
+        return np.float64(0.0 if u in (0, -1) else np.inf)
+    z = optimize.brentq(lambda z: _cloglog_gradient(z, 1.0) - u, -40, 7, xtol=1e-15, rtol=1e-15)
+    return u * z - _cloglog_value(z, 1.0)
 
 
 def _quantile(q: float) -> LossOracle:
@@ -202,6 +251,22 @@ ORACLES = {
         conjugate=_logistic_conjugate,
         dual=lambda state, y: y * _sigmoid(-y * state),
         max_curvature=0.25,
+    ),
+    "Probit": LossOracle(
+        value=lambda z, y: -special.log_ndtr(np.asarray(y * z, np.float64)),
+        gradient=lambda z, y: -y / _mills(-np.minimum(y * z, 38)),
+        curvature=_probit_curvature,
+        conjugate=_probit_conjugate,
+        dual=lambda state, y: y / _mills(-np.minimum(y * state, 38)),
+        max_curvature=1.0,
+    ),
+    "ComplementaryLogLog": LossOracle(
+        value=_cloglog_value,
+        gradient=_cloglog_gradient,
+        curvature=_cloglog_curvature,
+        conjugate=_cloglog_conjugate,
+        dual=lambda state, y: -_cloglog_gradient(state, y),
+        max_curvature=np.inf,
     ),
     "SmoothedHinge": LossOracle(
         value=lambda z, y: np.where(y * z > 0, np.maximum(0, 1 - y * z) ** 2 / 2, 0.5 - y * z),

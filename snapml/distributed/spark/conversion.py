@@ -44,6 +44,7 @@ def sklearn_estimator(name: str, numbers: ModelNumbers, params: Any) -> Any:
     elif name == "GeneralizedLinearRegressionModel":
         model = snapml.GeneralizedLinearRegressor(
             family=params._family_name(),
+            link=numbers.link,
             alpha=numbers.reg_param * numbers.mean_curvature,
             l1_ratio=numbers.elastic_net_param,
             tol=params.getTol(),

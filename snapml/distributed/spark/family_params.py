@@ -10,14 +10,21 @@ from pyspark.ml.param.shared import HasElasticNetParam
 from snapml.distributed.spark.driver.errors import InvalidInput
 from snapml.distributed.spark.param_effects import PASSED_ON
 from snapml.distributed.spark.params import LinearParams
+from snapml.distributed.spark.tasks.request import FamilyName
 from snapml.distributed.spark.tasks.targets import family_of
-from snapml.estimators.deviance.families import Family
+from snapml.estimators.deviance.families import BINOMIAL_LOSSES, Family
 
 __all__ = ["GeneralizedLinearParams"]
 
 # What is fitted of each family, and what Spark takes where no link is set.
-_LINKS = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "gamma": "log"}
-_SPARKS_LINKS = {**_LINKS, "gamma": "inverse"}
+_LINKS: dict[str, tuple[str, ...]]
+_LINKS = {
+    "gaussian": ("identity",),
+    "binomial": tuple(BINOMIAL_LOSSES),
+    "poisson": ("log",),
+    "gamma": ("log",),
+}
+_SPARKS_LINKS = {**{name: links[0] for name, links in _LINKS.items()}, "gamma": "inverse"}
 
 
 class GeneralizedLinearParams(LinearParams, HasElasticNetParam):
@@ -94,13 +101,13 @@ class GeneralizedLinearParams(LinearParams, HasElasticNetParam):
         super()._check()
         self._own_family()
 
-    def _spark_family(self) -> tuple[str, float]:
-        """Return the name of the family that is fitted, and the power of 'tweedie'.
+    def _spark_family(self) -> FamilyName:
+        """Return the family that is fitted.
 
         Raises
         ------
         InvalidInput
-            If there is no such family, or another link than the one that is fitted.
+            If there is no such family, or it is not fitted with this link.
         """
         family = self.getFamily().lower()
         if family == "tweedie":
@@ -109,19 +116,20 @@ class GeneralizedLinearParams(LinearParams, HasElasticNetParam):
             raise InvalidInput(
                 f"family: expected one of {(*_LINKS, 'tweedie')}, got {self.getFamily()!r}"
             )
-        link = (self.getLink() or _SPARKS_LINKS[family]).lower()
-        if link != _LINKS[family]:
+        link, known = (self.getLink() or _SPARKS_LINKS[family]).lower(), _LINKS[family]
+        if link not in known:
             came = f"{link!r}" if self.getLink() else f"none, which is {link!r} as in Spark"
+            expected = f"{known[0]!r}" if len(known) == 1 else f"one of {known}"
             raise InvalidInput(
-                f"link: expected {_LINKS[family]!r} with family={family!r}, got {came}: no other "
-                "is fitted; pyspark.ml's class has it"
+                f"link: expected {expected} with family={family!r}, got {came}: no other is "
+                "fitted; pyspark.ml's class has it"
             )
-        return family, 0.0
+        return FamilyName(family, link)
 
-    def _tweedie(self) -> tuple[str, float]:
+    def _tweedie(self) -> FamilyName:
         power, of_link = self.getVariancePower(), self.getLinkPower()
         if (power, of_link) == (0.0, 1.0):
-            return "gaussian", 0.0
+            return FamilyName("gaussian", "identity")
         if not 1.0 <= power <= 2.0:
             raise InvalidInput(
                 f"variancePower: expected 0, or from 1 to 2, got {power}: no other is fitted; "
@@ -133,22 +141,23 @@ class GeneralizedLinearParams(LinearParams, HasElasticNetParam):
                 f"linkPower: expected 0.0, the logarithm, with variancePower={power}, got {came}: "
                 "no other is fitted; pyspark.ml's class has it"
             )
-        return "tweedie", power
+        return FamilyName("tweedie", "log", power)
 
     def _is_gaussian(self) -> bool:
-        return self._spark_family()[0] == "gaussian"
+        return self._spark_family().name == "gaussian"
 
     def _is_standardised(self) -> bool:
         chosen = self.getStandardization()
         return self._is_gaussian() if chosen is None else bool(chosen)
 
     def _own_family(self) -> Family:
-        return family_of(*self._spark_family())
+        return family_of(self._spark_family())
 
     def _family_name(self) -> str:
         """Return the family by the name that `GeneralizedLinearRegressor` has for it."""
-        name, power = self._spark_family()
-        return {"gaussian": "normal", "tweedie": f"tweedie ({power!r})"}.get(name, name)
+        asked = self._spark_family()
+        names = {"gaussian": "normal", "tweedie": f"tweedie ({asked.power!r})"}
+        return names.get(asked.name, asked.name)
 
     def _offset_column(self) -> str | None:
         return self.getOffsetCol() or None

@@ -138,11 +138,10 @@ class GeneralizedLinearRegression(GeneralizedLinearParams, SparkEstimator, Regre
         return "normal equations"  # which Spark solves for 'gaussian'
 
     def _family_terms(self, schema: Any) -> dict[str, Any]:
-        name, power = self._spark_family()
         offset = self._offset_column()
         if offset is not None:
             offset = check_number(schema, "offsetCol", offset)
-        return {"family": name, "variance_power": power, "offset_col": offset}
+        return {"family": self._spark_family(), "offset_col": offset}
 
     def _link(self) -> str:
         return self._own_family().link

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from snapml.estimators.deviance.families import means_of
+from snapml.estimators.deviance.links import means_of
 
 __all__ = ["LinearScores", "ModelNumbers", "decided"]
 
@@ -35,8 +35,8 @@ class ModelNumbers:
         Reads of the data.
     solver : str
         What was run, and why.
-    link : {'identity', 'log', 'logit'}
-        The function of predictions that margins are, of regression.
+    link : str
+        The function of predictions that margins are, of regression: as for `means_of`.
     mean_curvature : float
         `FitOutcome.mean_curvature`.
     """
@@ -71,8 +71,8 @@ class LinearScores:
         Intercepts.
     n_classes : int
         0 for regression.
-    link : {'identity', 'log', 'logit'}
-        The function of predictions that margins are, of regression.
+    link : str
+        The function of predictions that margins are, of regression: as for `means_of`.
     """
 
     coef: np.ndarray

@@ -11,9 +11,21 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from snapml.problems import Logistic, Loss, NegativeBinomial, Poisson, Squared, Tweedie
+from snapml.estimators.deviance.links import margin_of, means_of, rates_of
+from snapml.problems import (
+    ComplementaryLogLog,
+    Logistic,
+    Loss,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    Squared,
+    Tweedie,
+)
+from snapml.solvers.cpu_formulas import loss_quantity
 
 __all__ = [
+    "BINOMIAL_LOSSES",
     "BinomialFamily",
     "Family",
     "GammaFamily",
@@ -25,12 +37,18 @@ __all__ = [
     "family_of_power",
     "family_of_theta",
     "increasing_root",
-    "means_of",
 ]
 
 Exchange = Callable[[Any], list[Any]]
 _LEAST_THETA, _MOST_THETA = 1e-8, 1e8
 # scikit-learn's words.
+BINOMIAL_LOSSES: dict[str, Loss] = {
+    "logit": Logistic(),
+    "probit": Probit(),
+    "cloglog": ComplementaryLogLog(),
+}
+"""Of labels, by the link of their probabilities."""
+
 _OUTSIDE = "Some value(s) of y are out of the valid range of the loss"
 
 
@@ -43,7 +61,7 @@ class Family(ABC):
         Half the unit deviance, as a function of the margin and a label.
     sign : float
         Of the model's margin to the loss's: Gamma's loss is Poisson's of the opposite margin.
-    link : {'log', 'identity', 'logit'}
+    link : {'log', 'identity', 'logit', 'probit', 'cloglog'}
         The function of means that margins are.
     takes_negative : bool
         Whether targets may be below zero.
@@ -128,9 +146,7 @@ class Family(ABC):
         ndarray of shape (n_rows,)
             Positive.
         """
-        if self.link == "log":
-            return means
-        return means * (1.0 - means) if self.link == "logit" else np.ones_like(means)
+        return rates_of(self.link, means)
 
     @abstractmethod
     def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -228,12 +244,19 @@ class NormalFamily(Family):
 
 
 class BinomialFamily(Family):
-    """Labels 0 and 1, with the logit link."""
+    """Labels 0 and 1.
 
-    loss = Logistic()
-    link = "logit"
+    Parameters
+    ----------
+    link : {'logit', 'probit', 'cloglog'}, default='logit'
+        The function of probabilities that margins are.
+    """
+
     has_dispersion = False
-    is_canonical = True
+
+    def __init__(self, link: str = "logit") -> None:
+        self.link, self.loss = link, BINOMIAL_LOSSES[link]
+        self.is_canonical = link == "logit"
 
     def check(self, y: np.ndarray, exchange: Exchange) -> None:
         """Refuse other numbers, and labels of one kind."""
@@ -247,17 +270,17 @@ class BinomialFamily(Family):
             raise ValueError(f"{_OUTSIDE}: y: expected both 0 and 1, got {int(n_ones > 0)} only")
 
     def level(self, y: np.ndarray, c: np.ndarray, offsets: np.ndarray, exchange: Exchange) -> float:
-        """Return the root of the slope, which is the log-odds where offsets are equal."""
+        """Return the root of the slope, which is the link of the mean where offsets are equal."""
         own = float(c @ y), float(np.sum(c, dtype=np.float64)), float(c @ offsets)
         ones, weight, moved = np.sum(exchange(own), axis=0)
         if not 0.0 < ones < weight:
             raise ValueError("y: expected 0 and 1 among rows of positive weight, got one of them")
 
         def slope(intercept: float) -> float:
-            rest = float(c @ (scipy.special.expit(offsets + intercept) - y))
-            return float(np.sum(exchange(rest)))
+            rest = loss_quantity(self.loss, "gradient", offsets + intercept, 2.0 * y - 1.0)
+            return float(np.sum(exchange(float(c @ rest))))
 
-        return increasing_root(slope, math.log(ones) - math.log(weight - ones) - moved / weight)
+        return increasing_root(slope, margin_of(self.link, ones / weight) - moved / weight)
 
     def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return -log(p) of the labels."""
@@ -266,7 +289,8 @@ class BinomialFamily(Family):
 
     def variances(self, means: np.ndarray) -> np.ndarray:
         """Return p (1 - p)."""
-        return means * (1.0 - means)
+        # Where a probability rounds to 1 the rate is 0, and so is what is divided by this.
+        return np.maximum(means * (1.0 - means), np.finfo(np.float64).tiny)
 
     def log_densities(self, y: np.ndarray, means: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """Return the logarithms of the labels' probabilities."""
@@ -492,28 +516,6 @@ def family_of_theta(theta: float) -> Family:
             "Poisson's is the family of 0"
         )
     return NegativeBinomialFamily(theta)
-
-
-def means_of(link: str, margins: Any, xp: Any = np, special: Any = scipy.special) -> Any:
-    """Return the expectations of targets, by the inverse of a link.
-
-    Parameters
-    ----------
-    link : {'log', 'identity', 'logit'}
-        The function of means that margins are.
-    margins : array of shape (n_rows,)
-        Of rows.
-    xp, special : module, default=numpy, scipy.special
-        Those of the array.
-
-    Returns
-    -------
-    array of shape (n_rows,)
-        The margins themselves with the identity link.
-    """
-    if link == "log":
-        return xp.exp(margins)
-    return special.expit(margins) if link == "logit" else margins
 
 
 def check_link(family: Family, link: Any, known: tuple[str, ...], beside: str, why: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from snapml.estimators.deviance.deviance_regressor import DevianceRegressor
 from snapml.estimators.deviance.families import (
+    BINOMIAL_LOSSES,
     BinomialFamily,
     Family,
     GammaFamily,
@@ -47,9 +48,9 @@ class GeneralizedLinearRegressor(DevianceRegressor):
         'normal' (or 'gaussian'), 'binomial' (targets 0 and 1), 'poisson', 'gamma',
         'negative.binomial' or 'negative.binomial (0.7)' with theta, 1 where it is left out,
         'tweedie' or 'tweedie (1.7)' with the power, 1.5 where it is left out.
-    link : {'auto', 'identity', 'log', 'logit'}, default='auto'
+    link : {'auto', 'identity', 'log', 'logit', 'probit', 'cloglog'}, default='auto'
         That of the family: 'identity' for normal targets, 'logit' for binomial ones, 'log' for
-        others; no other pair is fitted.
+        others. Binomial targets take 'probit' and 'cloglog' too; no other pair is fitted.
     alpha : float or None, default=None
         Strength of the penalty, at least 0; None is 0.
     l1_ratio : float, default=0.0
@@ -120,8 +121,10 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         self.link = link
 
     def _family(self) -> Family:
-        family, known = _family_of(self.family), ("auto", "identity", "log", "logit")
-        beside = f"family={self.family!r}"
+        family = _family_of(self.family)
+        if isinstance(family, BinomialFamily) and self.link in BINOMIAL_LOSSES:
+            return BinomialFamily(self.link)
+        known, beside = ("auto", "identity", "log", *BINOMIAL_LOSSES), f"family={self.family!r}"
         check_link(family, self.link, known, beside, "no other is certified")
         return family
 

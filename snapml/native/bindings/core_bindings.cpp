@@ -120,10 +120,14 @@ const char* name_of(Link link) {
   switch (link) {
     case Link::kIdentity:
       return "identity";
-    case Link::kLogit:
-      return "logit";
     case Link::kLog:
       return "log";
+    case Link::kLogit:
+      return "logit";
+    case Link::kProbit:
+      return "probit";
+    case Link::kCloglog:
+      return "cloglog";
   }
   return "";
 }

@@ -30,7 +30,7 @@ FACTS = (
 WEIGHTED = {"weightCol": "weight", "offsetCol": "moved"}
 CASES = [
     ({"family": "gaussian"}, {**WEIGHTED, "regParam": 0.3}),
-    ({"family": "binomial"}, {"weightCol": "weight"}),
+    ({"family": "binomial", "link": "cloglog"}, {"weightCol": "weight"}),
     ({"family": "poisson"}, WEIGHTED),
     ({"family": "gamma", "link": "log"}, {"fitIntercept": False, "regParam": 0.1}),
     ({"family": "tweedie", "variancePower": 1.5, "linkPower": 0.0}, {"regParam": 0.2}),

@@ -259,6 +259,7 @@ STRICT_NUMPY = SimpleNamespace(
 STRICT_SPECIAL = SimpleNamespace(
     expit=_function(scipy.special.expit),
     log_expit=_function(scipy.special.log_expit),
+    ndtr=_function(scipy.special.ndtr),
     softmax=_function(scipy.special.softmax, ("axis",)),
     log_softmax=_function(scipy.special.log_softmax, ("axis",)),
 )  # of cupyx.scipy.special

@@ -12,12 +12,14 @@ using uint16 = unsigned short;
 using uint32 = unsigned int;
 using uint64 = unsigned long long;
 namespace scalar {
+using ::erfc;
 using ::exp;
 using ::expm1;
 using ::fabs;
 using ::floor;
 using ::log;
 using ::log1p;
+using ::sqrt;
 __device__ __forceinline__ double from_bits(long long bits) { return __longlong_as_double(bits); }
 __device__ __forceinline__ long long to_bits(double x) { return __double_as_longlong(x); }
 __device__ __forceinline__ float float_of(uint32 bits) { return __uint_as_float(bits); }
@@ -41,12 +43,14 @@ using uint16 = std::uint16_t;
 using uint32 = std::uint32_t;
 using uint64 = std::uint64_t;
 namespace scalar {
+using std::erfc;
 using std::exp;
 using std::expm1;
 using std::fabs;
 using std::floor;
 using std::log;
 using std::log1p;
+using std::sqrt;
 SNAPML_HD double from_bits(std::int64_t bits) {
   double x;
   std::memcpy(&x, &bits, sizeof x);

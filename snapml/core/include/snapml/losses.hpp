@@ -9,12 +9,14 @@
 // beta a `dual_between`.
 #pragma once
 
+#include "snapml/losses/complementary_log_log.hpp"
 #include "snapml/losses/epsilon_insensitive.hpp"
 #include "snapml/losses/hinge.hpp"
 #include "snapml/losses/huber.hpp"
 #include "snapml/losses/logistic.hpp"
 #include "snapml/losses/negative_binomial.hpp"
 #include "snapml/losses/poisson.hpp"
+#include "snapml/losses/probit.hpp"
 #include "snapml/losses/quantile.hpp"
 #include "snapml/losses/smoothed_hinge.hpp"
 #include "snapml/losses/squared.hpp"
@@ -23,12 +25,14 @@
 
 // Every loss of one margin, in the order in which tests name them.
 #define SNAPML_FOR_EACH_LOSS(CALL) \
+  CALL(ComplementaryLogLog)        \
   CALL(EpsilonInsensitive)         \
   CALL(Hinge)                      \
   CALL(Huber)                      \
   CALL(Logistic)                   \
   CALL(NegativeBinomial)           \
   CALL(Poisson)                    \
+  CALL(Probit)                     \
   CALL(Quantile)                   \
   CALL(SmoothedHinge)              \
   CALL(Squared)                    \

@@ -14,8 +14,9 @@ enum class Labels {
   kClass,     // the number of a class
 };
 
-// What the margin predicts: its mean is the margin itself, a probability or an exponential of it.
-enum class Link { kIdentity, kLogit, kLog };
+// What the margin predicts: its mean is the margin itself, an exponential of it, or a probability
+// by the logistic, the normal or Gumbel's law.
+enum class Link { kIdentity, kLog, kLogit, kProbit, kCloglog };
 
 // What jumps somewhere: nothing, l'' or l'.
 enum class Kinks { kNone, kInCurvature, kInGradient };

@@ -16,8 +16,9 @@ from snapml.distributed.spark.driver.columns import check_features, check_number
 from snapml.distributed.spark.driver.errors import InvalidInput
 from snapml.distributed.spark.summaries.training import TrainingFacts
 from snapml.distributed.spark.tasks import sums
-from snapml.distributed.spark.tasks.request import FitOutcome, FitRequest
+from snapml.distributed.spark.tasks.request import FamilyName, FitOutcome, FitRequest
 from snapml.distributed.spark.tasks.targets import family_of
+from snapml.estimators.deviance.links import margin_of
 
 __all__ = ["DevianceSummary"]
 
@@ -43,7 +44,8 @@ class DevianceSummary(TrainingFacts):
 
     def __init__(self, model: Any, dataset: Any, outcome: FitOutcome | None) -> None:
         super().__init__(outcome)
-        schema, (self._family, self._power) = dataset.schema, model._spark_family()
+        schema, asked = dataset.schema, model._spark_family()
+        self._asked, self._family = asked, asked.name
         weight, offset = model._weight_column(), model._offset_column()
         self._request = FitRequest(
             model="linear" if self._family == "gaussian" else "glm",
@@ -51,8 +53,7 @@ class DevianceSummary(TrainingFacts):
             label_col=check_number(schema, "labelCol", model.getLabelCol()),
             weight_col=None if weight is None else check_number(schema, "weightCol", weight),
             offset_col=None if offset is None else check_number(schema, "offsetCol", offset),
-            family=self._family,
-            variance_power=self._power,
+            family=asked,
             reg_params=(0.0,),
             elastic_net_params=(0.0,),
             standardization=False,
@@ -77,9 +78,7 @@ class DevianceSummary(TrainingFacts):
     @cached_property
     def _sums(self) -> dict[str, float]:
         """Sums over the rows, by one job."""
-        sought = sums.Deviances(
-            self._family, self._power, self._coef, self._intercept, self._null_intercept
-        )
+        sought = sums.Deviances(self._asked, self._coef, self._intercept, self._null_intercept)
         names = ("rows", "weight", "log_weight", "deviance", "null", "pearson")
         found = job.sums(self._dataset, self._request, sought)
         return dict(zip(names, found.tolist(), strict=True))
@@ -91,7 +90,7 @@ class DevianceSummary(TrainingFacts):
             return 0.0
         if self._request.offset_col is None or self._family == "gaussian":
             weight, total, _ = job.sums(self._dataset, self._request, sums.label_moments)
-            return _linked(self._own.link, total / weight)
+            return margin_of(self._own.link, total / weight)
         request = replace(self._request, features_col=_NOTHING, tol=_NULL_TOL)
         rows = self._dataset.withColumn(_NOTHING, F.array(F.lit(0.0)))
         return float(job.fit(rows, request)[0].intercept[0])
@@ -155,7 +154,7 @@ class DevianceSummary(TrainingFacts):
         if self._family == "tweedie":
             raise RuntimeError("No AIC available for the tweedie family")
         scale = self._sums["deviance"] / self._sums["weight"] if self._family == "gamma" else 1.0
-        sought = sums.LogDensities(self._family, self._coef, self._intercept, scale)
+        sought = sums.LogDensities(self._asked, self._coef, self._intercept, scale)
         log_likelihood = float(job.sums(self._dataset, self._request, sought)[0])
         return -2.0 * log_likelihood + (2.0 if self._family == "gamma" else 0.0) + n_free
 
@@ -185,7 +184,7 @@ class DevianceSummary(TrainingFacts):
         weight = F.lit(1.0)
         if self._request.weight_col is not None:
             weight = F.col(quoted(self._request.weight_col)).cast("double")
-        function = _residual_function(self._family, self._power, residualsType)
+        function = _residual_function(self._asked, residualsType)
         column = function(label, mean, weight).alias(f"{residualsType}Residuals")
         return self.predictions.select(column)
 
@@ -218,9 +217,7 @@ class DevianceSummary(TrainingFacts):
         scale = np.where(spread > 0.0, spread, 1.0)
         if not self._model.getFitIntercept():
             mean = np.zeros(n_features)
-        sought = sums.Information(
-            self._family, self._power, self._coef, self._intercept, mean, scale
-        )
+        sought = sums.Information(self._asked, self._coef, self._intercept, mean, scale)
         information = job.sums(self._dataset, self._request, sought)
         return self._errors(information.reshape(n_features + 1, n_features + 1), mean, scale)
 
@@ -264,19 +261,12 @@ class DevianceSummary(TrainingFacts):
         return (2.0 * stats.t.sf(sizes, self.degreesOfFreedom)).tolist()
 
 
-def _linked(link: str, mean: float) -> float:
-    """Return the margin of a mean."""
-    if link == "log":
-        return math.log(mean)
-    return math.log(mean) - math.log1p(-mean) if link == "logit" else float(mean)
-
-
-def _residual_function(family: str, power: float, kind: str) -> Any:
+def _residual_function(asked: FamilyName, kind: str) -> Any:
     """Return the function of labels, means and weights."""
 
     @F.pandas_udf("double")
     def residuals(labels: pd.Series, means: pd.Series, weights: pd.Series) -> pd.Series:
-        own = family_of(family, power)
+        own = family_of(asked)
         y, mean, w = (each.to_numpy(np.float64) for each in (labels, means, weights))
         if kind == "deviance":
             found = np.sign(y - mean) * np.sqrt(2.0 * w * own.half_deviances(y, mean))

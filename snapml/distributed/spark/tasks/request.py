@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["FitOutcome", "FitRequest"]
+__all__ = ["FamilyName", "FitOutcome", "FitRequest"]
+
+
+class FamilyName(NamedTuple):
+    """A family of targets in Spark's words.
+
+    Attributes
+    ----------
+    name : str
+        'gaussian', 'binomial', 'poisson', 'gamma' or 'tweedie'.
+    link : str
+        'identity', 'log', 'logit', 'probit' or 'cloglog': one that the family is fitted with.
+    power : float
+        Of the mean, that a 'tweedie' variance is proportional to: from 1 to 2.
+    """
+
+    name: str
+    link: str
+    power: float = 0.0
+
+
+_GAUSSIAN = FamilyName("gaussian", "identity")
 
 
 @dataclass(frozen=True)
@@ -27,10 +49,8 @@ class FitRequest:
         Of weights; None weighs all rows alike.
     offset_col : str or None
         Of numbers that are added to margins; the squared loss takes them from the labels.
-    family : str
-        Of a 'glm', with its own link: 'binomial' (logit), 'poisson', 'gamma' or 'tweedie' (log).
-    variance_power : float
-        Of 'tweedie', from 1 to 2.
+    family : FamilyName
+        Of a 'glm'.
     reg_params, elastic_net_params : tuple of float
         One pair a model; all share one read of the DataFrame.
     fit_intercept : bool
@@ -71,8 +91,7 @@ class FitRequest:
     label_col: str
     weight_col: str | None = None
     offset_col: str | None = None
-    family: str = "gaussian"
-    variance_power: float = 0.0
+    family: FamilyName = _GAUSSIAN
     reg_params: tuple[float, ...] = (0.0,)
     elastic_net_params: tuple[float, ...] = (0.0,)
     fit_intercept: bool = True

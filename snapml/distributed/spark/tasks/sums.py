@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from snapml.data import CompressedMatrix
 from snapml.distributed.spark.tasks.batches import RowBatch, rows_of
-from snapml.distributed.spark.tasks.request import FitRequest
+from snapml.distributed.spark.tasks.request import FamilyName, FitRequest
 from snapml.distributed.spark.tasks.targets import family_of
 
 __all__ = ["Deviances", "Information", "LogDensities", "column_moments", "label_moments", "run"]
@@ -55,25 +55,22 @@ class Deviances:
 
     Attributes
     ----------
-    family : str
-        Spark's name of the family.
-    power : float
-        Of a 'tweedie' variance.
+    family : FamilyName
+        Of the model.
     coef : ndarray of shape (n_features,)
         Of the model.
     intercept, null : float
         That of the model, and of the one without columns.
     """
 
-    family: str
-    power: float
+    family: FamilyName
     coef: np.ndarray
     intercept: float
     null: float
 
     def __call__(self, part: RowBatch) -> np.ndarray:
         """Return rows, weights, their logarithms, deviance, null deviance and Pearson's sum."""
-        family, w = family_of(self.family, self.power), _weights(part)
+        family, w = family_of(self.family), _weights(part)
         margins = _margins(part, self.coef, self.intercept)
         means = family.means(margins)
         null = family.means(_offsets(part) + self.null)
@@ -97,7 +94,7 @@ class LogDensities:
 
     Attributes
     ----------
-    family : str
+    family : FamilyName
         'binomial', 'poisson' or 'gamma'.
     coef : ndarray of shape (n_features,)
         Of the model.
@@ -107,16 +104,16 @@ class LogDensities:
         Dispersion of 'gamma'.
     """
 
-    family: str
+    family: FamilyName
     coef: np.ndarray
     intercept: float
     scale: float
 
     def __call__(self, part: RowBatch) -> np.ndarray:
         """Return the sum; weights of 'binomial' are numbers of trials."""
-        family, w = family_of(self.family, 0.0), _weights(part)
+        family, w = family_of(self.family), _weights(part)
         means = family.means(_margins(part, self.coef, self.intercept))
-        if self.family == "binomial":
+        if self.family.name == "binomial":
             trials = np.round(w)
             return np.array([binom.logpmf(np.round(part.y * w), trials, means).sum()])
         scales = np.full(len(w), self.scale)
@@ -164,10 +161,8 @@ class Information:
 
     Attributes
     ----------
-    family : str
-        Spark's name of the family.
-    power : float
-        Of a 'tweedie' variance.
+    family : FamilyName
+        Of the model.
     coef : ndarray of shape (n_features,)
         Of the model.
     intercept : float
@@ -176,8 +171,7 @@ class Information:
         Of the columns.
     """
 
-    family: str
-    power: float
+    family: FamilyName
     coef: np.ndarray
     intercept: float
     mean: np.ndarray
@@ -185,7 +179,7 @@ class Information:
 
     def __call__(self, part: RowBatch) -> np.ndarray:
         """Return the sum over the rows, by the expected curvature of each."""
-        family = family_of(self.family, self.power)
+        family = family_of(self.family)
         means = family.means(_margins(part, self.coef, self.intercept))
         weights = _weights(part) * family.rates(means) ** 2 / family.variances(means)
         X = _rows(part)

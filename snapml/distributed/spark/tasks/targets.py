@@ -9,7 +9,7 @@ import numpy as np
 
 from snapml.data import ChunkedMatrix, Matrix
 from snapml.distributed.spark.tasks.local_rows import LocalRows
-from snapml.distributed.spark.tasks.request import FitRequest
+from snapml.distributed.spark.tasks.request import FamilyName, FitRequest
 from snapml.estimators.deviance.families import (
     BinomialFamily,
     Family,
@@ -28,7 +28,6 @@ __all__ = ["Targets", "family_of", "targets_of"]
 _FAMILIES: dict[str, Callable[[], Family]]
 _FAMILIES = {
     "gaussian": NormalFamily,
-    "binomial": BinomialFamily,
     "poisson": PoissonFamily,
     "gamma": GammaFamily,
 }
@@ -118,22 +117,22 @@ class Targets:
         return self.sign * np.concatenate(found)
 
 
-def family_of(name: str, variance_power: float) -> Family:
+def family_of(asked: FamilyName) -> Family:
     """Return a family by Spark's name.
 
     Parameters
     ----------
-    name : str
-        'gaussian', 'binomial', 'poisson', 'gamma' or 'tweedie'.
-    variance_power : float
-        Of 'tweedie'.
+    asked : FamilyName
+        With a link that it is fitted with.
 
     Returns
     -------
     Family
-        With its own link.
+        With that link.
     """
-    return family_of_power(variance_power) if name == "tweedie" else _FAMILIES[name]()
+    if asked.name == "tweedie":
+        return family_of_power(asked.power)
+    return BinomialFamily(asked.link) if asked.name == "binomial" else _FAMILIES[asked.name]()
 
 
 def targets_of(
@@ -183,7 +182,7 @@ def _targets_of_family(
     shares: np.ndarray,
     group: Communicator,
 ) -> Targets:
-    family, level = family_of(request.family, request.variance_power), 0.0
+    family, level = family_of(request.family), 0.0
     given = rows.offsets()
     fixed = np.zeros(len(labels)) if given is None else given
     try:
@@ -192,7 +191,7 @@ def _targets_of_family(
             level = family.level(labels, shares, fixed, group.exchange)
     except ValueError as error:
         raise ValueError(
-            f"labelCol={request.label_col!r} with family={request.family!r}: {error}"
+            f"labelCol={request.label_col!r} with family={request.family.name!r}: {error}"
         ) from error
     own, offsets = family.rows(labels, fixed + level)
     return Targets(family.loss, own, offsets, family, fixed, level)
