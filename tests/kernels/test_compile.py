@@ -20,15 +20,32 @@ from .nvrtc import find_nvrtc
 
 ARCHITECTURES = ["75", "80", "90", "100", "120"]
 LOSSES, DUAL = loss_names()
-# One architecture gets every loss, the others one of each kind of outputs.
-PROGRAMS = {
-    architecture: list(
-        all_programs(LOSSES, DUAL)
-        if architecture == "90"
-        else all_programs(["Logistic", "Softmax"], ["Logistic"])
-    )
-    for architecture in ARCHITECTURES
-}
+# These meet all types of numbers on two architectures. Each other loss meets one of the types, and
+# each other architecture one a file. The check on a card compiles every pair.
+IN_ALL_TYPES, ALL_TYPES_ON = (["Logistic", "Softmax"], ["Logistic"]), ("80", "90")
+
+
+def types_in_turn(programs, first):
+    """Return one of the programs of each file and loss, whose types differ from one to the next."""
+    found = {}
+    for program in programs:
+        macros = dict(program.macros)
+        loss = macros.get("SNAPML_LOSS") or macros.get("SNAPML_OUTPUTS")
+        found.setdefault((program.file, loss), []).append(program)
+    return [variants[(first + k) % len(variants)] for k, variants in enumerate(found.values())]
+
+
+def programs_for(architecture):
+    common = list(all_programs(*IN_ALL_TYPES))
+    if architecture not in ALL_TYPES_ON:
+        return types_in_turn(common, ARCHITECTURES.index(architecture))
+    if architecture != "90":
+        return common
+    rest = [program for program in all_programs(LOSSES, DUAL) if program not in common]
+    return common + types_in_turn(rest, 0)
+
+
+PROGRAMS = {architecture: programs_for(architecture) for architecture in ARCHITECTURES}
 # At these, blocks of 256 threads share a multiprocessor's 65536 registers: two or more of them.
 MOST_REGISTERS = {
     "reduce": 64,
