@@ -19,11 +19,11 @@ from snapml._validation import (
     check_sample_weight,
     raise_non_finite,
 )
-from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
+from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level, warn_of_early_end
 from snapml.estimators.coefficient_bounds import bounded, check_bounds
 from snapml.estimators.fit_call import CallbackSupport
-from snapml.estimators.linear_regression import LinearRegressor
+from snapml.estimators.linear_regression import LinearRegressor, check_nonnegative
 from snapml.estimators.near_data import near_data
 from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import byte_limit, fit_input
@@ -266,6 +266,7 @@ def _solve_near(
     intercept = Intercept.FREE if has_intercept else Intercept.NONE
     problem = Problem(Squared(), intercept)
     if all(penalty == _NONNEGATIVE for penalty in penalties):
+        check_nonnegative(dataset.matrix, settings.device_ids)
         result = _solve_nonnegative(dataset, rule, communicator, has_intercept, settings)
         return [result] * len(penalties)
     if all(penalty.is_smooth for penalty in penalties):
@@ -304,16 +305,6 @@ def _solve_nonnegative(
     settings: Settings,
 ) -> FitResult:
     """Solve least squares with w >= 0 and no penalty, as `LinearRegression` does."""
-    if isinstance(dataset.matrix, ChunkedMatrix):
-        raise NotImplementedError(
-            "positive=True and alpha=0 on a store: this version has alpha > 0 out of core; use "
-            "that, or pass what X.load() returns"
-        )
-    if settings.device_ids:
-        raise NotImplementedError(
-            f"positive=True and alpha=0 with device_ids={list(settings.device_ids)!r}: this "
-            "version has alpha > 0 on a GPU; use that, or device_ids=None"
-        )
     weights = dataset.row_weights
     if weights is None:
         weights = np.full(dataset.matrix.shape[0], dataset.weight, dtype=dataset.matrix.dtype)

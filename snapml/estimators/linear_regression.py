@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from snapml._validation import (
     check_sample_weight,
     raise_non_finite,
 )
-from snapml.data import CompressedMatrix, Matrix
+from snapml.data import ChunkedMatrix, CompressedMatrix, Matrix
 from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_level
 from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import with_host_predictions
@@ -26,7 +27,7 @@ from snapml.solvers.least_squares.least_squares import LeastSquaresResult, solve
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import overflow_error
 
-__all__ = ["LinearRegression", "LinearRegressor", "least_squares_fit"]
+__all__ = ["LinearRegression", "LinearRegressor", "check_nonnegative", "least_squares_fit"]
 
 # Relative gaps, in units of the data's rounding, that a solution may have; and the least `tol`.
 _RESOLUTION, _LEAST_TOL = 8.0, 1e-10
@@ -236,6 +237,30 @@ class LinearRegression(LinearRegressor):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not self.positive
         return tags
+
+
+def check_nonnegative(matrix: Matrix, device_ids: Sequence[int]) -> None:
+    """Refuse least squares with w >= 0 and no penalty where no bound of theirs is known.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows.
+    device_ids : sequence of int
+        GPUs to train on; none is the CPU.
+
+    Raises
+    ------
+    NotImplementedError
+        On a store or a GPU.
+    """
+    if not (device_ids or isinstance(matrix, ChunkedMatrix)):
+        return
+    place = f"with device_ids={list(device_ids)!r}" if device_ids else "on a store"
+    rest = "device_ids=None" if device_ids else "pass what X.load() returns"
+    raise NotImplementedError(
+        f"positive=True and alpha=0 {place}: this version has alpha > 0 there; use that, or {rest}"
+    )
 
 
 def least_squares_fit(

@@ -16,7 +16,11 @@ from snapml._validation import check_finite_in, check_labels, check_sample_weigh
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier, LinearEstimator, all_or_nothing
 from snapml.estimators.fit_call import CallbackSupport
-from snapml.estimators.linear_regression import LinearRegressor, least_squares_fit
+from snapml.estimators.linear_regression import (
+    LinearRegressor,
+    check_nonnegative,
+    least_squares_fit,
+)
 from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import fit_input, host_copy_errors
 from snapml.problems import Intercept, Penalty, Problem, Squared
@@ -75,24 +79,14 @@ class RidgeModel(CallbackSupport, LinearEstimator):
 
     def _is_direct(self, matrix: Matrix, alphas: np.ndarray) -> bool:
         """Say whether to solve linear equations: what iterations cannot do, and what is small."""
-        if self._checked_devices(matrix):
+        devices = self._checked_devices(matrix)
+        if self.positive and alphas.min() == 0:
             with host_copy_errors(matrix):
-                self._check_for_device(alphas)
+                check_nonnegative(matrix, devices)
+        if devices or isinstance(matrix, ChunkedMatrix):
             return False
         if self._communicator().size > 1:
-            if alphas.min() == 0:
-                raise NotImplementedError(
-                    f"alpha={self.alpha!r} on several ranks: this version has alpha > 0 there; use "
-                    "that, or LinearRegression"
-                )
-            return False
-        if isinstance(matrix, ChunkedMatrix):
-            if alphas.min() == 0:
-                raise NotImplementedError(
-                    f"alpha={self.alpha!r} on a store: this version has alpha > 0 out of core; use "
-                    "that, or pass what X.load() returns"
-                )
-            return False
+            return bool(alphas.min() == 0)
         if self.positive or alphas.min() == 0 or self.tol < _LEAST_ITERATIVE_TOL:
             return True
         if self.solver in ("sdca", "pqn", "sag", "saga") or not is_direct(matrix.shape):
@@ -100,14 +94,6 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         has_many_targets = len(alphas) >= _MANY_TARGETS and matrix.shape[1] > _FEW_COLUMNS
         is_one_gram = has_many_targets and isinstance(matrix, DenseMatrix)
         return is_one_gram or matrix.n_stored <= _SMALL
-
-    def _check_for_device(self, alphas: np.ndarray) -> None:
-        """Refuse what needs linear equations, which are solved on the CPU only."""
-        if alphas.min() == 0:
-            raise NotImplementedError(
-                f"alpha={self.alpha!r} with device_ids={self.device_ids!r}: this version has "
-                "alpha > 0 on a GPU; use that, or device_ids=None"
-            )
 
     def _fit_directly(
         self,
@@ -156,7 +142,9 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         solver = self.solver if self.solver in ("sdca", "pqn") else "auto"
         results: list[FitResult] = []
         for labels, alpha in zip([targets] if is_shared else targets, alphas, strict=False):
-            cost = float(1.0 / alpha)
+            cost = float(1.0 / alpha) if alpha > 0.0 else 1.0
+            if alpha == 0.0:
+                problem = replace(problem, penalty=replace(problem.penalty, l2=0.0))
             row_weights = None if weights is None else weights * matrix.dtype.type(cost)
             dataset = Dataset(matrix, labels, row_weights, cost)
             own = rule

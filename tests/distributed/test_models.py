@@ -16,7 +16,7 @@ def results(request):
 
 
 def test_every_case_ran(results):
-    assert len(results) == 96
+    assert len(results) == 104
 
 
 def test_all_ranks_have_the_same_bits(results):

@@ -175,7 +175,6 @@ def test_several_gpus_are_refused_where_one_solves(devices, model):
     ("model", "says"),
     [
         (LinearSVC(loss="hinge", solver="pqn"), "hinge loss.*'sdca'.*device_ids=None"),
-        (Ridge(alpha=0), "alpha=0.*device_ids=None"),
     ],
     ids=str,
 )
@@ -188,10 +187,20 @@ def test_what_no_gpu_solves_is_refused_and_says_what_would_work(devices, model, 
 
 
 @pytest.mark.filterwarnings("ignore:alpha=0 is least squares")
-def test_nonnegative_least_squares_without_a_penalty_are_refused(devices):
+@pytest.mark.parametrize("model", [Ridge(alpha=0), Lasso(alpha=0)], ids=str)
+def test_nonnegative_least_squares_without_a_penalty_are_refused(devices, model):
+    model = clone(model).set_params(positive=True, **GPU)
     with pytest.raises(NotImplementedError, match=r"positive=True and alpha=0.*device_ids=None"):
-        Lasso(alpha=0, positive=True, **GPU).fit(*example())
+        model.fit(*example())
     assert devices == []
+
+
+def test_least_squares_without_a_penalty_are_those_of_the_cpu(devices):
+    X, y = example()
+    found, expected = Ridge(alpha=0, **GPU).fit(X, y), Ridge(alpha=0).fit(X, y)
+    assert devices
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
+    assert found.objective_ - found.gap_ <= expected.objective_ * (1.0 + 1e-12)
 
 
 def test_l1_of_several_classes_is_refused_but_one_against_the_rest(devices):

@@ -124,7 +124,6 @@ def test_warm_start_goes_on(tmp_path):
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        (Ridge(alpha=0), r"alpha=0 on a store.*X\.load"),
         (LinearSVC(loss="hinge", device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
         (Lasso(device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
         (LinearRegression(), "LinearRegression trains on rows in memory"),

@@ -120,6 +120,7 @@ def test_no_more_reads_than_allowed(tmp_path):
         (LogisticRegression(l1_ratio=1.0), "multinomial loss on a store.*multi_class='ovr'.*load"),
         (Lasso(device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
         (Lasso(alpha=0, positive=True), "positive=True and alpha=0 on a store.*load"),
+        (Ridge(alpha=0, positive=True), "positive=True and alpha=0 on a store.*load"),
     ],
     ids=str,
 )
@@ -128,6 +129,14 @@ def test_what_is_refused_says_what_would_work(tmp_path, model, says):
     store = stored(tmp_path / "store", *example(3))
     with pytest.raises(NotImplementedError, match=says):
         model.fit(store)
+
+
+def test_least_squares_without_a_penalty_are_those_of_rows_in_memory(tmp_path):
+    X, y = example()
+    found = Ridge(alpha=0).fit(stored(tmp_path / "store", X, y, memory_limit=0), y)
+    expected = Ridge(alpha=0).fit(X, y)
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-7)
+    assert found.objective_ - found.gap_ <= expected.objective_ * (1.0 + 1e-12)
 
 
 def test_damaged_chunk_leaves_no_model(tmp_path):

@@ -25,6 +25,7 @@ CASES = {
     "squared hinge": ("LinearSVC", {}),
     "hinge": ("LinearSVC", {"loss": "hinge", "C": 0.01}),
     "ridge": ("Ridge", {}),
+    "least squares": ("Ridge", {"alpha": 0.0}),
     "weighted": ("LogisticRegression", {}),
     "quantile": ("QuantileRegressor", {"quantile": 0.3, "alpha": 0.01}),
     "tube": ("LinearSVR", {"epsilon": 0.1, "C": 0.1}),
@@ -34,6 +35,10 @@ CASES = {
     "amounts and zeros": ("TweedieRegressor", {"power": 1.5, "alpha": 0.01}),
     "theta": ("NegativeBinomialRegressor", {"alpha": 0.01}),
     "labels of a family": ("GeneralizedLinearRegressor", {"family": "binomial", "alpha": 0.01}),
+    "another link": (
+        "GeneralizedLinearRegressor",
+        {"family": "binomial", "link": "cloglog", "alpha": 0.01},
+    ),
     "offset": ("LogisticRegression", {}),
     "offset, coordinate ascent": ("LogisticRegression", {"solver": "sdca", "C": 0.01}),
     "offset, L1": ("LogisticRegression", {"l1_ratio": 1.0, "C": 0.3}),
@@ -52,7 +57,7 @@ def data(name, is_sparse, dtype):
     margins = X[:, :n_classes] + 0.5 * rng.normal(size=(600, n_classes))
     y = (
         margins[:, 0] * 3.0 + 1.0
-        if name in ("ridge", "quantile", "tube", "huber")
+        if name in ("ridge", "least squares", "quantile", "tube", "huber")
         else margins.argmax(axis=1)
     )
     if name == "theta":
