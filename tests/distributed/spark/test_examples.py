@@ -37,7 +37,7 @@ def test_blocks_of_a_page_run(page, spark, clicks, tmp_path):
     if not (ROOT / page).exists():
         pytest.skip("no docs beside these tests")
     found = re.findall(r"```(?:python|text)\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    [block] = [block for block in found if "snapml.distributed.spark" in block]
+    block, *others = [block for block in found if "snapml.distributed.spark" in block]
     models, table = str(tmp_path / "models"), str(tmp_path / "clicks")
     if page == "docs/spark.md":
         clicks.drop("values", "vectors", "label").write.parquet(table)
@@ -54,3 +54,11 @@ def test_blocks_of_a_page_run(page, spark, clicks, tmp_path):
     if page == "docs/spark.md":
         [file] = Path(models).glob("**/bestModel/**/model/part-*")
         np.testing.assert_array_equal(snapml.load(file).coef_[0], best.coefficients.toArray())
+    policies = clicks.withColumnsRenamed(
+        {"vectors": "features", "clicked": "claims", "hour": "log_exposure"}
+    )
+    for block in others:
+        names = {"policies": policies}
+        exec(compile(block, page, "exec"), names)
+        assert names["model"].gap <= 1e-3
+        assert len(names["model"].summary.pValues) == 4

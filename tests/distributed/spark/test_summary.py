@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.ml import regression
 from pyspark.sql import functions as F
 
 from snapml.distributed import spark as snapml_spark
@@ -87,8 +88,13 @@ def test_metrics_of_regression(frames):
         assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-9), name
     mine, other = (sorted(r.residuals for r in s.residuals.collect()) for s in (ours, theirs))
     assert mine == pytest.approx(other, abs=1e-12)
-    with pytest.raises(NotImplementedError, match="solver='normal'"):
-        _ = ours.pValues
+    params = {"regParam": 0.1, "weightCol": "weight"}
+    theirs = regression.LinearRegression(solver="normal", **params).fit(frames(0)).summary
+    for name in ("coefficientStandardErrors", "tValues", "pValues"):
+        assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-5), name
+    net = snapml_spark.LinearRegression(elasticNetParam=0.5, **params).fit(frames(0)).summary
+    with pytest.raises(RuntimeError, match="no standard errors with an L1 penalty"):
+        _ = net.pValues
 
 
 def test_facts_of_the_training_are_those_of_the_fit(binary_model, frames):

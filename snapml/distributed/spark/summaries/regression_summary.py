@@ -8,20 +8,16 @@ from typing import Any
 from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.sql import functions as F
 
-from snapml.distributed.spark.driver.columns import check_number, quoted
-from snapml.distributed.spark.summaries.training import TrainingFacts
-from snapml.distributed.spark.tasks.request import FitOutcome
+from snapml.distributed.spark.driver.columns import quoted
+from snapml.distributed.spark.summaries.standard_errors import StandardErrors
+from snapml.distributed.spark.tasks.request import FamilyName, FitOutcome
 
 __all__ = ["RegressionSummary"]
 
 _PREDICTION = "_snapml_prediction"
-_NOT_HERE = (
-    "standard errors, t and p values belong to Spark's solver of normal equations: fit "
-    "pyspark.ml's LinearRegression(solver='normal')"
-)
 
 
-class RegressionSummary(TrainingFacts):
+class RegressionSummary(StandardErrors):
     """Metrics of linear regression on a DataFrame.
 
     Parameters
@@ -35,20 +31,16 @@ class RegressionSummary(TrainingFacts):
     """
 
     def __init__(self, model: Any, dataset: Any, outcome: FitOutcome | None) -> None:
-        super().__init__(outcome)
-        check_number(dataset.schema, "labelCol", model.getLabelCol())
-        self._weight = model._weight_column()
-        if self._weight is not None:
-            check_number(dataset.schema, "weightCol", self._weight)
+        super().__init__(model, dataset, outcome, FamilyName("gaussian", "identity"), None)
+        self._weight = self._request.weight_col
         self._prediction = model.getPredictionCol() or _PREDICTION
-        self._model = model.copy().setPredictionCol(self._prediction)
-        self._dataset = dataset
+        self._predicting = model.copy().setPredictionCol(self._prediction)
         self._metrics: dict[str, float] = {}
 
     @cached_property
     def predictions(self) -> Any:
         """The DataFrame with the column of predictions."""
-        return self._model.transform(self._dataset)
+        return self._predicting.transform(self._dataset)
 
     @property
     def predictionCol(self) -> str:
@@ -126,6 +118,11 @@ class RegressionSummary(TrainingFacts):
         """Rows beyond those that the coefficients and the intercept use up."""
         return self.numInstances - self._model.numFeatures - int(self._model.getFitIntercept())
 
+    @property
+    def dispersion(self) -> float:
+        """Weighted squares of the residuals by the degrees of freedom."""
+        return self.meanSquaredError * self._training().weight_sum / self.degreesOfFreedom
+
     def _residual(self) -> Any:
         return F.col(quoted(self.labelCol)) - F.col(quoted(self._prediction))
 
@@ -141,18 +138,3 @@ class RegressionSummary(TrainingFacts):
         row = self.predictions.agg(F.min(weighted).alias("least"), F.max(weighted).alias("most"))
         found = row.collect()[0]
         return [float(found.least), float(found.most)]
-
-    @property
-    def coefficientStandardErrors(self) -> list[float]:
-        """Raise: this is no solver of normal equations."""
-        raise NotImplementedError(_NOT_HERE)
-
-    @property
-    def tValues(self) -> list[float]:
-        """Raise: this is no solver of normal equations."""
-        raise NotImplementedError(_NOT_HERE)
-
-    @property
-    def pValues(self) -> list[float]:
-        """Raise: this is no solver of normal equations."""
-        raise NotImplementedError(_NOT_HERE)
