@@ -458,7 +458,7 @@ def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
         warnings.warn(
             "the classes are separable, and without a penalty the coefficients would grow for "
             f"ever: stopped after {result.n_iter} reads of the data at a loss of "
-            f"{result.objective:.2e}; use a finite C",
+            f"{result.objective:.2e}; use a finite C, or alpha > 0",
             ConvergenceWarning,
             stacklevel=callers_level(),
         )

@@ -111,6 +111,7 @@ def test_reference_fits_of_statsmodels_with_labels_come_out(link):
         ({"family": "poisson", "link": "identity"}, "link: expected 'log' or 'auto'"),
         ({"family": "poisson", "link": "probit"}, "link: expected 'log' or 'auto'"),
         ({"family": "binomial", "link": "inverse"}, "link: expected one of"),
+        ({"family": "binomial", "link": ["probit"]}, "link: expected one of"),
         ({"family": "binomial"}, "y: expected 0 and 1, got"),
         ({"alpha": -1.0}, "alpha"),
     ],
@@ -164,6 +165,17 @@ def test_links_of_labels_take_sparse_float32_rows_and_far_columns(link):
     np.testing.assert_allclose(narrow.predict(far.astype(np.float32)), expected, atol=2e-3)
     for model in (dense, sparse, narrow):
         assert model.gap_ <= model.tol * model.objective_
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_links_of_labels_stand_far_offsets(link):
+    offsets = 1e3 * np.random.default_rng(2).normal(size=N)
+    model = GeneralizedLinearRegressor(family="binomial", link=link, alpha=0.01)
+    model.fit(X, LABELS, offset=offsets)
+    assert np.isfinite(model.coef_).all()
+    assert model.gap_ <= model.tol * model.objective_
+    assert np.isfinite(model.predict(X, offset=offsets)).all()
+    np.testing.assert_array_equal(model.predict(1e6 * X[:1], offset=1e5), [1.0])
 
 
 @pytest.mark.parametrize("family", ["binomial", "normal"])

@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 Exchange = Callable[[Any], list[Any]]
+_FAR = 1e300
 _LEAST_THETA, _MOST_THETA = 1e-8, 1e8
 # scikit-learn's words.
 BINOMIAL_LOSSES: dict[str, Loss] = {
@@ -278,7 +279,8 @@ class BinomialFamily(Family):
 
         def slope(intercept: float) -> float:
             rest = loss_quantity(self.loss, "gradient", offsets + intercept, 2.0 * y - 1.0)
-            return float(np.sum(exchange(float(c @ rest))))
+            own = float(np.clip(c @ rest, -_FAR, _FAR))  # which a root is not looked for at
+            return float(np.sum(exchange(own)))
 
         return increasing_root(slope, margin_of(self.link, ones / weight) - moved / weight)
 

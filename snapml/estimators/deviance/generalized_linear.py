@@ -122,7 +122,8 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
 
     def _family(self) -> Family:
         family = _family_of(self.family)
-        if isinstance(family, BinomialFamily) and self.link in BINOMIAL_LOSSES:
+        is_named = isinstance(self.link, str) and self.link in BINOMIAL_LOSSES
+        if is_named and isinstance(family, BinomialFamily):
             return BinomialFamily(self.link)
         known, beside = ("auto", "identity", "log", *BINOMIAL_LOSSES), f"family={self.family!r}"
         check_link(family, self.link, known, beside, "no other is certified")

@@ -10,6 +10,8 @@ import scipy.special
 
 __all__ = ["margin_of", "means_of", "rates_of"]
 
+_CERTAIN = 5.0
+
 
 def means_of(link: str, margins: Any, xp: Any = np, special: Any = scipy.special) -> Any:
     """Return the expectations of targets, by the inverse of a link.
@@ -34,7 +36,9 @@ def means_of(link: str, margins: Any, xp: Any = np, special: Any = scipy.special
         return special.expit(margins)
     if link == "probit":
         return special.ndtr(margins)
-    return -xp.expm1(-xp.exp(margins)) if link == "cloglog" else margins
+    if link == "cloglog":  # 1 to rounding from a margin of 4 on
+        return -xp.expm1(-xp.exp(xp.minimum(margins, _CERTAIN)))
+    return margins
 
 
 def rates_of(link: str, means: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ struct ComplementaryLogLog {
   static SNAPML_HD Real gradient(Real z, Real y) { return tangent(z, y).gradient; }
   static SNAPML_HD Real curvature(Real z, Real y) {
     const Real r = scalar::exp(z);
-    return y < Real(0) ? r : share(r) * excess(r);
+    return y < Real(0) ? r : share(r) * excess(minimum(r, Real(1e30)));
   }
   static SNAPML_HD Tangent<Real> tangent(Real z, Real y) {
     const Real r = scalar::exp(z);
@@ -50,7 +50,9 @@ struct ComplementaryLogLog {
   // g = r / (exp(r) - 1), from 1 at no rate down to 0.
   SNAPML_HD static Real share(Real r) {
     if (!(r > Real(0))) return Real(1);
-    return r < Real(80) ? r / scalar::expm1(r) : r * exp_vanishing(-r);
+    if (r < Real(80)) return r / scalar::expm1(r);
+    const Real far = minimum(r, Real(1e30));  // beyond, infinity times zero
+    return far * exp_vanishing(-far);
   }
   // g + r - 1 >= 0, by its series where the sum would cancel.
   SNAPML_HD static Real excess(Real r) {
