@@ -135,7 +135,8 @@ def check_solvable(problem: Problem) -> None:
         )
     if problem.penalty.l2 <= 0.0:
         raise ValueError(
-            "solver='sdca' needs a penalty: expected solver='auto' or 'pqn', or a finite C (alpha > 0)"
+            "solver='sdca' needs a penalty: expected solver='auto' or 'pqn', or a finite C "
+            "(alpha > 0)"
         )
 
 
