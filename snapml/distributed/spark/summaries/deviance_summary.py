@@ -20,7 +20,7 @@ from snapml.estimators.deviance.links import margin_of
 
 __all__ = ["DevianceSummary"]
 
-_PREDICTION, _NOTHING = "_snapml_prediction", "_snapml_nothing"
+_NOTHING = "_snapml_nothing"
 # The null model's deviance is compared with others to many digits.
 _NULL_TOL = 1e-11
 
@@ -41,19 +41,7 @@ class DevianceSummary(StandardErrors):
     def __init__(self, model: Any, dataset: Any, outcome: FitOutcome | None) -> None:
         super().__init__(model, dataset, outcome, model._spark_family(), model._offset_column())
         self._family = self._asked.name
-        self._prediction = model.getPredictionCol() or _PREDICTION
-        self._predicting = model.copy().setPredictionCol(self._prediction)
         self._own = model._own_family()
-
-    @cached_property
-    def predictions(self) -> Any:
-        """The DataFrame with the column of predictions."""
-        return self._predicting.transform(self._dataset)
-
-    @property
-    def predictionCol(self) -> str:
-        """Name of the column of predictions."""
-        return self._prediction
 
     @cached_property
     def _sums(self) -> dict[str, float]:

@@ -14,8 +14,6 @@ from snapml.distributed.spark.tasks.request import FamilyName, FitOutcome
 
 __all__ = ["RegressionSummary"]
 
-_PREDICTION = "_snapml_prediction"
-
 
 class RegressionSummary(StandardErrors):
     """Metrics of linear regression on a DataFrame.
@@ -33,19 +31,7 @@ class RegressionSummary(StandardErrors):
     def __init__(self, model: Any, dataset: Any, outcome: FitOutcome | None) -> None:
         super().__init__(model, dataset, outcome, FamilyName("gaussian", "identity"), None)
         self._weight = self._request.weight_col
-        self._prediction = model.getPredictionCol() or _PREDICTION
-        self._predicting = model.copy().setPredictionCol(self._prediction)
         self._metrics: dict[str, float] = {}
-
-    @cached_property
-    def predictions(self) -> Any:
-        """The DataFrame with the column of predictions."""
-        return self._predicting.transform(self._dataset)
-
-    @property
-    def predictionCol(self) -> str:
-        """Name of the column of predictions."""
-        return self._prediction
 
     @property
     def labelCol(self) -> str:

@@ -1,4 +1,4 @@
-"""Standard errors of coefficients, from sums over the rows that a model was fitted to."""
+"""Predictions of rows, and standard errors of coefficients from sums over them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from snapml.distributed.spark.tasks.request import FamilyName, FitOutcome, FitRe
 
 __all__ = ["StandardErrors"]
 
+_PREDICTION = "_snapml_prediction"
 # As many columns as Spark's normal equations take: their matrix comes to the driver.
 _MOST_COLUMNS = 4096
 _OF_KNOWN_DISPERSION = ("binomial", "poisson")
@@ -63,6 +64,18 @@ class StandardErrors(TrainingFacts):
         )
         self._coef = model.coefficients.toArray()
         self._intercept = model.intercept
+        self._prediction = model.getPredictionCol() or _PREDICTION
+        self._predicting = model.copy().setPredictionCol(self._prediction)
+
+    @cached_property
+    def predictions(self) -> Any:
+        """The DataFrame with the column of predictions."""
+        return self._predicting.transform(self._dataset)
+
+    @property
+    def predictionCol(self) -> str:
+        """Name of the column of predictions."""
+        return self._prediction
 
     @property
     @abstractmethod
