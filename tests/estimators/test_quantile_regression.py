@@ -109,15 +109,28 @@ def test_equal_fits_give_equal_bits_and_files_keep_them(diabetes, tmp_path):
     np.testing.assert_allclose(theirs.predict(X), model.predict(X), rtol=1e-12)
 
 
-def test_stores_take_an_l2_penalty_and_say_so(diabetes, tmp_path):
+def test_stores_beyond_memory_take_an_l2_penalty_and_say_so(diabetes, tmp_path):
     X, y = diabetes
     convert(iter([(X, y)]), tmp_path / "store", dtype="float64")
     how = dict(quantile=0.4, alpha=0.1, l1_ratio=0.0, tol=1e-4)
-    streamed = QuantileRegressor(**how).fit(tmp_path / "store")
+    streamed = QuantileRegressor(memory_limit=1, **how).fit(tmp_path / "store")
+    assert "coordinate ascent" in streamed.solver_
     whole = QuantileRegressor(**how).fit(X, y)
     assert abs(streamed.objective_ - whole.objective_) <= streamed.gap_ + whole.gap_
     with pytest.raises(NotImplementedError, match="an L2 penalty alone"):
-        QuantileRegressor().fit(tmp_path / "store")
+        QuantileRegressor(memory_limit=1).fit(tmp_path / "store")
+
+
+@pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
+def test_stores_with_room_in_memory_are_solved_there(diabetes, tmp_path, l1_ratio):
+    X, y = diabetes
+    parts = [(X[rows], y[rows]) for rows in (slice(None, 200), slice(200, None))]
+    convert(iter(parts), tmp_path / "store", dtype="float64", chunk_bytes=8192)
+    how = dict(quantile=0.4, alpha=0.1, l1_ratio=l1_ratio)
+    stored, whole = QuantileRegressor(**how).fit(tmp_path / "store"), QuantileRegressor(**how)
+    whole.fit(X, y)
+    np.testing.assert_array_equal(stored.coef_, whole.coef_)
+    assert (stored.objective_, stored.solver_) == (whole.objective_, whole.solver_)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,11 @@ class ChunkedMatrix:
         return len(self._resident)
 
     @property
+    def can_be_loaded(self) -> bool:
+        """Whether all rows have room in one piece, beside the chunks that it is made of."""
+        return 2 * sum(self._store.chunk_bytes) <= self._limit
+
+    @property
     def n_chunks(self) -> int:
         """Number of chunks."""
         return self._store.n_chunks

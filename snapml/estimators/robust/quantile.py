@@ -163,7 +163,8 @@ class QuantileRegressor(LinearRegressor):
         ValueError
             If parameters or data are not as described; the message says what came.
         NotImplementedError
-            For an L1 penalty, or none, on a store or a GPU, or on more than 3,000 columns.
+            For an L1 penalty, or none, on a GPU, on more than 3,000 columns, or on a store whose
+            rows take more than half of `memory_limit`.
         """
         quantiles = self._checked_quantiles()
         penalty = penalty_of(*checked_strength(self.alpha, self.l1_ratio), is_positive=False)

@@ -173,7 +173,8 @@ class LinearSVR(LinearRegressor):
         ValueError
             If parameters or data are not as described; the message says what came.
         NotImplementedError
-            For ``solver='ipm'`` on a store or a GPU, or on more than 3,000 columns.
+            For ``solver='ipm'`` on a GPU, on more than 3,000 columns, or on a store whose rows
+            take more than half of `memory_limit`.
         """
         problem = self._make_problem()
         cost = check_positive("C", self.C)

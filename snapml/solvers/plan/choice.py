@@ -113,12 +113,31 @@ def fit(
     if unit.is_another:
         rows, own_rule = unit.of_dataset(dataset), unit.of_rule(rule)
         return unit.result(fit(unit.problem, rows, communicator, own_rule, settings, start))
+    dataset = _near_corners(problem, dataset, communicator, settings)
     used = _used_columns(dataset, communicator, settings)
     if used is None:
         return _fit(problem, dataset, communicator, rule, settings, start)
     packed, begin = used.of_dataset(dataset), used.of_start(start)
     own = replace(problem, penalty=used.of_penalty(problem.penalty))
     return used.stored(_fit(own, packed, communicator, used.of_rule(rule), settings, begin))
+
+
+def _near_corners(
+    problem: Problem, dataset: Dataset, communicator: Communicator, settings: Settings
+) -> Dataset:
+    """Return the rows in memory, where a loss with corners wants them and they have room there.
+
+    Few rows are near a corner, and the interior point method works on these alone; epochs of
+    coordinate ascent over a store are many.
+    """
+    is_wanted = support.is_cornered(problem) and settings.solver != "sdca"
+    if not is_wanted or settings.device_ids:
+        return dataset
+    matrix = dataset.matrix
+    has_room = not isinstance(matrix, ChunkedMatrix) or matrix.can_be_loaded
+    if not all(communicator.exchange(has_room)) or not isinstance(matrix, ChunkedMatrix):
+        return dataset
+    return replace(dataset, matrix=matrix.take(np.arange(matrix.shape[0])))
 
 
 def _used_columns(
