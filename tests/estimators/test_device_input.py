@@ -127,6 +127,19 @@ def test_model_has_the_bits_of_rows_copied_from_the_host(devices, name, kind):
     assert type(model.coef_) is np.ndarray
 
 
+@pytest.mark.parametrize(
+    ("family", "link"),
+    [("poisson", "log"), *(("binomial", link) for link in ("logit", "probit", "cloglog"))],
+)
+def test_means_are_those_of_the_host(devices, family, link):
+    X, y = example()
+    labels = (y == y.max()).astype(float)
+    model = snapml.GeneralizedLinearRegressor(family=family, link=link, alpha=0.1).fit(X, labels)
+    found = model.predict(DeviceArray(X))
+    assert type(found) is DeviceArray
+    np.testing.assert_allclose(values(found), model.predict(X), rtol=1e-12)
+
+
 @pytest.mark.parametrize("make", [lambda X: X, np.asfortranarray, lambda X: X[:, ::-1]])
 def test_rows_stay_where_they_are(devices, make):
     X, y = example()

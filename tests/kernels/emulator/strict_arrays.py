@@ -246,8 +246,8 @@ STRICT_NUMPY = SimpleNamespace(
         name: _function(getattr(np, name))
         for name in (
             "abs", "argpartition", "ascontiguousarray", "diff", "divide", "dot", "empty_like",
-            "flatnonzero", "isfinite", "isnan", "maximum", "minimum", "multiply", "sort", "sqrt",
-            "stack", "subtract", "take", "vdot", "where", "zeros_like",
+            "exp", "expm1", "flatnonzero", "isfinite", "isnan", "maximum", "minimum", "multiply",
+            "sort", "sqrt", "stack", "subtract", "take", "vdot", "where", "zeros_like",
         )
     },
     concatenate=_function(np.concatenate, ("axis",)),
