@@ -149,6 +149,22 @@ class Family(ABC):
         """
         return rates_of(self.link, means)
 
+    def working_weights(self, means: np.ndarray) -> np.ndarray:
+        """Return the expected curvatures of half the deviance by margins.
+
+        Parameters
+        ----------
+        means : ndarray of shape (n_rows,), float64
+            Of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The weights of iteratively reweighted least squares.
+        """
+        found: np.ndarray = self.rates(means) ** 2 / self.variances(means)
+        return found
+
     @abstractmethod
     def half_deviances(self, y: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return half the unit deviance of each row.

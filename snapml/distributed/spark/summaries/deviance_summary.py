@@ -41,7 +41,6 @@ class DevianceSummary(StandardErrors):
     def __init__(self, model: Any, dataset: Any, outcome: FitOutcome | None) -> None:
         super().__init__(model, dataset, outcome, model._spark_family(), model._offset_column())
         self._family = self._asked.name
-        self._own = model._own_family()
 
     @cached_property
     def _sums(self) -> dict[str, float]:
@@ -101,7 +100,7 @@ class DevianceSummary(StandardErrors):
     @property
     def dispersion(self) -> float:
         """1 for 'binomial' and 'poisson'; else Pearson's statistic by its degrees of freedom."""
-        if self._family in ("binomial", "poisson"):
+        if not self._own.has_dispersion:
             return 1.0
         return self._sums["pearson"] / self.degreesOfFreedom
 

@@ -16,13 +16,13 @@ from snapml.distributed.spark.driver.columns import check_features, check_number
 from snapml.distributed.spark.summaries.training import TrainingFacts
 from snapml.distributed.spark.tasks import sums
 from snapml.distributed.spark.tasks.request import FamilyName, FitOutcome, FitRequest
+from snapml.distributed.spark.tasks.targets import family_of
 
 __all__ = ["StandardErrors"]
 
 _PREDICTION = "_snapml_prediction"
 # As many columns as Spark's normal equations take: their matrix comes to the driver.
 _MOST_COLUMNS = 4096
-_OF_KNOWN_DISPERSION = ("binomial", "poisson")
 
 
 class StandardErrors(TrainingFacts):
@@ -52,7 +52,8 @@ class StandardErrors(TrainingFacts):
     ) -> None:
         super().__init__(outcome)
         schema, weight = dataset.schema, model._weight_column()
-        self._asked, self._model, self._dataset = asked, model, dataset
+        self._asked, self._own = asked, family_of(asked)
+        self._model, self._dataset = model, dataset
         self._request = FitRequest(
             model="linear" if asked.name == "gaussian" else "glm",
             features_col=check_features(schema, model.getFeaturesCol()),
@@ -150,6 +151,6 @@ class StandardErrors(TrainingFacts):
     def pValues(self) -> list[float]:
         """Two-sided: of the normal law for 'binomial' and 'poisson', else of Student's."""
         sizes = np.abs(self.tValues)
-        if self._asked.name in _OF_KNOWN_DISPERSION:
+        if not self._own.has_dispersion:
             return (2.0 * stats.norm.sf(sizes)).tolist()
         return (2.0 * stats.t.sf(sizes, self.degreesOfFreedom)).tolist()

@@ -181,7 +181,7 @@ class Information:
         """Return the sum over the rows, by the expected curvature of each."""
         family = family_of(self.family)
         means = family.means(_margins(part, self.coef, self.intercept))
-        weights = _weights(part) * family.rates(means) ** 2 / family.variances(means)
+        weights = _weights(part) * family.working_weights(means)
         X = _rows(part)
         rows = X.toarray() if isinstance(X, csr_matrix) else X
         joint = np.column_stack([(rows - self.mean) / self.scale, np.ones(len(rows))])

@@ -89,8 +89,7 @@ class Targets:
         if self.family is None or self.fixed is None:
             return 1.0
         means = self.family.means(self.fixed + self.level + moved)
-        weights = self.family.rates(means) ** 2 / self.family.variances(means)
-        return float(sum(group.exchange(float(shares @ weights))))
+        return float(sum(group.exchange(float(shares @ self.family.working_weights(means)))))
 
     def moved(self, matrix: Matrix, result: FitResult, n_threads: int) -> np.ndarray:
         """Return what a model of the loss adds to margins.
