@@ -79,8 +79,7 @@ class Program:
     @property
     def path(self) -> Path:
         """Where the text is."""
-        (path,) = kernel_dir().glob(f"*/{self.file}.cu")
-        return path
+        return _kernel_files()[f"{self.file}.cu"]
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -116,9 +115,15 @@ class Kernel:
 
 
 @functools.cache
+def _kernel_files() -> dict[str, Path]:
+    """All texts by name, in order; looked for once, before a first launch and not at each."""
+    return {path.name: path for path in sorted(kernel_dir().glob("*/*.cu*"))}
+
+
+@functools.cache
 def _kernel_digest() -> str:
     digest = hashlib.sha256()
-    for source in sorted(kernel_dir().glob("*/*.cu*")):
-        digest.update(source.name.encode())
+    for name, source in _kernel_files().items():
+        digest.update(name.encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()
