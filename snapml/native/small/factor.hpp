@@ -1,6 +1,9 @@
 // The factorisation of a small symmetric matrix, U^T D U with units on the diagonal of U.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "small/design.hpp"
 
 namespace snapml::native::small {
@@ -8,17 +11,59 @@ namespace snapml::native::small {
 // Pivots below this share of their diagonal entry are rounding: the matrix has no inverse to trust.
 inline constexpr double kLeastPivot = 1e-13;
 
+// The upper half of h -= sum_r rows[r][i] / pivots[r] rows[r][j] over eight rows, two rows of h at
+// a time. Each number gets its products one after the other, as from one row at a time.
+template <class Real>
+SNAPML_CLONES void subtract_eight(const Real* rows, const Real* pivots, int64 n, int64 stride,
+                                  Real* h) {
+  for (int64 i = 0; i < n; i += 2) {
+    const bool is_last = i + 1 == n;
+    Real first[kEight], second[kEight];
+    for (int r = 0; r < kEight; ++r) {
+      first[r] = rows[r * stride + i] / pivots[r];
+      second[r] = is_last ? 0 : rows[r * stride + i + 1] / pivots[r];
+    }
+    Real* const to = h + i * stride;
+    Real* const next = is_last ? to : to + stride;
+    int64 j = i;
+    for (; j + kEight <= n; j += kEight) {
+      Eight a, b, v;
+      load_eight(to + j, a), load_eight(next + j, b);
+      for (int r = 0; r < kEight; ++r) {
+        load_eight(rows + r * stride + j, v);
+        a -= first[r] * v, b -= second[r] * v;
+      }
+      if (!is_last) std::memcpy(next + j, &b, sizeof b);
+      std::memcpy(to + j, &a, sizeof a);
+    }
+    for (; j < n; ++j) {
+      for (int r = 0; r < kEight; ++r) {
+        const Real v = rows[r * stride + j];
+        to[j] -= first[r] * v;
+        if (!is_last) next[j] -= second[r] * v;
+      }
+    }
+  }
+}
+
 // Works on the upper half of h in place; the diagonal becomes D and row k of the rest D_k U_k.
 // Returns whether every pivot is positive.
 inline bool factorise(double* h, int64 n, int64 stride) {
   std::vector<double> diagonal(static_cast<std::size_t>(n));
   for (int64 k = 0; k < n; ++k) diagonal[static_cast<std::size_t>(k)] = h[k * stride + k];
-  for (int64 k = 0; k < n; ++k) {
-    const double* const row = h + k * stride;
-    if (!(row[k] > kLeastPivot * diagonal[static_cast<std::size_t>(k)])) return false;
-    for (int64 i = k + 1; i < n; ++i) {
-      if (row[i] != 0) subtract(row[i] / row[k], row + i, n - i, h + i * stride + i);
+  for (int64 first = 0; first < n; first += kEight) {
+    const int64 end = std::min<int64>(n, first + kEight);
+    double pivots[kEight];
+    for (int64 k = first; k < end; ++k) {
+      const double* const row = h + k * stride;
+      if (!(row[k] > kLeastPivot * diagonal[static_cast<std::size_t>(k)])) return false;
+      pivots[k - first] = row[k];
+      for (int64 i = k + 1; i < end; ++i) {
+        subtract(row[i] / row[k], row + i, n - i, h + i * stride + i);
+      }
     }
+    if (end == n) break;
+    subtract_eight(h + first * stride + end, pivots, n - end, stride, h + end * stride + end);
   }
   return true;
 }
