@@ -21,14 +21,18 @@ class SparseStep {
     }
   }
 
-  // Returns w + d.
-  std::vector<double> minimise(const std::vector<double>& coef,
-                               const std::vector<double>& gradient) {
+  // Returns w + d, after so many rounds at most.
+  std::vector<double> minimise(const std::vector<double>& coef, const std::vector<double>& gradient,
+                               int most_rounds = kMostRounds) {
     v_ = coef;
     r_ = gradient;  // of the model at v, without the penalty
-    for (int round = 0; round < kMostRounds; ++round) {
-      for (int cycle = 0; cycle < kCycles; ++cycle) sweep();
-      if (solve_supported() && is_minimum()) break;
+    bool is_whole = true;
+    for (int round = 0; round < most_rounds; ++round) {
+      // Where a sign has stopped a step, descent would take up again what has come to rest at 0.
+      const int64 cycles = std::max<int64>(kCycles, n_cols_ / kSweepsOfFactor);
+      for (int64 cycle = 0; cycle < cycles && is_whole; ++cycle) sweep();
+      is_whole = solve_supported();
+      if (is_whole && is_minimum()) break;
     }
     return v_;
   }
@@ -38,8 +42,9 @@ class SparseStep {
 
  private:
   static constexpr int kMostRounds = 100, kCycles = 3;
-  static constexpr double kRounding = 1e-12;  // of a slope beside l1
-  static constexpr double kRidge = 1e-10;     // of a diagonal that has no inverse otherwise
+  static constexpr int64 kSweepsOfFactor = 4;  // columns: about what a sweep costs of a factor
+  static constexpr double kRounding = 1e-12;   // of a slope beside l1
+  static constexpr double kRidge = 1e-10;      // of a diagonal that has no inverse otherwise
 
   std::size_t at(int64 i, int64 j) const { return static_cast<std::size_t>(i * stride_ + j); }
   double l1_of(int64 j) const { return j < n_penalised_ ? l1_ : 0; }
@@ -91,22 +96,48 @@ class SparseStep {
     return block;
   }
 
+  // Takes a step as far as signs stay what they are; says whether that is all of it. Coefficients
+  // that would change theirs all come to rest at 0 where that leads down, else the first of them.
   bool walk(const std::vector<int64>& columns, const std::vector<double>& step) {
     double length = 1;
     std::size_t first = columns.size();  // whose sign would change first
+    std::vector<double> clipped = step;
     for (std::size_t a = 0; a < columns.size(); ++a) {
       const double v = v_[static_cast<std::size_t>(columns[a])];
-      if (columns[a] >= n_penalised_ || v * (v + length * step[a]) >= 0) continue;
-      length = -v / step[a];
-      first = a;
+      if (columns[a] >= n_penalised_ || v * (v + step[a]) >= 0) continue;
+      clipped[a] = -v;
+      if (v * (v + length * step[a]) < 0) length = -v / step[a], first = a;
     }
+    if (first == columns.size()) {
+      move(columns, step);
+      return true;
+    }
+    const std::vector<double> v = v_, r = r_;
+    if (!(move(columns, clipped) < 0)) {
+      v_ = v, r_ = r;
+      for (std::size_t a = 0; a < columns.size(); ++a) clipped[a] = length * step[a];
+      clipped[first] = -v_[static_cast<std::size_t>(columns[first])];
+      move(columns, clipped);
+    }
+    return false;
+  }
+
+  // Returns by how much the model rises.
+  double move(const std::vector<int64>& columns, const std::vector<double>& step) {
+    double rise = 0;
+    const auto half = [&](std::size_t a) {
+      return 0.5 * step[a] * r_[static_cast<std::size_t>(columns[a])];
+    };
+    for (std::size_t a = 0; a < columns.size(); ++a) rise += half(a);
     for (std::size_t a = 0; a < columns.size(); ++a) {
       double& v = v_[static_cast<std::size_t>(columns[a])];
       const double before = v;
-      v = a == first ? 0.0 : v + length * step[a];
+      v += step[a];
+      rise += l1_of(columns[a]) * (std::fabs(v) - std::fabs(before));
       subtract(before - v, h_.data() + columns[a] * stride_, n_cols_, r_.data());
     }
-    return first == columns.size();
+    for (std::size_t a = 0; a < columns.size(); ++a) rise += half(a);
+    return rise;
   }
 
   // Whether no column that is 0 leads down.
