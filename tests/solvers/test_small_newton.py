@@ -164,6 +164,89 @@ def test_minimum_under_an_l1_norm_is_that_of_working_sets(loss, kind, l1, l2):
     assert zeros.any() or l1 < 1.0
 
 
+LONG = replace(RULE, max_iter=1000)
+FINE = replace(LONG, tol=1e-13)
+
+
+def check_many_columns(case, layout="dense"):
+    """Under an L1 norm: the objective, coefficients and zeros of working sets."""
+    found, expected = case.solve(layout, LONG), case.expected()
+    assert found.has_converged
+    assert found.objective == pytest.approx(
+        case.objective(found.coef.astype(np.float64), found.intercept), rel=1e-12
+    )
+    assert found.objective - found.gap <= expected.objective * (1.0 + 1e-14)
+    assert expected.objective - expected.gap <= found.objective * (1.0 + 1e-14)
+    assert found.gap <= RULE.tol * found.objective * (1.0 + 1e-6)
+    if expected.has_converged:  # working sets crawl on rows of Huber's loss that are flat
+        scale = np.abs(expected.coef).max() + 1e-12
+        np.testing.assert_allclose(found.coef, expected.coef, atol=3e-3 * scale)
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.3])
+@pytest.mark.parametrize("l1", [0.3, 3.0])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].value)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda x: x.core_name)
+@pytest.mark.parametrize(
+    ("shape", "empty", "layout"),
+    [((150, 80), 0.2, "dense"), ((60, 130), 0.0, "columns"), ((203, 140), 0.95, "int64")],
+)
+def test_of_many_columns_an_l1_norm_needs_few(loss, kind, l1, l2, shape, empty, layout):
+    case = Case(loss, kind, shape=shape, empty=empty, l1=l1, l2=l2)
+    check_many_columns(case, layout)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Poisson()], ids=lambda x: x.struct)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].value)
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_of_nearly_the_same_columns_are_told_apart(loss, kind, seed):
+    case = Case(loss, kind, shape=(120, 90), empty=0.0, l1=0.02, l2=0.0, seed=seed)
+    rng = np.random.default_rng(seed)
+    case.X = case.X + 5.0 * np.repeat(rng.normal(size=(120, 9)), 10, axis=1) + rng.normal(size=1)
+    case.X *= 0.3
+    case.y = drawn(loss, case.X[:, 3] - case.X[:, 41], rng)
+    found, expected = case.solve(rule=LONG), case.expected()
+    assert found.has_converged
+    assert found.gap <= RULE.tol * found.objective
+    assert expected.objective - expected.gap <= found.objective
+    assert found.objective <= expected.objective * (1.0 + 1e-7)
+
+
+@pytest.mark.parametrize("shift", [-3.0, -0.3, 0.3, 3.0])
+@pytest.mark.parametrize("loss", [Logistic(), Poisson()], ids=lambda x: x.struct)
+def test_penalised_intercept_may_rest_at_zero_or_leave_it(loss, shift):
+    case = Case(loss, KINDS[2], shape=(90, 70), l1=1.5, l2=0.0)
+    case.X += 1.0  # the intercept is tied to all columns
+    case.o = case.o - shift
+    check_many_columns(case)
+
+
+@pytest.mark.parametrize("shape", [(90, 70), (203, 140)])
+def test_columns_that_every_row_is_flat_in_come_to_rest(shape):
+    """Rows beyond the hinge have neither slope nor curvature."""
+    case = Case(SquaredHinge(), KINDS[0], shape=shape, empty=0.9, l1=0.05, l2=0.0)
+    case.o = np.zeros(shape[0])
+    case.y = np.where(np.arange(shape[0]) % 2 == 0, 1.0, -1.0)
+    case.X[:, :3] = 0.0
+    case.X[::7, 0] = 40.0 * case.y[::7]
+    check_many_columns(case, "int32")
+
+
+def test_copies_of_many_columns_share_an_l1_norm_without_an_end():
+    case = Case(Logistic(), l1=0.3, l2=0.0, shape=(80, 90))
+    case.X[:, 45:] = case.X[:, :45]
+    case.X[:, 7] = 0.0
+    found = case.solve()
+    assert found.has_converged
+    assert found.objective == pytest.approx(case.expected().objective, rel=1e-7)
+    assert found.coef[7] == 0.0
+
+
+def test_more_columns_than_a_gram_matrix_is_made_of_are_left_to_working_sets():
+    case = Case(Squared(), KINDS[0], shape=(1500, 1700), empty=0.9, l1=1e-3, l2=0.0)
+    assert case.solve("int32", rule=FINE) is None
+
+
 def test_columns_alike_share_an_l1_norm_without_an_end():
     case = Case(Logistic(), l1=0.5, l2=0.0, shape=(80, 6))
     case.X[:, 3] = case.X[:, 2]
@@ -369,11 +452,20 @@ def test_small_smooth_problems_suit():
     assert not suits(rule=replace(RULE, observer=Observer()))
     many = Dataset(DenseMatrix(np.ones((100_000, 2))), np.ones(100_000), None, 1.0)
     assert not suits(dataset=many)
-    for n_columns, penalty in ((513, Penalty()), (65, Penalty(l1=0.1))):
+    for n_columns, penalty in ((513, Penalty()), (2**16 + 1, Penalty(l1=0.1))):
         for n_more in (-1, 0):
             matrix = DenseMatrix(np.ones((2, n_columns + n_more)))
             wide = Dataset(matrix, np.ones(2), None, 1.0)
             assert suits(replace(problem, penalty=penalty), wide) == (n_more < 0)
+    for n_rows, loss, penalty in (
+        (2000, Logistic(), Penalty()),
+        (8000, Logistic(), Penalty(l1=0.1)),
+        (2000, Squared(), Penalty(l1=0.1)),
+    ):
+        for n_more in (0, 1):
+            matrix = DenseMatrix(np.ones((n_rows + n_more, 99)))
+            tall = Dataset(matrix, np.ones(n_rows + n_more), None, 1.0)
+            assert suits(replace(problem, loss=loss, penalty=penalty), tall) == (n_more == 0)
     assert suits(replace(problem, loss=Softmax(3)))
     assert not suits(replace(problem, loss=Softmax(3), penalty=Penalty(l1=0.1)))
     assert not suits(replace(problem, loss=Softmax(117)))

@@ -82,7 +82,8 @@ class Design {
         n_features(view.n_cols),
         n_cols(view.n_cols + (bias_column != 0 ? 1 : 0)),
         stride(whole(n_cols + n_cols % 2)),
-        n_padded(whole(view.n_rows)) {
+        n_padded(whole(view.n_rows)),
+        bias_column(bias_column) {
     if (keeps_entries(view, bias_column)) return;
     values_.assign(static_cast<std::size_t>(n_padded * stride), 0.0);
     fill(view);
@@ -90,9 +91,12 @@ class Design {
     for (int64 i = 0; i < n_rows; ++i) values_[at(i, n_features)] = bias_column;
   }
 
+  // Whether rows are kept whole.
+  bool keeps_rows() const { return starts_.empty(); }
+
   // z[r] = x_r.w for eight rows from `first` on.
   void dot8(int64 first, const double* w, double* z) const {
-    if (starts_.empty()) return small::dot8(row(first), w, stride, z);
+    if (keeps_rows()) return small::dot8(row(first), w, stride, z);
     for (int64 i = first; i < first + kEight; ++i) {
       double sum = 0;
       for (std::size_t e = start(i); e < start(i + 1); ++e) sum += values_[e] * w[columns_[e]];
@@ -102,7 +106,7 @@ class Design {
 
   // g += sum_r s[r] x_r over eight rows.
   void add8(int64 first, const double* s, double* g) const {
-    if (starts_.empty()) return small::add8(row(first), s, stride, g);
+    if (keeps_rows()) return small::add8(row(first), s, stride, g);
     for (int64 i = first; i < first + kEight; ++i) {
       const double factor = s[i - first];
       for (std::size_t e = start(i); e < start(i + 1); ++e) g[columns_[e]] += factor * values_[e];
@@ -114,7 +118,7 @@ class Design {
   void add_gram8(int64 first, const double* k, double* h, int64 h_stride) const {
     // Rows that the loss is flat at have no share.
     if (std::all_of(k, k + kEight, [](double each) { return each == 0; })) return;
-    if (starts_.empty()) return small::add_gram8(row(first), k, n_cols, stride, h, h_stride);
+    if (keeps_rows()) return small::add_gram8(row(first), k, n_cols, stride, h, h_stride);
     for (int64 i = first; i < first + kEight; ++i) {
       if (k[i - first] == 0) continue;
       const std::size_t end = start(i + 1);
@@ -126,9 +130,21 @@ class Design {
     }
   }
 
+  // Calls with each column and value of a row, without the intercept's.
+  template <class Call>
+  void each_feature(int64 i, Call call) const {
+    if (keeps_rows()) {
+      for (int64 j = 0; j < n_features; ++j) call(j, row(i)[j]);
+      return;
+    }
+    for (std::size_t e = start(i); e < start(i + 1); ++e) {
+      if (columns_[e] < n_features) call(columns_[e], values_[e]);
+    }
+  }
+
   // g += factor x_i, without the intercept's column.
   void add_row(int64 i, double factor, double* g) const {
-    each_entry(i, [&](int64 j, double value) { g[j] += factor * value; });
+    each_feature(i, [&](int64 j, double value) { g[j] += factor * value; });
   }
 
   // sum_i weights_i ||x_i||^2, without the intercept's column.
@@ -136,7 +152,7 @@ class Design {
     double sum = 0;
     for (int64 i = 0; i < n_rows; ++i) {
       double square = 0;
-      each_entry(i, [&](int64, double value) { square += value * value; });
+      each_feature(i, [&](int64, double value) { square += value * value; });
       sum += weights[i] * square;
     }
     return sum;
@@ -145,17 +161,18 @@ class Design {
   // What the upper half of the rows' Gram matrix costs, in products of a factor.
   double gram_work() const {
     const double n = static_cast<double>(n_rows), q = static_cast<double>(n_cols);
-    return starts_.empty() ? n * q * q / 2 : kGramOfEntries * pairs_;
+    return keeps_rows() ? n * q * q / 2 : kGramOfEntries * pairs_;
   }
 
   // What a read of the rows for one output costs, in the same.
   double pass_work() const {
     const double n = static_cast<double>(n_rows), q = static_cast<double>(n_cols);
     const double entries = static_cast<double>(columns_.size());
-    return kPassOfRow * n + (starts_.empty() ? kPassOfNumber * n * q : kPassOfEntry * entries);
+    return kPassOfRow * n + (keeps_rows() ? kPassOfNumber * n * q : kPassOfEntry * entries);
   }
 
   const int64 n_rows, n_features, n_cols, stride, n_padded;
+  const double bias_column;  // every number of the intercept's column, 0 where there is none
 
  private:
   // In products of a factor, which are made eight at a time; those of entries one by one.
@@ -164,17 +181,6 @@ class Design {
   std::size_t at(int64 i, int64 j) const { return static_cast<std::size_t>(i * stride + j); }
   std::size_t start(int64 i) const { return starts_[static_cast<std::size_t>(i)]; }
   const double* row(int64 i) const { return values_.data() + i * stride; }
-
-  template <class Call>
-  void each_entry(int64 i, Call call) const {
-    if (starts_.empty()) {
-      for (int64 j = 0; j < n_features; ++j) call(j, row(i)[j]);
-      return;
-    }
-    for (std::size_t e = start(i); e < start(i + 1); ++e) {
-      if (columns_[e] < n_features) call(columns_[e], values_[e]);
-    }
-  }
 
   template <class Real>
   void fill(const DenseView<Real>& view) {
@@ -207,31 +213,48 @@ class Design {
     const int64 n_stored = view.indptr[n_rows] - view.indptr[0];
     if (kSparser * (n_stored + n_rows) >= n_rows * stride) return false;
     starts_.reserve(static_cast<std::size_t>(n_padded + 1));
-    std::vector<std::pair<int64, double>> entries;
+    columns_.resize(static_cast<std::size_t>(n_stored + n_rows));
+    values_.resize(columns_.size());
+    std::size_t size = 0;
     for (int64 i = 0; i < n_rows; ++i) {
-      const CompressedRow<Real, Index> x = view.row(i);
-      entries.clear();
-      for (int64 e = 0; e < x.n_stored; ++e) {
-        entries.emplace_back(static_cast<int64>(x.indices[e]), value_of(x, e));
-      }
-      const auto is_before = [](const auto& a, const auto& b) { return a.first < b.first; };
-      if (!std::is_sorted(entries.begin(), entries.end(), is_before)) {
-        std::stable_sort(entries.begin(), entries.end(), is_before);
-      }
-      starts_.push_back(columns_.size());
-      for (const auto& [column, value] : entries) {
-        if (columns_.size() > starts_.back() && columns_.back() == column) {
-          values_.back() += value;  // entries of one column add up
-        } else {
-          columns_.push_back(column), values_.push_back(value);
-        }
-      }
-      if (bias_column != 0) columns_.push_back(n_features), values_.push_back(bias_column);
-      const double kept = static_cast<double>(columns_.size() - starts_.back());
+      starts_.push_back(size);
+      size = fill_sorted(view.row(i), size);
+      if (bias_column != 0) columns_[size] = n_features, values_[size] = bias_column, ++size;
+      const double kept = static_cast<double>(size - starts_.back());
       pairs_ += kept * (kept + 1) / 2;
     }
-    starts_.resize(static_cast<std::size_t>(n_padded + 1), columns_.size());
+    columns_.resize(size), values_.resize(size);
+    starts_.resize(static_cast<std::size_t>(n_padded + 1), size);
     return true;
+  }
+
+  // Keeps a row's entries from a place on, by columns, those of one added up; returns their end.
+  template <class Real, class Index>
+  std::size_t fill_sorted(const CompressedRow<Real, Index>& x, std::size_t first) {
+    std::size_t size = first;
+    bool is_sorted = true;
+    for (int64 e = 0; e < x.n_stored; ++e, ++size) {
+      columns_[size] = static_cast<int64>(x.indices[e]), values_[size] = value_of(x, e);
+      is_sorted = is_sorted && (e == 0 || columns_[size - 1] < columns_[size]);
+    }
+    return is_sorted ? size : sort(first, size);
+  }
+
+  // Sorts entries [first, last) by columns and adds up those of one; returns their end.
+  std::size_t sort(std::size_t first, std::size_t last) {
+    std::vector<std::pair<int64, double>> entries;
+    for (std::size_t e = first; e < last; ++e) entries.emplace_back(columns_[e], values_[e]);
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::size_t size = first;
+    for (const auto& [column, value] : entries) {
+      if (size > first && columns_[size - 1] == column) {
+        values_[size - 1] += value;
+      } else {
+        columns_[size] = column, values_[size] = value, ++size;
+      }
+    }
+    return size;
   }
 
   template <class Real, class Index>

@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "small/column_step.hpp"
 #include "small/corrected_factor.hpp"
 #include "small/lower_bound.hpp"
 #include "small/problem.hpp"
@@ -90,10 +92,16 @@ class Newton {
   // Decrements below these shares of the objective are rounding, and rounding of the coefficients.
   static constexpr double kSmallest = 1e-14, kPolished = 1e-22;
   static constexpr double kSumRounding = 0x1p-50;
+  // Shares of the objective below which a step's gain is not seen: of few rows, and of more.
+  static constexpr double kLeastNoise = 4 * std::numeric_limits<double>::epsilon();
+  static constexpr double kNoise = 0x1p-46;
   static constexpr double kArmijo = 1e-4;
+  // Under an L1 norm the Hessian of so few is cheap; of more, few are needed.
+  static constexpr int64 kFewColumns = 64;
   // Entries that a fit may visit in all before another step counts as work.
   static constexpr double kFreeVisits = 1e6;
   static constexpr int kMostHalvings = 50;
+  static constexpr int kFewHalvings = 6, kMostAttempts = 6;  // where the model can be another
   // Steps from a new factor to the minimum, about; and the cost of a factor, in passes, up to which
   // every step gets one: where the curvature jumps, what the last one saw is soon worth little.
   static constexpr double kStepsOfNewton = 2, kCheapFactor = Problem::kJumps ? 16 : 4;
@@ -161,7 +169,9 @@ class Newton {
     return decrement;
   }
 
+  // A step under an L1 norm.
   double sparse_step(Point& point, Point& trial) {
+    if (problem_.n_cols() > kFewColumns) return column_step(point, trial);
     problem_.fill_hessian(point, hessian_);
     SparseStep model(hessian_, problem_.n_cols(), problem_.stride(), problem_.n_penalised(),
                      problem_.penalty.l1);
@@ -176,13 +186,30 @@ class Newton {
     return decrement;
   }
 
+  // A step that has to be short shows a model that is flat where the loss is not: the next is not.
+  double column_step(Point& point, Point& trial) {
+    if (!columns_) columns_.emplace(problem_);
+    std::vector<double> direction;
+    for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+      const double decrement = columns_->minimise(point, direction);
+      if (columns_->is_stuck()) return 0;
+      const double length = line_search(point, trial, direction, decrement, kNoise, kFewHalvings);
+      columns_->learn(length);
+      if (length == 0) continue;
+      std::swap(point, trial);
+      return decrement;
+    }
+    return 0;
+  }
+
   // Tries all of a direction and then halves of it; returns the length at which the objective is
   // low enough, evaluated in `trial`, or 0.
   double line_search(const Point& point, Point& trial, const std::vector<double>& direction,
-                     double decrement) {
-    const double rounding = 4 * std::numeric_limits<double>::epsilon() * std::fabs(point.objective);
+                     double decrement, double noise = kLeastNoise,
+                     int most_halvings = kMostHalvings) {
+    const double rounding = noise * std::fabs(point.objective);
     double length = 1;
-    for (int halving = 0; halving < kMostHalvings && decrement > 0; ++halving, length *= 0.5) {
+    for (int halving = 0; halving < most_halvings && decrement > 0; ++halving, length *= 0.5) {
       trial.coef = point.coef;
       subtract(-length, direction.data(), problem_.n_cols(), trial.coef.data());
       evaluate(trial);
@@ -199,6 +226,7 @@ class Newton {
   Interrupt& interrupt_;
   CorrectedFactor<Problem> factor_;
   std::vector<double> hessian_;
+  std::optional<ColumnStep<Problem>> columns_;
   Decline decline_;
   Solution found_;
   const Clock::time_point began_ = Clock::now();

@@ -85,7 +85,8 @@ template <class Loss>
 class Problem {
  public:
   using Point = small::Point;
-  static constexpr bool kHasNorm = true;                                // l1 may be above 0
+  static constexpr bool kHasNorm = true;  // l1 may be above 0
+  static constexpr bool kIsQuadratic = Loss::traits().is_quadratic;
   static constexpr bool kJumps = Loss::traits().kinks != Kinks::kNone;  // the curvature
 
   // `gram`: where the Hessian of a quadratic loss is kept, empty before the first one is made; of
@@ -154,7 +155,7 @@ class Problem {
   // Fills h (n_cols rows and one more if that is odd, of `stride` numbers) with the upper half of
   // the Hessian of the loss and of l2 ||w||^2 / 2.
   void fill_hessian(const Point& point, std::vector<double>& h) const {
-    const bool is_kept = Loss::traits().is_quadratic && gram_ != nullptr;
+    const bool is_kept = kIsQuadratic && gram_ != nullptr;
     if (is_kept && !gram_->empty()) {
       h = *gram_;
     } else {

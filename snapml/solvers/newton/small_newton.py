@@ -31,8 +31,10 @@ __all__ = ["MOST_PASSES", "is_small", "judge_rounded", "solve", "solve_unrounded
 _MOST_ENTRIES, _MOST_COLUMNS, _MOST_COEFS = 200_000, 512, 700
 # Numbers an entry that make rows sparse: kSparser of native/small/design.hpp.
 _SPARSER = 5
-# Under an L1 norm working sets do better with more: they look at few columns' products.
-_MOST_SPARSE_COLUMNS = 64
+# Under an L1 norm most sweeps read few columns: times as many entries, and numbers of whole rows,
+# unless the loss is quadratic, whose other solver needs no copy. Vectors over the columns are to
+# stay in the cache.
+_TIMES_ENTRIES, _TIMES_NUMBERS, _MOST_SPARSE_COLUMNS = 2, 4, 1 << 16
 MOST_PASSES = 100
 """They suffice where this method does well; where they do not, another does better."""
 
@@ -100,14 +102,17 @@ def is_small(problem: Problem, matrix: Matrix, n_rows: int, *, counts_entries: b
         return False
     n_columns = matrix.shape[1]
     n_coefs = problem.n_outputs((n_rows,)) * (n_columns + 1)
-    most = _MOST_COLUMNS if penalty.is_smooth else _MOST_SPARSE_COLUMNS
-    if n_columns > most or n_coefs > _MOST_COEFS:
+    if penalty.is_smooth and (n_columns > _MOST_COLUMNS or n_coefs > _MOST_COEFS):
         return False
-    n_kept = float(n_rows * (n_columns + 1))
+    if n_columns > _MOST_SPARSE_COLUMNS:
+        return False
+    is_by_columns = not (penalty.is_smooth or problem.loss.is_quadratic)
+    n_kept, times = float(n_rows * (n_columns + 1)), _TIMES_NUMBERS
     if counts_entries and isinstance(matrix, CompressedMatrix):
         entries = n_rows * (1.0 + matrix.n_stored / max(1, matrix.shape[0]))
-        n_kept = entries if _SPARSER * entries < n_kept else n_kept
-    return 0 < n_kept <= _MOST_ENTRIES
+        if _SPARSER * entries < n_kept:
+            n_kept, times = entries, _TIMES_ENTRIES
+    return 0 < n_kept <= (times if is_by_columns else 1) * _MOST_ENTRIES
 
 
 def solve(
@@ -147,7 +152,7 @@ def _solve(
     is_rounded: bool,
 ) -> FitResult | None:
     """Return the model, or what it was when whoever looks on has ended the fit."""
-    n_most = min(MOST_PASSES, rule.max_iter + 1)
+    n_most = min(_most_passes(problem), rule.max_iter + 1)
     coefs = None
     if rule.control.is_active:
         n_outputs = problem.n_outputs(dataset.labels.shape)
@@ -216,7 +221,7 @@ def _run(
         problem.intercept.value,
         bias,
         rule.tol,
-        min(MOST_PASSES, rule.max_iter + 1),
+        min(_most_passes(problem), rule.max_iter + 1),
         is_rounded,
         point,
         history,
@@ -245,6 +250,11 @@ def _run(
         mean_stiffness=stiffness / matrix.shape[0],
         description=f"quasi-Newton in one call, curvature from {matrix.shape[0]} rows, 1 thread",
     )
+
+
+def _most_passes(problem: Problem) -> int:
+    """Return how many passes are worth it; under an L1 norm most of a step is no pass."""
+    return MOST_PASSES if problem.penalty.is_smooth else 4 * MOST_PASSES
 
 
 def judge_rounded(
