@@ -6,6 +6,7 @@ import pytest
 from snapml import Lasso, LinearSVC, LogisticRegression
 from snapml.problems import Bounds, Penalty
 from snapml.solvers.flat_directions import slide
+from snapml.solvers.newton import small_newton
 
 
 def one_hot_rows(n_rows=600, sizes=(4, 7, 9), seed=0):
@@ -100,6 +101,7 @@ def test_of_equal_columns_all_but_one_are_left_out():
     assert sorted(dependent % 6) == [0, 1]
 
 
+@pytest.mark.parametrize("way", ["in one call", "by working sets"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "model",
@@ -110,9 +112,13 @@ def test_of_equal_columns_all_but_one_are_left_out():
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_weak_penalties_on_one_hot_columns_meet_their_tolerance(model, dtype):
+def test_weak_penalties_on_one_hot_columns_meet_their_tolerance(model, dtype, way, monkeypatch):
+    if way == "by working sets":
+        monkeypatch.setattr(small_newton, "_MOST_ENTRIES", 0)
     X, y = one_hot_rows(n_rows=3000, sizes=(5, 8, 12, 15, 20, 30, 30), seed=4)
     target = y if isinstance(model, Lasso) else y > np.median(y)
     model.set_params(tol=1e-6).fit(X.astype(dtype), target)
     assert model.gap_ <= 1e-6 * model.objective_
-    assert np.max(model.n_iter_) <= 16
+    # Steps that jumps of the curvature make short are passes over rows in the cache.
+    jumps = isinstance(model, LinearSVC) and way == "in one call"
+    assert np.max(model.n_iter_) <= (64 if jumps else 16)

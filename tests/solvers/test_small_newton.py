@@ -232,6 +232,19 @@ def test_columns_that_every_row_is_flat_in_come_to_rest(shape):
     check_many_columns(case, "int32")
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].value)
+def test_start_where_all_rows_are_flat_leads_to_the_minimum(kind):
+    case = Case(SquaredHinge(), kind, shape=(90, 70), empty=0.0, l1=0.5, l2=0.0)
+    case.o = np.zeros(90)
+    case.y = np.where(case.X[:, 0] > 0.0, 1.0, -1.0)
+    case.X[:, 0] += case.y
+    far = np.zeros((1, 71))
+    far[0, 0] = 10.0  # every margin is at least 10
+    found, other = case.solve(rule=LONG, start=Start(coef=far)), case.solve(rule=LONG)
+    assert found.has_converged
+    assert found.objective == pytest.approx(other.objective, rel=1e-7)
+
+
 def test_copies_of_many_columns_share_an_l1_norm_without_an_end():
     case = Case(Logistic(), l1=0.3, l2=0.0, shape=(80, 90))
     case.X[:, 45:] = case.X[:, :45]

@@ -91,17 +91,18 @@ class ColumnStep {
     double total = 0;
     for (int64 i = 0; i < n; ++i) total += curvatures_[at(i)] = problem_.curvature(point, i);
     if (damping_ == 0) return total;
-    const double weight = total_weight(problem_.targets, n), mean = total > 0 ? total / weight : 1;
-    for (int64 i = 0; i < n; ++i)
-      curvatures_[at(i)] += damping_ * mean * problem_.targets.weights[i];
-    return total + damping_ * mean * weight;
+    const double* const weights = problem_.targets.weights;
+    const double weight = total_weight(problem_.targets, n);
+    const double added = damping_ * (total > 0 ? total / weight : 1);
+    for (int64 i = 0; i < n; ++i) curvatures_[at(i)] += added * weights[i];
+    return total + added * weight;
   }
 
   void begin_intercept(const Point& point, double total) {
     if (!has_intercept()) return;
     const double bias = problem_.design.bias_column;
     total_ = bias * bias * total + (is_free() ? 0 : problem_.penalty.l2);
-    mass_ = point.gradient[at(n_features())];
+    mass_ = point.gradient[at(n_features())], follower_ = 0, is_moving_ = false;
     follow(point);
   }
 
