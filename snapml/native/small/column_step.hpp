@@ -1,6 +1,6 @@
 // The step of Newton's method under an L1 norm where columns are many: coordinate descent on the
 // columns themselves (newGLMNET: Yuan, Ho and Lin, 2012), and where that has cost as much as the
-// Gram matrix of those that matter, the minimum on these. docs/algorithms.md, section 13.
+// Gram matrix of those that matter, the minimum on these. docs/algorithms.md, section 8.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "small/design_columns.hpp"
 #include "small/problem.hpp"
 #include "small/sparse_step.hpp"
+#include "snapml/penalties.hpp"
 
 namespace snapml::native::small {
 
@@ -116,8 +117,7 @@ class ColumnStep {
 
   // The change of v towards v - change, `less` closer to 0.
   static double next_of(double v, double change, double less) {
-    const double t = v - change, beyond = std::fabs(t) - less;
-    return (beyond > 0 ? std::copysign(beyond, t) : 0.0) - v;
+    return soft_threshold(v - change, less) - v;
   }
 
   // The model's curvature along a column, and its product with the intercept's.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "small/factor.hpp"
+#include "snapml/penalties.hpp"
 
 namespace snapml::native::small {
 
@@ -55,9 +56,8 @@ class SparseStep {
       const double h = h_[at(j, j)];
       if (!(h > 0)) continue;
       double& v = v_[static_cast<std::size_t>(j)];
-      const double t = v - r_[static_cast<std::size_t>(j)] / h,
-                   beyond = std::fabs(t) - l1_of(j) / h;
-      const double change = (beyond > 0 ? std::copysign(beyond, t) : 0.0) - v;
+      const double t = v - r_[static_cast<std::size_t>(j)] / h;
+      const double change = soft_threshold(t, l1_of(j) / h) - v;
       if (change == 0) continue;
       v += change;
       subtract(-change, h_.data() + j * stride_, n_cols_, r_.data());
