@@ -70,7 +70,25 @@ def dual_epoch(
     epoch: int,
     picked: NDArray[Any] | None = None,
     row_gaps: NDArray[Any] | None = None,
+    at_rest: NDArray[Any] | None = None,
 ) -> tuple[float, float, float]: ...
+def sweep_moving_rows(
+    pool: ThreadPool,
+    rows: Rows,
+    loss: str,
+    shard: Shard,
+    replicas: NDArray[Any] | None,
+    sigma: float,
+    outer: float,
+    relaxation: float,
+    rounds: int,
+    block_rows: int,
+    seed: int,
+    epoch: int,
+    at_rest: NDArray[Any],
+    enough: float,
+    most_entries: int,
+) -> tuple[float, float]: ...
 def dual_mass(pool: ThreadPool, rows: Rows, loss: str, shard: Shard) -> tuple[float, float]: ...
 def exact_sweep(
     pool: ThreadPool,
@@ -284,11 +302,28 @@ def small_newton(
     bias_column: float,
     tol: float,
     most_passes: int,
-    is_rounded: bool,
     coef: NDArray[Any],
     history: NDArray[Any],
     points: NDArray[Any] | None,
 ) -> tuple[bool, int, int, float, float, float, float]: ...
+def small_hinge(
+    rows: Rows,
+    labels: NDArray[Any],
+    row_weights: NDArray[Any] | None,
+    weight: float,
+    row_offsets: NDArray[Any] | None,
+    l2: float,
+    intercept: str,
+    bias_column: float,
+    tol: float,
+    most_passes: int,
+    most_entries: int,
+    coef: NDArray[Any],
+    slacks: NDArray[Any],
+    is_centred: bool,
+    history: NDArray[Any],
+    points: NDArray[Any] | None,
+) -> tuple[bool, int, int, int, float, float, float]: ...
 def small_newton_path(
     rows: Rows,
     loss: str,

@@ -18,6 +18,7 @@ using ReadOnlyArray = nb::ndarray<nb::ro, nb::device::cpu>;
 
 template <class Real>
 constexpr const char* dtype_name() {
+  if (sizeof(Real) == 1) return "uint8";
   if (std::is_integral_v<Real>) return sizeof(Real) == 4 ? "int32" : "int64";
   return sizeof(Real) == 4 ? "float32" : "float64";
 }

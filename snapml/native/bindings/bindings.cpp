@@ -13,9 +13,11 @@
 
 #include "bindings/arguments.hpp"
 #include "bindings/dispatch.hpp"
+#include "bindings/epoch_options.hpp"
 #include "bindings/without_gil.hpp"
 #include "dual/coordinate_descent.hpp"
 #include "dual/dual_line.hpp"
+#include "dual/moving_rows.hpp"
 #include "dual/objective.hpp"
 #include "rows/row_checks.hpp"
 #include "rows/rows.hpp"
@@ -193,32 +195,29 @@ void check_contiguous_rows(const DenseView<Real>& view) {
 template <class Real, class Index>
 void check_contiguous_rows(const CompressedView<Real, Index>&) {}
 
-std::tuple<double, double, double> dual_epoch(ThreadPool& pool, const Rows& rows,
-                                              const std::string& loss, const ShardArrays& shard,
-                                              std::optional<AnyArray> replicas, double sigma,
-                                              double outer, double relaxation, int64 rounds,
-                                              int block_rows, uint64 seed, uint64 epoch,
-                                              std::optional<ReadOnlyArray> picked,
-                                              std::optional<AnyArray> row_gaps) {
-  if (rounds < 1 || rounds > std::numeric_limits<int>::max() || !(sigma >= 1) || !(outer >= 1)) {
-    throw std::invalid_argument("expected rounds, sigma and outer >= 1, got " +
-                                std::to_string(rounds) + ", " + std::to_string(sigma) + ", " +
-                                std::to_string(outer));
-  }
-  if (!(relaxation > 0.5 && relaxation <= 1) || block_rows < 1 || block_rows > kBlockRows) {
-    throw std::invalid_argument("expected relaxation in (0.5, 1] and block_rows in [1, " +
-                                std::to_string(kBlockRows) + "], got " +
-                                std::to_string(relaxation) + " and " + std::to_string(block_rows));
-  }
+// A copy of the shared vector for each thread, null where there are none.
+template <class View>
+auto replicas_argument(const std::optional<AnyArray>& replicas, const View& view,
+                       const ThreadPool& pool) {
+  using Real = typename View::Real;
+  const int64 size = pool.size() * (view.n_cols + 1);
+  return replicas ? vector_argument<Real>(*replicas, "replicas", size) : nullptr;
+}
+
+std::tuple<double, double, double> dual_epoch(
+    ThreadPool& pool, const Rows& rows, const std::string& loss, const ShardArrays& shard,
+    std::optional<AnyArray> replicas, double sigma, double outer, double relaxation, int64 rounds,
+    int block_rows, uint64 seed, uint64 epoch, std::optional<ReadOnlyArray> picked,
+    std::optional<AnyArray> row_gaps, std::optional<AnyArray> at_rest) {
+  const EpochOptions options =
+      epoch_options(sigma, outer, relaxation, rounds, block_rows, seed, epoch);
   return std::visit(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
         const DualState<Real> state = dual_state(view, shard);
-        Real* copies =
-            replicas ? vector_argument<Real>(*replicas, "replicas", pool.size() * (view.n_cols + 1))
-                     : nullptr;
-        const EpochOptions options{seed, epoch, rounds, sigma, outer, relaxation, block_rows};
-        RowVisits<Real> visits{nullptr, view.n_rows, nullptr};
+        Real* const copies = replicas_argument(replicas, view, pool);
+        RowVisits<Real> visits{nullptr, view.n_rows, nullptr, nullptr};
+        if (at_rest) visits.at_rest = vector_argument<uint8>(*at_rest, "at_rest", view.n_rows);
         if (row_gaps) visits.row_gaps = vector_argument<Real>(*row_gaps, "row_gaps", view.n_rows);
         if (picked) {
           check_contiguous_rows(view);
@@ -231,6 +230,33 @@ std::tuple<double, double, double> dual_epoch(ThreadPool& pool, const Rows& rows
           });
         });
         return std::make_tuple(report.gap, report.sigma, report.sigma_measured);
+      },
+      rows.view);
+}
+
+std::tuple<double, double> sweep_moving_rows_of(ThreadPool& pool, const Rows& rows,
+                                                const std::string& loss, const ShardArrays& shard,
+                                                std::optional<AnyArray> replicas, double sigma,
+                                                double outer, double relaxation, int64 rounds,
+                                                int block_rows, uint64 seed, uint64 epoch,
+                                                const AnyArray& at_rest, double enough,
+                                                int64 most_entries) {
+  const EpochOptions options =
+      epoch_options(sigma, outer, relaxation, rounds, block_rows, seed, epoch);
+  return std::visit(
+      [&](const auto& view) {
+        using Real = typename std::decay_t<decltype(view)>::Real;
+        check_contiguous_rows(view);
+        const DualState<Real> state = dual_state(view, shard);
+        Real* const copies = replicas_argument(replicas, view, pool);
+        uint8* const resting = vector_argument<uint8>(at_rest, "at_rest", view.n_rows);
+        const EpochReport report = with_loss<Real>(loss, [&](auto loss_type) {
+          return without_gil([&](Interrupt& interrupt) {
+            return sweep_moving_rows(loss_type, view, state, copies, options, resting,
+                                     {enough, most_entries}, pool, interrupt);
+          });
+        });
+        return std::make_tuple(report.gap, report.sigma);
       },
       rows.view);
 }
@@ -420,7 +446,12 @@ NB_MODULE(_native, m) {
         nb::arg("shard"), nb::arg("replicas").none(), nb::arg("sigma"), nb::arg("outer"),
         nb::arg("relaxation"), nb::arg("rounds"), nb::arg("block_rows"), nb::arg("seed"),
         nb::arg("epoch"), nb::arg("picked").none() = nb::none(),
-        nb::arg("row_gaps").none() = nb::none());
+        nb::arg("row_gaps").none() = nb::none(), nb::arg("at_rest").none() = nb::none());
+  m.def("sweep_moving_rows", &sweep_moving_rows_of, nb::arg("pool"), nb::arg("rows"),
+        nb::arg("loss"), nb::arg("shard"), nb::arg("replicas").none(), nb::arg("sigma"),
+        nb::arg("outer"), nb::arg("relaxation"), nb::arg("rounds"), nb::arg("block_rows"),
+        nb::arg("seed"), nb::arg("epoch"), nb::arg("at_rest"), nb::arg("enough"),
+        nb::arg("most_entries"));
   m.def("dual_mass", &dual_mass_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("shard"));
   m.def("exact_sweep", &exact_sweep_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),

@@ -9,6 +9,7 @@
 
 #include "bindings/arguments.hpp"
 #include "bindings/dispatch.hpp"
+#include "bindings/epoch_options.hpp"
 #include "bindings/without_gil.hpp"
 #include "dual/softmax_descent.hpp"
 #include "many/many_models.hpp"
@@ -288,25 +289,20 @@ std::tuple<double, double> softmax_epoch(ThreadPool& pool, const Rows& rows,
   if (replicas.has_value() != (pool.size() > 1)) {
     throw std::invalid_argument("replicas: expected them for several threads, and none for one");
   }
-  if (!(sigma >= 1) || !(relaxation > 0.5 && relaxation <= 1) || rounds < 1 || block_rows < 1 ||
-      block_rows > kBlockRows) {
-    throw std::invalid_argument(
-        "expected sigma and rounds >= 1, relaxation in (0.5, 1] and block_rows in [1, " +
-        std::to_string(kBlockRows) + "]");
-  }
+  const EpochOptions options =
+      epoch_options(sigma, 1.0, relaxation, rounds, block_rows, seed, epoch);
   std::tuple<double, double> found;
   with_compressed(rows, arrays.shared, [&](const auto& view, auto) {
     const SoftmaxDual dual = softmax_dual(arrays, view.n_rows, view.n_cols);
     const int64 size = (view.n_cols + 1) * dual.stride;
     double* const copies =
         replicas ? vector_argument<double>(*replicas, "replicas", pool.size() * size) : nullptr;
-    RowVisits<double> visits{nullptr, view.n_rows, nullptr};
+    RowVisits<double> visits{nullptr, view.n_rows, nullptr, nullptr};
     if (picked) {
       visits.n_rows = static_cast<int64>(picked->size());
       visits.rows = picked_rows(*picked, view.n_rows);
     }
     if (row_gaps) visits.row_gaps = vector_argument<double>(*row_gaps, "row_gaps", view.n_rows);
-    const EpochOptions options{seed, epoch, rounds, sigma, 1.0, relaxation, block_rows};
     const EpochReport report = without_gil([&](Interrupt& interrupt) {
       return run_softmax_epoch(view, dual, copies, options, visits, pool, interrupt);
     });

@@ -12,6 +12,7 @@
 #include "bindings/without_gil.hpp"
 #include "rows/rows.hpp"
 #include "small/newton.hpp"
+#include "small/smoothed_hinge.hpp"
 #include "small/softmax_problem.hpp"
 
 namespace snapml::native {
@@ -56,14 +57,12 @@ struct SmallArrays {
 
 template <class Real, class Problem>
 SmallFit small_fit(const Problem& problem, const small::Rule& rule, SmallArrays to,
-                   Interrupt& interrupt, bool is_rounded = true) {
+                   Interrupt& interrupt) {
   const small::Solution found = small::Newton<Problem>(problem, rule, interrupt).solve(to.coef);
   if (interrupt.requested()) return {};
   typename Problem::Point rounded = problem.point();
   rounded.coef = found.coef;
-  if (is_rounded) {
-    for (double& w : rounded.coef) w = static_cast<double>(static_cast<Real>(w));
-  }
+  for (double& w : rounded.coef) w = static_cast<double>(static_cast<Real>(w));
   rounded.objective = found.objective;
   if (rounded.coef != found.coef) problem.evaluate(rounded);
   problem.store(rounded.coef, to.coef);
@@ -85,8 +84,8 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
                       const ReadOnlyArray& labels, const std::optional<ReadOnlyArray>& row_weights,
                       double weight, const std::optional<ReadOnlyArray>& row_offsets, double l1,
                       double l2, const std::string& intercept, double bias_column, double tol,
-                      int64 most_passes, bool is_rounded, const AnyArray& coef,
-                      const AnyArray& history, const std::optional<AnyArray>& points) {
+                      int64 most_passes, const AnyArray& coef, const AnyArray& history,
+                      const std::optional<AnyArray>& points) {
   const int64 n_entries = static_cast<int64>(history.size()) / kEntryNumbers;
   const small::Penalty penalty{l1, l2, intercept_of(intercept)};
   const small::Rule rule{tol, most_passes, n_entries, points.has_value()};
@@ -108,7 +107,7 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
           return without_gil([&](Interrupt& interrupt) {
             const small::Design design(view, bias_column);
             const small::Targets own{y.data(), c.data(), offsets};
-            return small_fit<Real>(make(design, own), rule, to, interrupt, is_rounded);
+            return small_fit<Real>(make(design, own), rule, to, interrupt);
           });
         };
         if (n_classes > 0) {
@@ -122,6 +121,57 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
             return small::Problem(type, design, targets, penalty, &gram);
           });
         });
+      },
+      rows.view);
+}
+
+// The hinge by continuation. `coef` and `slacks` hold the start, the slacks where `is_centred`, and
+// get the model and its dual point; `history` gets what each stage has led to, and `points` the
+// coefficients after each of at most `most_entries` steps. Returns whether the tolerance is met,
+// the passes, stages and steps, the objective, its lower bound, and the rows' weighted squares.
+std::tuple<bool, int64, int64, int64, double, double, double> small_hinge(
+    const Rows& rows, const ReadOnlyArray& labels, const std::optional<ReadOnlyArray>& row_weights,
+    double weight, const std::optional<ReadOnlyArray>& row_offsets, double l2,
+    const std::string& intercept, double bias_column, double tol, int64 most_passes,
+    int64 most_entries, const AnyArray& coef, const AnyArray& slacks, bool is_centred,
+    const AnyArray& history, const std::optional<AnyArray>& points) {
+  const small::Penalty penalty{0, l2, intercept_of(intercept)};
+  const small::Rule rule{tol, most_passes, most_entries, points.has_value()};
+  const auto most_stages = static_cast<std::size_t>(history.size()) / kEntryNumbers;
+  return std::visit(
+      [&](const auto& view) {
+        using Real = typename std::decay_t<decltype(view)>::Real;
+        const int64 n = view.n_rows, n_coefs = view.n_cols + (bias_column != 0 ? 1 : 0);
+        const std::vector<double> y = widened<Real>(labels, "labels", n, 1.0, 1.0);
+        const std::vector<double> c = widened<Real>(row_weights, "row_weights", n, weight, 0.0);
+        const double* offsets = nullptr;
+        if (row_offsets) offsets = vector_argument<double>(*row_offsets, "row_offsets", n);
+        double* const model = vector_argument<double>(coef, "coef", n_coefs);
+        double* const a = vector_argument<double>(slacks, "slacks", n);
+        double* to = vector_argument<double>(history, "history",
+                                             kEntryNumbers * static_cast<int64>(most_stages));
+        double* const all =
+            points ? vector_argument<double>(*points, "points", most_entries * n_coefs) : nullptr;
+        const auto found = without_gil([&](Interrupt& interrupt) {
+          const small::Design design(view, bias_column);
+          const small::Targets targets{y.data(), c.data(), offsets};
+          small::SmoothedHingeFit<Real> fit(design, targets, penalty, rule, interrupt);
+          auto solution = fit.solve(model, is_centred ? a : nullptr);
+          return std::make_pair(std::move(solution), design.weighted_squares(c.data()));
+        });
+        const small::HingeSolution& best = found.first;
+        std::copy(best.coef.begin(), best.coef.end(), model);
+        std::copy(best.slacks.begin(), best.slacks.end(), a);
+        const std::size_t n_stages = std::min(best.stages.size(), most_stages);
+        for (std::size_t k = best.stages.size() - n_stages; k < best.stages.size(); ++k) {
+          const small::Stage& stage = best.stages[k];
+          for (const double x : {stage.seconds, stage.n_passes, stage.gap, stage.objective}) {
+            *to++ = x;
+          }
+        }
+        if (all != nullptr) std::copy(best.points.begin(), best.points.end(), all);
+        return std::make_tuple(best.is_solved, best.n_passes, static_cast<int64>(n_stages),
+                               best.n_entries, best.objective, best.bound, found.second);
       },
       rows.view);
 }
@@ -280,8 +330,13 @@ void bind_small(nb::module_& m) {
   m.def("small_newton", &small_newton, nb::arg("rows"), nb::arg("loss"), nb::arg("n_classes"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
-        nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("is_rounded"),
-        nb::arg("coef"), nb::arg("history"), nb::arg("points").none());
+        nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
+        nb::arg("history"), nb::arg("points").none());
+  m.def("small_hinge", &small_hinge, nb::arg("rows"), nb::arg("labels"),
+        nb::arg("row_weights").none(), nb::arg("weight"), nb::arg("row_offsets").none(),
+        nb::arg("l2"), nb::arg("intercept"), nb::arg("bias_column"), nb::arg("tol"),
+        nb::arg("most_passes"), nb::arg("most_entries"), nb::arg("coef"), nb::arg("slacks"),
+        nb::arg("is_centred"), nb::arg("history"), nb::arg("points").none());
   m.def("small_newton_path", &small_newton_path, nb::arg("rows"), nb::arg("loss"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),

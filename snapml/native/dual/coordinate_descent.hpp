@@ -149,7 +149,9 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
       state.duals[i] = step.state;
       block_gap += c * step.gap;
       if (visits.row_gaps != nullptr) visits.row_gaps[i] = c * step.gap;
-      if (step.change == Real(0)) continue;
+      const bool is_still = step.change == Real(0);
+      if (visits.at_rest != nullptr) visits.at_rest[i] = is_still && step.gap == Real(0);
+      if (is_still) continue;
       const Real scale = factor * c * step.change;
       row_add<Access>(row, scale, vector);
       if (tau != Real(0)) Access::add(bias, scale * tau);

@@ -29,6 +29,7 @@ struct RowVisits {
   const int64* rows;  // each once; null: all of the shard
   int64 n_rows;       // of `rows`, or of the shard
   Real* row_gaps;     // null, or one number a row of the shard: its gap as it was visited
+  uint8* at_rest;     // null, or likewise: whether the visit found no gap and changed nothing
 
   int64 row(int64 position) const { return rows == nullptr ? position : rows[position]; }
 };

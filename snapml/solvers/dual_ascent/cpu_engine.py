@@ -31,6 +31,11 @@ from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["CpuEngine"]
 
+# Rows that still move are visited again where they are at most this share of all, until they leave
+# this share of the gap or have cost as much as so many epochs.
+_MOST_MOVING, _ENOUGH, _MOVING_EPOCHS = 0.8, 0.1, 4
+# Rows of so few entries stay in the cache, where a jump to another one costs little.
+_CACHED_ENTRIES, _CACHED_BLOCK_ROWS = 400_000, 2
 _TINY = float(np.finfo(np.float64).tiny)  # stands for a sum of weights that is zero
 
 
@@ -67,7 +72,7 @@ class CpuEngine(HostDuals):
         If indices or offsets lead outside the matrix.
     """
 
-    free_visits = 1_000_000
+    free_visits = 0
 
     def __init__(
         self,
@@ -105,9 +110,11 @@ class CpuEngine(HostDuals):
         # Rows of columns that lie side by side are slow to read one by one. At the hinge's corners
         # few rows and the multiplier of a free intercept may push each other in turn for ever.
         is_settled = problem.loss.is_smooth or problem.intercept is not Intercept.FREE
-        self.has_focus = is_sparse and is_settled
+        self.may_rest = is_settled and problem.loss.kinks != "none" and _has_rows(dataset.matrix)
+        self.has_focus = is_sparse and is_settled and not self.may_rest
         self._single = _native.ThreadPool(1)
         self._row_gaps: np.ndarray | None = None
+        self._at_rest = np.empty(len(self.duals), dtype=np.uint8) if self.may_rest else None
         self._replicas: np.ndarray | None = None
         self._margins: np.ndarray | None = None
         self.agree(SerialCommunicator())
@@ -169,6 +176,8 @@ class CpuEngine(HostDuals):
         if self._row_gaps is None and self.has_focus and epoch >= FIRST_FOCUSED:
             self._row_gaps = np.zeros_like(self.duals)
         gap, self._sigma = self._sweep(epoch, outer_sigma, self._sigma)
+        if self._at_rest is not None and math.isfinite(gap):
+            self._sweep_moving(self._at_rest, gap, epoch, outer_sigma)
         if self._row_gaps is not None and epoch < LAST_FOCUSED and math.isfinite(gap):
             self._focus(epoch, outer_sigma, find_focus(self._row_gaps))
         return gap
@@ -186,6 +195,34 @@ class CpuEngine(HostDuals):
                 _, self._focus_sigma = self._sweep(number, outer_sigma, sigma, picked)
             else:
                 self._sweep(number, outer_sigma, 1.0, picked, self._single)
+
+    def _sweep_moving(
+        self, at_rest: np.ndarray, gap: float, epoch: int, outer_sigma: float
+    ) -> None:
+        """Visit the rows that an epoch has moved until little of its gap is left."""
+        n_rows = len(at_rest)
+        n_moving = n_rows - int(np.count_nonzero(at_rest))
+        if n_moving > _MOST_MOVING * n_rows:
+            return
+        n_stored = self.n_stored * n_moving // max(1, n_rows)
+        is_shared = n_stored >= self._least_of_a_round()  # else one thread is as quick
+        _, sigma = _native.sweep_moving_rows(
+            self._pool if is_shared else self._single,
+            *self._shard_arguments()[1:],
+            self._replicas if is_shared else None,
+            self._focus_sigma if is_shared else 1.0,
+            outer_sigma,
+            self.relaxation,
+            self._merges_of(n_stored),
+            self.block_rows,
+            self._seed,
+            epoch,
+            at_rest,
+            _ENOUGH * gap,
+            _MOVING_EPOCHS * (self.n_stored + n_rows),
+        )
+        if is_shared:
+            self._focus_sigma = float(sigma)
 
     def _sweep(
         self,
@@ -210,6 +247,7 @@ class CpuEngine(HostDuals):
             number,
             picked,
             self._row_gaps,
+            self._at_rest,
         )
         return float(gap), float(sigma)
 
@@ -257,14 +295,23 @@ class CpuEngine(HostDuals):
         return mean
 
 
+def _has_rows(matrix: Matrix) -> bool:
+    """Return whether a row is contiguous, as it is not where columns lie side by side."""
+    if not isinstance(matrix, DenseMatrix):
+        return True
+    return matrix.shape[1] <= 1 or matrix.values.strides[1] == matrix.dtype.itemsize
+
+
 def _block_rows(matrix: Matrix) -> int:
     """Return how many neighbouring rows of a matrix in memory to visit together.
 
     A column-major block shares its cache lines between 16 rows.
     """
-    if isinstance(matrix, DenseMatrix) and matrix.values.strides[1] != matrix.dtype.itemsize:
+    if not _has_rows(matrix):
         return MOST_BLOCK_ROWS
-    return block_rows(matrix, is_sparse=not isinstance(matrix, DenseMatrix))
+    is_sparse = not isinstance(matrix, DenseMatrix)
+    found = block_rows(matrix, is_sparse=is_sparse)
+    return min(found, _CACHED_BLOCK_ROWS) if matrix.n_stored <= _CACHED_ENTRIES else found
 
 
 def _can_centre(problem: Problem, matrix: Matrix) -> bool:

@@ -24,7 +24,7 @@ from snapml.solvers.rows.cpu_rows import native_rows
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["MOST_PASSES", "is_small", "judge_rounded", "solve", "solve_unrounded", "suits"]
+__all__ = ["MOST_PASSES", "is_small", "judge_rounded", "solve", "suits"]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
@@ -73,7 +73,7 @@ def suits(
     return is_one and is_small(problem, dataset.matrix, dataset.matrix.shape[0])
 
 
-def is_small(problem: Problem, matrix: Matrix, n_rows: int, *, counts_entries: bool = True) -> bool:
+def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:
     """Return whether so many rows of a matrix are a small problem, with one label each.
 
     Parameters
@@ -84,8 +84,6 @@ def is_small(problem: Problem, matrix: Matrix, n_rows: int, *, counts_entries: b
         The rows.
     n_rows : int
         How many of them.
-    counts_entries : bool, default=True
-        Whether rows of few entries may be more; not where they are copied more than once.
 
     Returns
     -------
@@ -108,7 +106,7 @@ def is_small(problem: Problem, matrix: Matrix, n_rows: int, *, counts_entries: b
         return False
     is_by_columns = not (penalty.is_smooth or problem.loss.is_quadratic)
     n_kept, times = float(n_rows * (n_columns + 1)), _TIMES_NUMBERS
-    if counts_entries and isinstance(matrix, CompressedMatrix):
+    if isinstance(matrix, CompressedMatrix):
         entries = n_rows * (1.0 + matrix.n_stored / max(1, matrix.shape[0]))
         if _SPARSER * entries < n_kept:
             n_kept, times = entries, _TIMES_ENTRIES
@@ -139,55 +137,18 @@ def solve(
         that nothing meets it.
     """
     resolve_n_threads(settings.n_threads, 0)  # what is no number of threads is refused here too
-    return _solve(problem, dataset, communicator, rule, start, is_rounded=True)
-
-
-def _solve(
-    problem: Problem,
-    dataset: Dataset,
-    communicator: Communicator,
-    rule: StoppingRule,
-    start: Start,
-    *,
-    is_rounded: bool,
-) -> FitResult | None:
-    """Return the model, or what it was when whoever looks on has ended the fit."""
     n_most = min(_most_passes(problem), rule.max_iter + 1)
     coefs = None
     if rule.control.is_active:
         n_outputs = problem.n_outputs(dataset.labels.shape)
         coefs = np.zeros((n_most, n_outputs, dataset.matrix.shape[1] + 1))
-    result = _run(problem, dataset, rule, start, n_most, coefs, is_rounded=is_rounded)
+    result = _run(problem, dataset, rule, start, n_most, coefs)
     if not result.has_converged:
         return None
     n_seen = _replay(problem, result, communicator, rule, coefs)
     if n_seen < len(result.history):  # whoever looked on has ended the fit: it ends there
-        result = _run(problem, dataset, rule, start, n_seen, is_rounded=is_rounded)
+        result = _run(problem, dataset, rule, start, n_seen)
     return result
-
-
-def solve_unrounded(
-    problem: Problem,
-    dataset: Dataset,
-    communicator: Communicator,
-    rule: StoppingRule,
-    start: np.ndarray | None,
-) -> FitResult | None:
-    """Minimise a small problem on the way to another, whose dual point asks for all digits.
-
-    Parameters
-    ----------
-    problem, dataset, communicator, rule
-        What `is_small`, on one shard; nobody keeps states.
-    start : ndarray of shape (1, n_features + 1), float64, or None
-        Coefficients to begin with.
-
-    Returns
-    -------
-    FitResult or None
-        With float64 coefficients; None where the tolerance was not met.
-    """
-    return _solve(problem, dataset, communicator, rule, Start(coef=start), is_rounded=False)
 
 
 def _run(
@@ -197,8 +158,6 @@ def _run(
     start: Start,
     n_entries: int,
     coefs: np.ndarray | None = None,
-    *,
-    is_rounded: bool = True,
 ) -> FitResult:
     """Return the model after at most so many entries of the history; `coefs` gets those of each."""
     matrix, bias = dataset.matrix, problem.bias_column
@@ -222,7 +181,6 @@ def _run(
         bias,
         rule.tol,
         min(_most_passes(problem), rule.max_iter + 1),
-        is_rounded,
         point,
         history,
         points,
@@ -231,12 +189,11 @@ def _run(
         coefs[:, :, :n_columns] = points
     if is_solved:
         check_range(stiffness, matrix.dtype)
-    dtype = matrix.dtype if is_rounded else np.dtype(np.float64)
     gap, is_met = judge_rounded(objective, bound, rounded, rule)
-    coef = point[:, : matrix.shape[1]].astype(dtype)
+    coef = point[:, : matrix.shape[1]].astype(matrix.dtype)
     intercept = np.zeros(n_outputs)
     if bias:
-        intercept = bias * point[:, -1].astype(dtype).astype(np.float64)
+        intercept = bias * point[:, -1].astype(matrix.dtype).astype(np.float64)
     return FitResult(
         coef=coef if problem.loss.is_joint else coef[0],
         intercept=intercept if problem.loss.is_joint else float(intercept[0]),

@@ -20,9 +20,9 @@ from snapml.problems import Intercept, Loss, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
-from snapml.solvers.newton import quasi_newton, small_newton
+from snapml.solvers.newton import quasi_newton, small_hinge
 from snapml.solvers.newton.primal_certificate import lower_bound
-from snapml.solvers.observer import SILENT, RowStates
+from snapml.solvers.observer import RowStates
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.host_losses import HostLosses
 from snapml.solvers.rows.streaming_engine import HostPrimalEngine, primal_engine
@@ -82,6 +82,10 @@ def solve(
     loss = problem.loss.smoothed
     if loss is None:
         raise TypeError(f"expected a loss with corners to smooth, got {problem.loss}")
+    if small_hinge.suits(problem, dataset, communicator, rule):
+        result = small_hinge.solve(problem, dataset, communicator, rule, start, centre)
+        if result is not None:
+            return result
     kept = rule.observer.stage(f"smoothed hinges, {dataset.matrix.shape[1]}")
     if kept.result is not None:
         return kept.result
@@ -89,7 +93,6 @@ def solve(
     coef, history, n_reads = start, list[dict[str, float]](), 0
     is_centred = centre is not None
     widths = _Widths(_CENTRED_WIDTH) if is_centred else _Widths()
-    is_small = _is_small(problem, loss, dataset, communicator, rule)
     centre = np.zeros(dataset.matrix.shape[0]) if centre is None else centre.astype(np.float64)
     if kept.state is not None:
         widths, coef = _Widths(*kept.state["widths"]), kept.state["coef"]
@@ -103,13 +106,9 @@ def solve(
         engine = primal_engine(smooth, rounded, n_threads=n_threads)
         stage = _stage_rule(rule, corner, n_reads)
         begin = None if coef is None else coef / widths.next
-        result = None
-        if is_small:
-            result = small_newton.solve_unrounded(smooth, rounded, communicator, stage, begin)
-        if result is None:
-            result = quasi_newton.solve(
-                engine, communicator, stage, start=begin, uses_sample=False, is_rounded=False
-            )
+        result = quasi_newton.solve(
+            engine, communicator, stage, start=begin, uses_sample=False, is_rounded=False
+        )
         slopes = judge.see(engine, rounded, result, corner)
         n_reads += result.n_iter + 1 + judge.n_reads  # one for the start
         history.append(_entry(history, result, judge, n_reads))
@@ -134,16 +133,6 @@ def solve(
         description=f"quasi-Newton on smoothed hinges, {engine.description}",
     )
     return kept.finish(result)
-
-
-def _is_small(
-    problem: Problem, loss: Loss, dataset: Dataset, communicator: Communicator, rule: StoppingRule
-) -> bool:
-    """Return whether each stage is a small problem, whose states between steps nobody keeps."""
-    n_rows, smooth = dataset.matrix.shape[0], replace(problem, loss=loss)
-    if communicator.size > 1 or rule.observer is not SILENT or dataset.labels.ndim > 1:
-        return False
-    return small_newton.is_small(smooth, dataset.matrix, n_rows, counts_entries=False)
 
 
 def _stage_rule(rule: StoppingRule, corner: _Corner, n_reads: int) -> StoppingRule:

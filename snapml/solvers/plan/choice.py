@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
 from snapml.problems import Penalty, Problem
@@ -33,7 +32,7 @@ from snapml.solvers.plan.unit_strength import UnitStrength
 from snapml.solvers.plan.used_columns import UsedColumns, find_used
 from snapml.solvers.result import FitResult, StartModel, stack_outputs
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.rows.cpu_rows import as_array
+from snapml.solvers.rows.cpu_rows import squared_norms
 from snapml.solvers.rows.streaming_engine import primal_engine
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
@@ -49,12 +48,14 @@ _FEW_ROWS = 1000
 _INTERPOLATED = 1e-20
 # Mean of c_i ||x_i||^2 max l'' up to which coordinate ascent needs few epochs.
 _EASY_STIFFNESS = 5.0
-# Entries below which every method is quick, and the exact one best.
-_SMALL = 200_000
+# Entries up to which every method is quick, and the exact one best; and those of the hinge up to
+# which all its stages are one call of microseconds.
+_SMALL, _TINY = 200_000, 20_000
 # Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
 _DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
 # The same for the hinge of few sparse columns in memory, whose Hessians are made entry by entry.
-_SHORT_PATIENCE = 30.0
+_SPARSER = 5
+_SHORT_PATIENCE = 15.0
 # The same for sparse rows of many columns on several shards: merged steps gain less an epoch, and
 # products with the Hessian as much as on one.
 _MERGED_PATIENCE = 10.0
@@ -517,15 +518,17 @@ def _choose_for_hinge(
     if dataset.matrix.shape[1] > _FEW_COLUMNS:
         return "sdca", "many columns", _patience_of_many(dataset, communicator)
     n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
-    if n_stored <= _SMALL:
-        return "pqn", "small data", math.inf
-    if _is_sparse(dataset):
-        return "sdca", "sparse rows", _SPARSE_PATIENCE if is_streamed(dataset) else _SHORT_PATIENCE
+    patience = _SPARSE_PATIENCE if is_streamed(dataset) else _SHORT_PATIENCE
+    if n_stored <= _TINY and not is_streamed(dataset):
+        return "pqn", "tiny data", math.inf
+    n_numbers = _count_rows(dataset, communicator) * dataset.matrix.shape[1]
+    if _is_sparse(dataset) and (n_stored > _SMALL or _SPARSER * n_stored <= n_numbers):
+        return "sdca", "sparse rows", patience
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     if stiffness > _EASY_STIFFNESS:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
     reason = f"rows are short for this regularisation ({stiffness:.2g})"
-    return "sdca", reason, _SPARSE_PATIENCE
+    return "sdca", reason, patience
 
 
 def _choose_for_corners(
@@ -579,8 +582,7 @@ def _sampled_stiffness(problem: Problem, dataset: Dataset, communicator: Communi
     else:
         rows = np.arange(0, n_rows, max(1, n_rows // _STIFFNESS_ROWS))
     sample = dataset.take(rows, 1.0)
-    values = csr_matrix(as_array(sample), dtype=np.float64)
-    squares = np.asarray(values.power(2).sum(axis=1)).ravel()
+    squares = squared_norms(sample.matrix).astype(np.float64)
     weights = sample.weight if sample.row_weights is None else sample.row_weights
     bound = problem.loss.curvature_bound
     curvature = bound if math.isfinite(bound) else 1.0

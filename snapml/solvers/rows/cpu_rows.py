@@ -26,6 +26,7 @@ __all__ = [
     "inspect",
     "margins",
     "native_rows",
+    "squared_norms",
     "without_duplicates",
 ]
 
@@ -98,6 +99,29 @@ def inspect(
     if not is_finite:
         raise NonFiniteError("expected finite entries, got NaN or infinity")
     return RowFacts(bool(is_sorted), float(norm_sq_sum))
+
+
+def squared_norms(matrix: Matrix) -> np.ndarray:
+    """Return the squared norm of every row of a few.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), the rows' dtype
+
+    Raises
+    ------
+    NonFiniteError
+        If an entry is NaN or infinite.
+    """
+    pool = _native.ThreadPool(1)
+    norms = np.empty(matrix.shape[0], dtype=matrix.dtype)
+    inspect(native_rows(matrix, pool), pool, norms)
+    return norms
 
 
 def without_duplicates(matrix: Matrix, rows: _native.Rows, facts: RowFacts) -> Matrix | None:
