@@ -48,6 +48,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/columns/streamed_gram.py",
     "solvers/rows/streaming_engine.py",
     "solvers/newton/small_groups.py",
+    "solvers/newton/small_hinge.py",
     "solvers/newton/small_newton.py",
     "solvers/threads.py",
     "trees/categorical_tree.py",

@@ -316,11 +316,9 @@ def test_rows_of_few_entries_are_those_of_mostly_zeros(loss, kind, l1):
 
 
 def test_rows_of_few_entries_are_small_although_they_are_many():
-    case = Case(Logistic(), shape=(5000, 120), empty=0.95)
-    n_rows, hinge = 5000, {"counts_entries": False}
-    assert small_newton.is_small(case.problem, case.matrix("int32"), n_rows)
-    assert not small_newton.is_small(case.problem, case.matrix("dense"), n_rows)
-    assert not small_newton.is_small(case.problem, case.matrix("int32"), n_rows, **hinge)
+    case = Case(Logistic(), shape=(9000, 120), empty=0.95)
+    assert small_newton.is_small(case.problem, case.matrix("int32"), 9000)
+    assert not small_newton.is_small(case.problem, case.matrix("dense"), 9000)
     result = case.solve("int32")
     assert result.has_converged
     exact = quasi_newton.solve(
@@ -463,15 +461,18 @@ def test_small_smooth_problems_suit():
     assert not suits(settings=Settings("pqn"))
     assert not suits(settings=Settings(device_ids=(0,)))
     assert not suits(rule=replace(RULE, observer=Observer()))
-    many = Dataset(DenseMatrix(np.ones((100_000, 2))), np.ones(100_000), None, 1.0)
+    many = Dataset(DenseMatrix(np.ones((200_000, 2))), np.ones(200_000), None, 1.0)
     assert not suits(dataset=many)
+    # A sample of the rows is worth more the more of them there are a column.
+    assert small_newton.is_small(problem, DenseMatrix(np.ones((8000, 99))), 8000)
+    assert not small_newton.is_small(problem, DenseMatrix(np.ones((40_000, 19))), 40_000)
     for n_columns, penalty in ((513, Penalty()), (2**16 + 1, Penalty(l1=0.1))):
         for n_more in (-1, 0):
             matrix = DenseMatrix(np.ones((2, n_columns + n_more)))
             wide = Dataset(matrix, np.ones(2), None, 1.0)
             assert suits(replace(problem, penalty=penalty), wide) == (n_more < 0)
     for n_rows, loss, penalty in (
-        (2000, Logistic(), Penalty()),
+        (10_000, Logistic(), Penalty()),
         (8000, Logistic(), Penalty(l1=0.1)),
         (2000, Squared(), Penalty(l1=0.1)),
     ):
@@ -481,7 +482,7 @@ def test_small_smooth_problems_suit():
             assert suits(replace(problem, loss=loss, penalty=penalty), tall) == (n_more == 0)
     assert suits(replace(problem, loss=Softmax(3)))
     assert not suits(replace(problem, loss=Softmax(3), penalty=Penalty(l1=0.1)))
-    assert not suits(replace(problem, loss=Softmax(117)))
+    assert not suits(replace(problem, loss=Softmax(201)))
 
 
 def test_default_fits_of_few_rows_are_made_in_one_call():

@@ -20,6 +20,7 @@ from snapml.data import (
 )
 from snapml.problems import Hinge, Intercept, Logistic, Problem, Squared, SquaredHinge
 from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.dual_ascent import cpu_engine
 from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
 from snapml.solvers.dual_ascent.dual_coordinate_ascent import solve
 from snapml.solvers.dual_ascent.streamed_dual_engine import StreamedDualEngine
@@ -106,7 +107,9 @@ def clustered(kind, is_sparse, dtype):
 @pytest.mark.parametrize("kind", ["sorted", "alike"])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize(("loss", "intercept"), LOSSES, ids=str)
-def test_few_more_epochs_than_in_memory(loss, intercept, is_sparse, kind):
+def test_few_more_epochs_than_in_memory(loss, intercept, is_sparse, kind, monkeypatch):
+    monkeypatch.setattr(cpu_engine, "_MOST_MOVING", 0.0)  # epochs of equal work are compared,
+    monkeypatch.setattr(cpu_engine, "_CACHED_ENTRIES", 0)  # of as many neighbours
     dtype = np.float32 if is_sparse else np.float64
     X, z = clustered(kind, is_sparse, dtype)
     y = (np.where(z > 0, 1, -1) if loss.labels == "sign" else z).astype(dtype)

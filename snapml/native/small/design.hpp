@@ -39,26 +39,30 @@ SNAPML_CLONES void add8(const Real* rows, const Real* s, int64 stride, Real* g) 
   }
 }
 
-// The upper half of h += sum_r k[r] x_r x_r^T over eight rows, two rows of h at a time; the blocks
-// of eight on the diagonal are filled whole. Rows of h have `h_stride` numbers.
+// The upper half of h += sum_r k[r] x_r x_r^T over eight rows, four rows of h at a time, so that a
+// load serves four products; the blocks of eight on the diagonal are filled whole. Rows of h have
+// `h_stride` numbers, and there are n_cols of them, up to a multiple of four.
 template <class Real>
 SNAPML_CLONES void add_gram8(const Real* rows, const Real* k, int64 n_cols, int64 stride, Real* h,
                              int64 h_stride) {
-  for (int64 i = 0; i < n_cols; i += 2) {
-    Real first[kEight], second[kEight];
+  constexpr int kFour = 4;
+  for (int64 i = 0; i < n_cols; i += kFour) {
+    Real scaled[kFour][kEight];
     for (int r = 0; r < kEight; ++r) {
-      first[r] = k[r] * rows[r * stride + i];
-      second[r] = k[r] * rows[r * stride + i + 1];
+      for (int q = 0; q < kFour; ++q) scaled[q][r] = k[r] * rows[r * stride + i + q];
     }
     for (int64 j = i / kEight * kEight; j < stride; j += kEight) {
       Real* const to = h + i * h_stride + j;
-      Eight a, b, v;
+      Eight a, b, c, d, v;
       load_eight(to, a), load_eight(to + h_stride, b);
+      load_eight(to + 2 * h_stride, c), load_eight(to + 3 * h_stride, d);
       for (int r = 0; r < kEight; ++r) {
         load_eight(rows + r * stride + j, v);
-        a += first[r] * v, b += second[r] * v;
+        a += scaled[0][r] * v, b += scaled[1][r] * v;
+        c += scaled[2][r] * v, d += scaled[3][r] * v;
       }
       std::memcpy(to, &a, sizeof a), std::memcpy(to + h_stride, &b, sizeof b);
+      std::memcpy(to + 2 * h_stride, &c, sizeof c), std::memcpy(to + 3 * h_stride, &d, sizeof d);
     }
   }
 }
@@ -113,20 +117,18 @@ class Design {
     }
   }
 
-  // The upper half of h += sum_r k[r] x_r x_r^T over eight rows; what else of h changes is of no
-  // meaning.
-  void add_gram8(int64 first, const double* k, double* h, int64 h_stride) const {
-    // Rows that the loss is flat at have no share.
-    if (std::all_of(k, k + kEight, [](double each) { return each == 0; })) return;
-    if (keeps_rows()) return small::add_gram8(row(first), k, n_cols, stride, h, h_stride);
-    for (int64 i = first; i < first + kEight; ++i) {
-      if (k[i - first] == 0) continue;
-      const std::size_t end = start(i + 1);
-      for (std::size_t e = start(i); e < end; ++e) {
-        double* const to = h + columns_[e] * h_stride;
-        const double factor = k[i - first] * values_[e];
-        for (std::size_t f = e; f < end; ++f) to[columns_[f]] += factor * values_[f];
+  // The upper half of h += sum_i k[i] x_i x_i^T over all rows; what else of h changes is of no
+  // meaning. Rows that the loss is flat at have no share.
+  void add_gram(const double* k, double* h, int64 h_stride) const {
+    if (!keeps_rows()) {
+      for (int64 i = 0; i < n_rows; ++i) {
+        if (k[i] != 0) add_square(i, k[i], h, h_stride);
       }
+      return;
+    }
+    if (std::count(k, k + n_rows, 0.0) * kFewFlat > n_rows) return add_packed(k, h, h_stride);
+    for (int64 i = 0; i < n_padded; i += kEight) {
+      small::add_gram8(row(i), k + i, n_cols, stride, h, h_stride);
     }
   }
 
@@ -177,6 +179,38 @@ class Design {
  private:
   // In products of a factor, which are made eight at a time; those of entries one by one.
   static constexpr double kPassOfRow = 80, kPassOfNumber = 4, kPassOfEntry = 10, kGramOfEntries = 6;
+
+  // One row of so many may be flat before the others are worth a copy.
+  static constexpr int64 kFewFlat = 8;
+
+  // h += factor x_i x_i^T of kept entries.
+  void add_square(int64 i, double factor, double* h, int64 h_stride) const {
+    const std::size_t end = start(i + 1);
+    for (std::size_t e = start(i); e < end; ++e) {
+      double* const to = h + columns_[e] * h_stride;
+      const double scaled = factor * values_[e];
+      for (std::size_t f = e; f < end; ++f) to[columns_[f]] += scaled * values_[f];
+    }
+  }
+
+  // As `add_gram`, of whole rows of which many are flat: the others are put side by side.
+  void add_packed(const double* k, double* h, int64 h_stride) const {
+    std::vector<double> rows(static_cast<std::size_t>(kEight * stride), 0.0);
+    double factors[kEight] = {};
+    int n_packed = 0;
+    const auto flush = [&] {
+      small::add_gram8(rows.data(), factors, n_cols, stride, h, h_stride);
+      std::fill(factors, factors + kEight, 0.0);
+      n_packed = 0;
+    };
+    for (int64 i = 0; i < n_rows; ++i) {
+      if (k[i] == 0) continue;
+      std::copy(row(i), row(i) + stride, rows.data() + n_packed * stride);
+      factors[n_packed++] = k[i];
+      if (n_packed == kEight) flush();
+    }
+    if (n_packed > 0) flush();
+  }
 
   std::size_t at(int64 i, int64 j) const { return static_cast<std::size_t>(i * stride + j); }
   std::size_t start(int64 i) const { return starts_[static_cast<std::size_t>(i)]; }

@@ -104,6 +104,8 @@ class Newton {
   static constexpr int kFewHalvings = 6, kMostAttempts = 6;  // where the model can be another
   // Steps from a new factor to the minimum, about; and the cost of a factor, in passes, up to which
   // every step gets one: where the curvature jumps, what the last one saw is soon worth little.
+  // One curved row of so many may be another before a factor is worth little.
+  static constexpr int64 kFewChanged = 32;
   static constexpr double kStepsOfNewton = 2, kCheapFactor = Problem::kJumps ? 16 : 4;
 
   void evaluate(Point& point) {
@@ -138,7 +140,7 @@ class Newton {
     if constexpr (Problem::kHasNorm) {
       if (problem_.penalty.l1 > 0) return sparse_step(point, trial);
     }
-    const bool is_fresh = !factor_.is_made() || is_worth_it(target);
+    const bool is_fresh = !factor_.is_made() || is_worth_it(point, target);
     if (is_fresh && !make_factor(point)) return 0;
     const double decrement = smooth_step(point, trial);
     if (decrement > 0 || is_fresh || found_.is_solved) return decrement;
@@ -147,13 +149,18 @@ class Newton {
 
   bool make_factor(const Point& point) {
     decline_.steps = 0;
+    if constexpr (Problem::kJumps) factored_ = point;
     return factor_.make(point);
   }
 
   // Whether another factor costs less than the steps that it saves.
-  bool is_worth_it(double target) const {
-    const double cost = problem_.factor_cost(), most = kStepsOfNewton + cost;
+  bool is_worth_it(const Point& point, double target) const {
+    const double cost = problem_.factor_cost(point), most = kStepsOfNewton + cost;
     if (cost <= kCheapFactor || decline_.steps >= most) return true;
+    if constexpr (Problem::kJumps) {
+      if (problem_.n_changed(*factored_, point) * kFewChanged > problem_.n_curved(point))
+        return true;
+    }
     return decline_.steps >= 2 && decline_.steps_to(target) > most;
   }
 
@@ -225,6 +232,7 @@ class Newton {
   const Rule rule_;
   Interrupt& interrupt_;
   CorrectedFactor<Problem> factor_;
+  std::optional<Point> factored_;  // where the last factor was made, if the curvature jumps
   std::vector<double> hessian_;
   std::optional<ColumnStep<Problem>> columns_;
   Decline decline_;

@@ -108,10 +108,28 @@ class Problem {
     return penalty.intercept == Intercept::kPenalised ? design.n_cols : design.n_features;
   }
 
-  // What a factor of the Hessian costs, in passes over the rows.
-  double factor_cost() const {
+  // What a factor of the Hessian at a point costs, in passes over the rows.
+  double factor_cost(const Point& point) const {
     const double q = static_cast<double>(n_cols());
-    return (design.gram_work() + q * q * q / 6) / design.pass_work();
+    const double n = static_cast<double>(design.n_rows);
+    const double share = kJumps ? static_cast<double>(n_curved(point)) / n : 1;
+    return (share * design.gram_work() + q * q * q / 6) / design.pass_work();
+  }
+
+  // Rows that the loss is not flat at.
+  int64 n_curved(const Point& point) const {
+    int64 n = 0;
+    for (int64 i = 0; i < design.n_rows; ++i) n += curvature(point, i) != 0 ? 1 : 0;
+    return n;
+  }
+
+  // Rows that the loss is flat at in one of two points alone.
+  int64 n_changed(const Point& a, const Point& b) const {
+    int64 n = 0;
+    for (int64 i = 0; i < design.n_rows; ++i) {
+      n += (curvature(a, i) != 0) != (curvature(b, i) != 0) ? 1 : 0;
+    }
+    return n;
   }
 
   // Coefficients from and to arrays of as many numbers as there are columns.
@@ -152,8 +170,8 @@ class Problem {
     add_penalty(point);
   }
 
-  // Fills h (n_cols rows and one more if that is odd, of `stride` numbers) with the upper half of
-  // the Hessian of the loss and of l2 ||w||^2 / 2.
+  // Fills h (`stride` rows of as many numbers, of which n_cols count) with the upper half of the
+  // Hessian of the loss and of l2 ||w||^2 / 2.
   void fill_hessian(const Point& point, std::vector<double>& h) const {
     const bool is_kept = kIsQuadratic && gram_ != nullptr;
     if (is_kept && !gram_->empty()) {
@@ -189,9 +207,7 @@ class Problem {
     row_curvatures(loss, point.margins.data(), targets.labels, targets.weights, design.n_padded,
                    curvatures.data());
     h.assign(static_cast<std::size_t>(stride() * stride()), 0.0);
-    for (int64 first = 0; first < design.n_rows; first += kEight) {
-      design.add_gram8(first, curvatures.data() + first, h.data(), stride());
-    }
+    design.add_gram(curvatures.data(), h.data(), stride());
   }
 
   std::vector<double>* const gram_;

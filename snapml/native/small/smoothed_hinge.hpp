@@ -80,7 +80,7 @@ class SmoothedHingeFit {
   static constexpr double kNarrowing = 0.5, kQuickNarrowing = 0.25;
   static constexpr int64 kQuickPasses = 7;
   static constexpr double kStageGap = 0.1, kMostStageGap = 1e-2;
-  static constexpr int64 kMostStagePasses = 100;  // they suffice where this method does well
+  static constexpr int64 kMostStagePasses = 200;  // they suffice where this method does well
   static constexpr double kSumRounding = 0x1p-50;
 
   static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }

@@ -43,7 +43,7 @@ class SoftmaxProblem {
   int64 stride() const { return n_cols(); }
   int64 n_coefs() const { return n_classes * design.n_cols; }
 
-  double factor_cost() const {
+  double factor_cost(const Point& /*point*/) const {
     const double k = n_classes, size = k * static_cast<double>(design.n_cols);
     const double blocks = k * k / 2;
     return (blocks * design.gram_work() + size * size * size / 6) / (k * design.pass_work());
@@ -175,9 +175,7 @@ class SoftmaxProblem {
 
   // A block of the Hessian; those beside the diagonal are symmetric themselves, and filled whole.
   void fill_block(const std::vector<double>& weights, double* h, bool is_whole) const {
-    for (int64 first = 0; first < design.n_rows; first += kEight) {
-      design.add_gram8(first, weights.data() + first, h, stride());
-    }
+    design.add_gram(weights.data(), h, stride());
     for (int64 i = 0; is_whole && i < design.n_cols; ++i) {
       for (int64 j = 0; j < i; ++j) h[i * stride() + j] = h[j * stride() + i];
     }

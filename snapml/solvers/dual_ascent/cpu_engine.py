@@ -72,7 +72,7 @@ class CpuEngine(HostDuals):
         If indices or offsets lead outside the matrix.
     """
 
-    free_visits = 0
+    free_visits = 1_000_000
 
     def __init__(
         self,
@@ -112,6 +112,8 @@ class CpuEngine(HostDuals):
         is_settled = problem.loss.is_smooth or problem.intercept is not Intercept.FREE
         self.may_rest = is_settled and problem.loss.kinks != "none" and _has_rows(dataset.matrix)
         self.has_focus = is_sparse and is_settled and not self.may_rest
+        if self.may_rest:  # an epoch may visit so many more
+            self.free_visits //= 1 + _MOVING_EPOCHS
         self._single = _native.ThreadPool(1)
         self._row_gaps: np.ndarray | None = None
         self._at_rest = np.empty(len(self.duals), dtype=np.uint8) if self.may_rest else None

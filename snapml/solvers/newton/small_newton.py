@@ -28,14 +28,17 @@ __all__ = ["MOST_PASSES", "is_small", "judge_rounded", "solve", "suits"]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
-_MOST_ENTRIES, _MOST_COLUMNS, _MOST_COEFS = 200_000, 512, 700
+_MOST_ENTRIES, _MOST_COLUMNS, _MOST_COEFS = 200_000, 512, 1000
 # Numbers an entry that make rows sparse: kSparser of native/small/design.hpp.
 _SPARSER = 5
+# Times as many numbers of whole rows, which are read fast and whose Hessians are; and where there
+# are at most so many rows a column, so that a sample of them would save little.
+_TIMES_NUMBERS, _TIMES_SHORT, _ROWS_A_COLUMN = 2.5, 5.0, 128
 # Under an L1 norm most sweeps read few columns: times as many entries, and numbers of whole rows,
 # unless the loss is quadratic, whose other solver needs no copy. Vectors over the columns are to
 # stay in the cache.
-_TIMES_ENTRIES, _TIMES_NUMBERS, _MOST_SPARSE_COLUMNS = 2, 4, 1 << 16
-MOST_PASSES = 100
+_TIMES_L1_ENTRIES, _TIMES_L1_NUMBERS, _MOST_SPARSE_COLUMNS = 2.0, 4.0, 1 << 16
+MOST_PASSES = 200
 """They suffice where this method does well; where they do not, another does better."""
 
 
@@ -104,13 +107,26 @@ def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:
         return False
     if n_columns > _MOST_SPARSE_COLUMNS:
         return False
-    is_by_columns = not (penalty.is_smooth or problem.loss.is_quadratic)
-    n_kept, times = float(n_rows * (n_columns + 1)), _TIMES_NUMBERS
+    n_numbers = float(n_rows * (n_columns + 1))
     if isinstance(matrix, CompressedMatrix):
-        entries = n_rows * (1.0 + matrix.n_stored / max(1, matrix.shape[0]))
-        if _SPARSER * entries < n_kept:
-            n_kept, times = entries, _TIMES_ENTRIES
-    return 0 < n_kept <= (times if is_by_columns else 1) * _MOST_ENTRIES
+        n_entries = n_rows * (1.0 + matrix.n_stored / max(1, matrix.shape[0]))
+        if _SPARSER * n_entries < n_numbers:
+            times = 1.0 if _is_by_rows(problem) else _TIMES_L1_ENTRIES
+            return 0 < n_entries <= times * _MOST_ENTRIES
+    return 0 < n_numbers <= _times_numbers(problem, n_rows, n_columns) * _MOST_ENTRIES
+
+
+def _is_by_rows(problem: Problem) -> bool:
+    """Return whether sweeps over few columns are no part of a step."""
+    return problem.penalty.is_smooth or problem.loss.is_quadratic
+
+
+def _times_numbers(problem: Problem, n_rows: int, n_columns: int) -> float:
+    if not _is_by_rows(problem):
+        return _TIMES_L1_NUMBERS
+    if not problem.penalty.is_smooth:
+        return 1.0
+    return _TIMES_SHORT if n_rows <= _ROWS_A_COLUMN * n_columns else _TIMES_NUMBERS
 
 
 def solve(
@@ -211,7 +227,7 @@ def _run(
 
 def _most_passes(problem: Problem) -> int:
     """Return how many passes are worth it; under an L1 norm most of a step is no pass."""
-    return MOST_PASSES if problem.penalty.is_smooth else 4 * MOST_PASSES
+    return MOST_PASSES if problem.penalty.is_smooth else 2 * MOST_PASSES
 
 
 def judge_rounded(

@@ -61,6 +61,9 @@ _SHORT_PATIENCE = 15.0
 _MERGED_PATIENCE = 10.0
 # For the hinge in many dense columns, per column: a Hessian costs so much more than an epoch.
 _PATIENCE_A_COLUMN = 0.125
+# Rows a column up to which most rows of the squared hinge may be beside the margin; and how patient
+# coordinate ascent is there, per dense column.
+_FEW_ROWS_A_COLUMN, _SHORT_A_COLUMN = 8.0, 0.04
 # Epochs, per column, that the systems of an interior point method cost; and, of sparse rows, the
 # speed of an epoch's entries beside those of a dense system.
 _SYSTEMS_A_COLUMN, _SPARSE_SPEED = 0.5, 0.1
@@ -381,13 +384,13 @@ def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> 
         return False
     if not problem.penalty.is_smooth:
         return True
+    if not problem.loss.is_smooth:
+        return True  # one step length for all outputs at once does not suit the hinge's corners
     if settings.solver != "auto":
         return settings.solver == "sdca"
-    if is_streamed(dataset) and problem.loss.is_smooth:
+    if is_streamed(dataset):
         return False  # reads cost most there, and all outputs share them
-    is_small = dataset.matrix.shape[1] <= _FEW_COLUMNS or problem.penalty.l2 <= 0.0
-    # One step length for all outputs at once does not suit the hinge's corners.
-    return not (is_small and problem.loss.is_smooth)
+    return dataset.matrix.shape[1] > _FEW_COLUMNS and problem.penalty.l2 > 0.0
 
 
 def _fit_apart(
@@ -447,6 +450,9 @@ def _choose(
         return "pqn", f"{n_features} columns are few", never
     if start.coef is not None and start.duals is None:
         return "pqn", "it continues from coefficients", never
+    if _is_nearly_separable(problem, dataset, communicator):
+        patience = _SHORT_PATIENCE if _is_sparse(dataset) else _SHORT_A_COLUMN * n_features
+        return "sdca", "few rows a column, of which most may rest", patience
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     if _is_sparse(dataset):
         return _choose_for_sparse(problem, dataset, communicator, stiffness)
@@ -472,6 +478,19 @@ def _is_joint_ascent(
     numbers = dataset.labels.astype(np.int64)
     masses = np.bincount(numbers, dataset.row_weights, minlength=problem.loss.n_outputs)
     return bool(masses.all())
+
+
+def _is_nearly_separable(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
+    """Return whether rows in memory are so few that most may be beside the margin.
+
+    Which rows curve then changes with each step, and coordinate ascent leaves those at rest alone.
+    """
+    if problem.loss.kinks != "curvature" or is_streamed(dataset):
+        return False
+    n_rows = _count_rows(dataset, communicator)
+    if _is_sparse(dataset) and not _is_tall(dataset, communicator):
+        return False  # those have a rule of their own
+    return n_rows <= _FEW_ROWS_A_COLUMN * dataset.matrix.shape[1]
 
 
 def _choose_for_sparse(
@@ -518,9 +537,10 @@ def _choose_for_hinge(
     if dataset.matrix.shape[1] > _FEW_COLUMNS:
         return "sdca", "many columns", _patience_of_many(dataset, communicator)
     n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
-    patience = _SPARSE_PATIENCE if is_streamed(dataset) else _SHORT_PATIENCE
-    if n_stored <= _TINY and not is_streamed(dataset):
-        return "pqn", "tiny data", math.inf
+    is_in_memory = not is_streamed(dataset)
+    patience = _SHORT_PATIENCE if is_in_memory else _SPARSE_PATIENCE
+    if n_stored <= (_TINY if is_in_memory else _SMALL):
+        return "pqn", "small data", math.inf
     n_numbers = _count_rows(dataset, communicator) * dataset.matrix.shape[1]
     if _is_sparse(dataset) and (n_stored > _SMALL or _SPARSER * n_stored <= n_numbers):
         return "sdca", "sparse rows", patience
