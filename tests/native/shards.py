@@ -157,6 +157,7 @@ class Shard:
         has_replicas: bool = True,
         picked: np.ndarray | None = None,
         row_gaps: np.ndarray | None = None,
+        at_rest: np.ndarray | None = None,
     ) -> tuple[float, float, float]:
         """Run one epoch; return the running gap, the next sigma and the largest one needed.
 
@@ -177,6 +178,7 @@ class Shard:
             epoch=epoch,
             picked=picked,
             row_gaps=row_gaps,
+            at_rest=at_rest,
         )
 
     def scatter(self, seed: int = 0) -> None:

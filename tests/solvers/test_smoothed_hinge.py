@@ -1,15 +1,19 @@
 """The hinge by continuation, on columns as they come."""
 
+import logging
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from snapml import LinearSVC
 from snapml.problems import Hinge, Intercept
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.newton import quasi_newton, small_newton, smoothed_hinge
+from snapml.solvers.control import Control
+from snapml.solvers.dual_ascent import cpu_engine
+from snapml.solvers.newton import quasi_newton, small_hinge, small_newton, smoothed_hinge
 from snapml.solvers.plan import choice
 from snapml.solvers.stopping import StoppingRule
 
@@ -158,3 +162,93 @@ def test_stages_in_one_call_lead_where_steps_one_by_one_do(dtype, fit_intercept,
     assert quick[1] == pytest.approx(model.objective_, rel=1e-7)
     assert quick[2] <= 1e-5 * quick[1]
     assert quick[3] == pytest.approx(model.n_iter_, rel=0.5)
+
+
+@pytest.mark.parametrize("intercept", list(Intercept))
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_one_call_certifies_weighted_rows_with_offsets(intercept, is_sparse):
+    case = Case(Hinge(), intercept, is_sparse=is_sparse, offset=1.0)
+    rng = np.random.default_rng(3)
+    dataset = replace(case.dataset(), offsets=rng.normal(size=case.n_rows))
+    rule = StoppingRule(1e-8, 1000)
+    alone = SerialCommunicator()
+    assert small_hinge.suits(case.problem, dataset, alone, rule)
+    found = small_hinge.solve(case.problem, dataset, alone, rule, None, None)
+    again = small_hinge.solve(
+        case.problem, dataset, alone, rule, found.point(case.problem.bias_column), found.duals
+    )
+    for result in (found, again):
+        assert result.has_converged
+        assert 0.0 <= result.gap <= 1e-8 * result.objective
+        assert result.objective == pytest.approx(found.objective, rel=2e-8)
+    assert again.n_iter < found.n_iter
+    margins = case.objective.X @ found.coef + found.intercept + dataset.offsets
+    value = np.sum(dataset.row_weights * np.maximum(0.0, 1.0 - dataset.labels * margins))
+    norm = np.sum(found.coef**2)
+    if intercept is Intercept.PENALISED:
+        norm += (found.intercept / case.problem.intercept_scaling) ** 2
+    assert found.objective == pytest.approx(value + 0.5 * case.problem.penalty.l2 * norm, rel=1e-12)
+    epochs = [entry["epoch"] for entry in found.history]
+    assert epochs == sorted(epochs)
+    assert epochs[-1] == found.n_iter
+
+
+def test_one_call_shows_every_step_and_ends_where_it_is_told(caplog):
+    case, alone = Case(Hinge(), Intercept.PENALISED), SerialCommunicator()
+    seen = []
+
+    def look_until(last):
+        def look(model_of):
+            seen.append(model_of().coef[0])
+            return len(seen) >= last
+
+        return Control(look=look)
+
+    def solve(control, verbose=0):
+        rule = StoppingRule(1e-8, 1000, verbose=verbose, control=control)
+        return smoothed_hinge.solve(case.problem, case.dataset(), alone, rule)
+
+    with caplog.at_level(logging.INFO, "snapml"):
+        whole = solve(Control(), verbose=1)
+    assert "in one call" in whole.description
+    assert caplog.text.count("certified gap") == len(whole.history)
+    np.testing.assert_array_equal(solve(look_until(10**6)).coef, whole.coef)
+    n_steps = len(seen)
+    assert len(whole.history) < n_steps <= whole.n_iter
+    seen.clear()
+    ended = solve(look_until(n_steps // 2))
+    assert len(seen) == n_steps // 2
+    assert not ended.has_converged
+    assert whole.gap < ended.gap < np.inf
+    assert ended.objective >= whole.objective
+    assert ended.n_iter < whole.n_iter
+
+
+@pytest.mark.parametrize("solver", ["auto", "pqn", "sdca"])
+def test_several_classes_are_solved_one_after_the_other(solver):
+    X, counts = make_visits(np.float64, 400)
+    y = np.digitize(X[:, 2] + counts, [2, 4])
+    model = LinearSVC(loss="hinge", C=1e-3, solver=solver, max_iter=20_000).fit(X / 50, y)
+    expected = sum(
+        LinearSVC(loss="hinge", C=1e-3).fit(X / 50, y == label).objective_ for label in range(3)
+    )
+    assert model.objective_ == pytest.approx(expected, rel=3e-5)
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_rows_at_rest_save_epochs_and_change_nothing_else(loss, is_sparse, monkeypatch):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(1500, 40)) * (rng.random((1500, 40)) < 0.3)
+    y = X @ rng.normal(size=40) + 0.3 * rng.normal(size=1500) > 0
+    rows = csr_matrix(X) if is_sparse else X
+    model = LinearSVC(loss=loss, solver="sdca", max_iter=5000, n_threads=1, tol=1e-6)
+    epochs, objectives = [], []
+    for most_moving in (0.8, 0.0):
+        monkeypatch.setattr(cpu_engine, "_MOST_MOVING", most_moving)
+        model.fit(rows, y)
+        epochs.append(model.n_iter_)
+        objectives.append(model.objective_)
+        assert model.gap_ <= 1e-6 * model.objective_
+    assert 2 * epochs[0] < epochs[1]
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-6)
