@@ -110,13 +110,14 @@ class CpuEngine(HostDuals):
         # Rows of columns that lie side by side are slow to read one by one. At the hinge's corners
         # few rows and the multiplier of a free intercept may push each other in turn for ever.
         is_settled = problem.loss.is_smooth or problem.intercept is not Intercept.FREE
-        self.may_rest = is_settled and problem.loss.kinks != "none" and _has_rows(dataset.matrix)
-        self.has_focus = is_sparse and is_settled and not self.may_rest
-        if self.may_rest:  # an epoch may visit so many more
+        knows_rest = is_settled and problem.loss.kinks != "none"
+        self.may_rest = knows_rest and _has_rows(dataset.matrix)
+        self.has_focus = is_sparse and is_settled and not knows_rest
+        if knows_rest:  # an epoch may visit so many more; the same on all shards
             self.free_visits //= 1 + _MOVING_EPOCHS
         self._single = _native.ThreadPool(1)
         self._row_gaps: np.ndarray | None = None
-        self._at_rest = np.empty(len(self.duals), dtype=np.uint8) if self.may_rest else None
+        self._at_rest: np.ndarray | None = None
         self._replicas: np.ndarray | None = None
         self._margins: np.ndarray | None = None
         self.agree(SerialCommunicator())
@@ -140,6 +141,11 @@ class CpuEngine(HostDuals):
         sums = communicator.allreduce_sum(np.array([stiffness, total, float(matrix.shape[0])]))
         check_range(float(sums[0]), matrix.dtype)
         mean_norm_sq = float(sums[0]) / max(float(sums[1]), _TINY)
+        # Rows of one shard would go on without the steps of the others.
+        if self.may_rest and communicator.size == 1:
+            self._at_rest = np.empty(len(self.duals), dtype=np.uint8)
+        else:
+            self._at_rest = None
         self.mean_stiffness = float(sums[0]) / max(1.0, float(sums[2]))  # a shard may be empty
         column = intercept_column(self.problem, mean_norm_sq, float(sums[1]))
         # What the intercept's column of a penalised problem is belongs to the problem.

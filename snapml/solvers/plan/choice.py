@@ -51,6 +51,8 @@ _EASY_STIFFNESS = 5.0
 # Entries up to which every method is quick, and the exact one best; and those of the hinge up to
 # which all its stages are one call of microseconds.
 _SMALL, _TINY = 200_000, 20_000
+# Up to here a Hessian costs no more than a read of as many rows.
+_NARROW = 64
 # Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
 _DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
 # The same for the hinge of few sparse columns in memory, whose Hessians are made entry by entry.
@@ -446,9 +448,13 @@ def _choose(
     if problem.penalty.l2 <= 0.0:
         return "pqn", "there is no penalty", never
     n_features = dataset.matrix.shape[1]
-    if n_features <= _FEW_COLUMNS:
+    goes_on = start.coef is not None and start.duals is None
+    is_crowded = n_features > _NARROW and not goes_on
+    if n_features <= _FEW_COLUMNS and not (
+        is_crowded and _is_nearly_separable(problem, dataset, communicator)
+    ):
         return "pqn", f"{n_features} columns are few", never
-    if start.coef is not None and start.duals is None:
+    if goes_on:
         return "pqn", "it continues from coefficients", never
     if _is_nearly_separable(problem, dataset, communicator):
         patience = _SHORT_PATIENCE if _is_sparse(dataset) else _SHORT_A_COLUMN * n_features
@@ -485,12 +491,17 @@ def _is_nearly_separable(problem: Problem, dataset: Dataset, communicator: Commu
 
     Which rows curve then changes with each step, and coordinate ascent leaves those at rest alone.
     """
-    if problem.loss.kinks != "curvature" or is_streamed(dataset):
+    if problem.loss.kinks != "curvature" or not _may_rest(dataset, communicator):
         return False
     n_rows = _count_rows(dataset, communicator)
     if _is_sparse(dataset) and not _is_tall(dataset, communicator):
         return False  # those have a rule of their own
     return n_rows <= _FEW_ROWS_A_COLUMN * dataset.matrix.shape[1]
+
+
+def _may_rest(dataset: Dataset, communicator: Communicator) -> bool:
+    """Return whether coordinate ascent leaves rows at rest alone: in memory, on one shard."""
+    return communicator.size == 1 and not is_streamed(dataset)
 
 
 def _choose_for_sparse(
@@ -537,9 +548,12 @@ def _choose_for_hinge(
     if dataset.matrix.shape[1] > _FEW_COLUMNS:
         return "sdca", "many columns", _patience_of_many(dataset, communicator)
     n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
-    is_in_memory = not is_streamed(dataset)
-    patience = _SHORT_PATIENCE if is_in_memory else _SPARSE_PATIENCE
-    if n_stored <= (_TINY if is_in_memory else _SMALL):
+    may_rest = _may_rest(dataset, communicator)
+    patience = _SHORT_PATIENCE
+    if not may_rest:
+        patience = _SPARSE_PATIENCE if is_streamed(dataset) else 2.0 * _SHORT_PATIENCE
+    is_narrow = dataset.matrix.shape[1] <= _NARROW or not may_rest
+    if is_narrow and n_stored <= (_TINY if may_rest else _SMALL):
         return "pqn", "small data", math.inf
     n_numbers = _count_rows(dataset, communicator) * dataset.matrix.shape[1]
     if _is_sparse(dataset) and (n_stored > _SMALL or _SPARSER * n_stored <= n_numbers):
