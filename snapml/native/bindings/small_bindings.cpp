@@ -38,6 +38,28 @@ std::vector<double> widened(const std::optional<ReadOnlyArray>& array, const cha
   return wide;
 }
 
+// What each row is to become, and what it counts; keeps what `targets` points to.
+struct SmallTargets {
+  std::vector<double> labels, weights;
+  const double* offsets = nullptr;
+
+  small::Targets targets() const { return {labels.data(), weights.data(), offsets}; }
+};
+
+template <class Real>
+SmallTargets small_targets(const ReadOnlyArray& labels,
+                           const std::optional<ReadOnlyArray>& row_weights, double weight,
+                           const std::optional<ReadOnlyArray>& row_offsets, int64 n_rows,
+                           int64 n_outputs = 1) {
+  SmallTargets made;
+  made.labels = widened<Real>(labels, "labels", n_rows, 1.0, 1.0);
+  made.weights = widened<Real>(row_weights, "row_weights", n_rows, weight, 0.0);
+  if (row_offsets) {
+    made.offsets = vector_argument<double>(*row_offsets, "row_offsets", n_outputs * n_rows);
+  }
+  return made;
+}
+
 small::Intercept intercept_of(const std::string& kind) {
   if (kind == "none") return small::Intercept::kNone;
   if (kind == "free") return small::Intercept::kFree;
@@ -94,20 +116,16 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
         using Real = typename std::decay_t<decltype(view)>::Real;
         const int64 n = view.n_rows, k = n_classes > 0 ? n_classes : 1;
         const int64 n_coefs = k * (view.n_cols + (bias_column != 0 ? 1 : 0));
-        const std::vector<double> y = widened<Real>(labels, "labels", n, 1.0, 1.0);
-        const std::vector<double> c = widened<Real>(row_weights, "row_weights", n, weight, 0.0);
-        const double* offsets = nullptr;
-        if (row_offsets) offsets = vector_argument<double>(*row_offsets, "row_offsets", k * n);
+        const auto made = small_targets<Real>(labels, row_weights, weight, row_offsets, n, k);
         SmallArrays to{vector_argument<double>(coef, "coef", n_coefs),
                        vector_argument<double>(history, "history", kEntryNumbers * n_entries),
                        nullptr};
         if (points) to.points = vector_argument<double>(*points, "points", n_entries * n_coefs);
-        if (n_classes > 0) check_class_numbers(y.data(), n, n_classes);
+        if (n_classes > 0) check_class_numbers(made.labels.data(), n, n_classes);
         const auto fit = [&](const auto& make) {
           return without_gil([&](Interrupt& interrupt) {
             const small::Design design(view, bias_column);
-            const small::Targets own{y.data(), c.data(), offsets};
-            return small_fit<Real>(make(design, own), rule, to, interrupt);
+            return small_fit<Real>(make(design, made.targets()), rule, to, interrupt);
           });
         };
         if (n_classes > 0) {
@@ -142,10 +160,7 @@ std::tuple<bool, int64, int64, int64, double, double, double> small_hinge(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
         const int64 n = view.n_rows, n_coefs = view.n_cols + (bias_column != 0 ? 1 : 0);
-        const std::vector<double> y = widened<Real>(labels, "labels", n, 1.0, 1.0);
-        const std::vector<double> c = widened<Real>(row_weights, "row_weights", n, weight, 0.0);
-        const double* offsets = nullptr;
-        if (row_offsets) offsets = vector_argument<double>(*row_offsets, "row_offsets", n);
+        const auto made = small_targets<Real>(labels, row_weights, weight, row_offsets, n);
         double* const model = vector_argument<double>(coef, "coef", n_coefs);
         double* const a = vector_argument<double>(slacks, "slacks", n);
         double* to = vector_argument<double>(history, "history",
@@ -154,10 +169,9 @@ std::tuple<bool, int64, int64, int64, double, double, double> small_hinge(
             points ? vector_argument<double>(*points, "points", most_entries * n_coefs) : nullptr;
         const auto found = without_gil([&](Interrupt& interrupt) {
           const small::Design design(view, bias_column);
-          const small::Targets targets{y.data(), c.data(), offsets};
-          small::SmoothedHingeFit<Real> fit(design, targets, penalty, rule, interrupt);
+          small::SmoothedHingeFit<Real> fit(design, made.targets(), penalty, rule, interrupt);
           auto solution = fit.solve(model, is_centred ? a : nullptr);
-          return std::make_pair(std::move(solution), design.weighted_squares(c.data()));
+          return std::make_pair(std::move(solution), design.weighted_squares(made.weights.data()));
         });
         const small::HingeSolution& best = found.first;
         std::copy(best.coef.begin(), best.coef.end(), model);
@@ -257,16 +271,13 @@ void small_newton_path(const Rows& rows, const std::string& loss, const ReadOnly
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
         const int64 n = view.n_rows, n_coefs = view.n_cols + (bias_column != 0 ? 1 : 0);
-        const std::vector<double> y = widened<Real>(labels, "labels", n, 1.0, 1.0);
-        const std::vector<double> c = widened<Real>(row_weights, "row_weights", n, weight, 0.0);
-        const double* offsets = nullptr;
-        if (row_offsets) offsets = vector_argument<double>(*row_offsets, "row_offsets", n);
+        const auto made = small_targets<Real>(labels, row_weights, weight, row_offsets, n);
         double* const models = vector_argument<double>(coef, "coef", n_fits * n_coefs);
         double* const found = vector_argument<double>(facts, "facts", n_fits * kFacts);
         with_primal_loss<double>(loss, [&](const auto& type) {
           return without_gil([&](Interrupt& interrupt) {
             const small::Design design(view, bias_column);
-            const small::Targets targets{y.data(), c.data(), offsets};
+            const small::Targets targets = made.targets();
             std::vector<double> gram;
             for (int64 k = 0; k < n_fits && !interrupt.requested(); ++k) {
               double* const own = models + k * n_coefs;

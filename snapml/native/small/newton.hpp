@@ -104,9 +104,9 @@ class Newton {
   static constexpr int kFewHalvings = 6, kMostAttempts = 6;  // where the model can be another
   // Steps from a new factor to the minimum, about; and the cost of a factor, in passes, up to which
   // every step gets one: where the curvature jumps, what the last one saw is soon worth little.
+  static constexpr double kStepsOfNewton = 2, kCheapFactor = Problem::kJumps ? 16 : 4;
   // One curved row of so many may be another before a factor is worth little.
   static constexpr int64 kFewChanged = 32;
-  static constexpr double kStepsOfNewton = 2, kCheapFactor = Problem::kJumps ? 16 : 4;
 
   void evaluate(Point& point) {
     ++found_.n_passes;

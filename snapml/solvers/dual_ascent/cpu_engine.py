@@ -194,8 +194,7 @@ class CpuEngine(HostDuals):
         """Visit the rows that hold most of the gap again, where there are such rows."""
         if picked is None:
             return
-        n_stored = self.n_stored * len(picked) // len(self.duals)
-        is_shared = n_stored >= self._least_of_a_round()  # else one thread is as quick
+        _, is_shared = self._work_on(len(picked))
         for k in range(1, FOCUSED_PASSES + 1):
             number = epoch + (k << 32)
             if is_shared:
@@ -203,6 +202,11 @@ class CpuEngine(HostDuals):
                 _, self._focus_sigma = self._sweep(number, outer_sigma, sigma, picked)
             else:
                 self._sweep(number, outer_sigma, 1.0, picked, self._single)
+
+    def _work_on(self, n_picked: int) -> tuple[int, bool]:
+        """Return the entries of so many rows, and whether one thread is not as quick on them."""
+        n_stored = self.n_stored * n_picked // max(1, len(self.duals))
+        return n_stored, n_stored >= self._least_of_a_round()
 
     def _sweep_moving(
         self, at_rest: np.ndarray, gap: float, epoch: int, outer_sigma: float
@@ -212,8 +216,7 @@ class CpuEngine(HostDuals):
         n_moving = n_rows - int(np.count_nonzero(at_rest))
         if n_moving > _MOST_MOVING * n_rows:
             return
-        n_stored = self.n_stored * n_moving // max(1, n_rows)
-        is_shared = n_stored >= self._least_of_a_round()  # else one thread is as quick
+        n_stored, is_shared = self._work_on(n_moving)
         _, sigma = _native.sweep_moving_rows(
             self._pool if is_shared else self._single,
             *self._shard_arguments()[1:],

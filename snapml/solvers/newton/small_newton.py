@@ -24,13 +24,13 @@ from snapml.solvers.rows.cpu_rows import native_rows
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["MOST_PASSES", "is_small", "judge_rounded", "solve", "suits"]
+__all__ = ["MOST_PASSES", "SPARSER", "is_small", "judge_rounded", "solve", "suits"]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
 _MOST_ENTRIES, _MOST_COLUMNS, _MOST_COEFS = 200_000, 512, 1000
-# Numbers an entry that make rows sparse: kSparser of native/small/design.hpp.
-_SPARSER = 5
+SPARSER = 5
+"""Numbers an entry that make rows sparse: kSparser of native/small/design.hpp."""
 # Times as many numbers of whole rows, which are read fast and whose Hessians are; and where there
 # are at most so many rows a column, so that a sample of them would save little.
 _TIMES_NUMBERS, _TIMES_SHORT, _ROWS_A_COLUMN = 2.5, 5.0, 128
@@ -110,7 +110,7 @@ def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:
     n_numbers = float(n_rows * (n_columns + 1))
     if isinstance(matrix, CompressedMatrix):
         n_entries = n_rows * (1.0 + matrix.n_stored / max(1, matrix.shape[0]))
-        if _SPARSER * n_entries < n_numbers:
+        if SPARSER * n_entries < n_numbers:
             times = 1.0 if _is_by_rows(problem) else _TIMES_L1_ENTRIES
             return 0 < n_entries <= times * _MOST_ENTRIES
     return 0 < n_numbers <= _times_numbers(problem, n_rows, n_columns) * _MOST_ENTRIES

@@ -56,7 +56,6 @@ _NARROW = 64
 # Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
 _DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
 # The same for the hinge of few sparse columns in memory, whose Hessians are made entry by entry.
-_SPARSER = 5
 _SHORT_PATIENCE = 15.0
 # The same for sparse rows of many columns on several shards: merged steps gain less an epoch, and
 # products with the Hessian as much as on one.
@@ -384,9 +383,7 @@ def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> 
     """Return whether separate outputs are best solved one by one: where coordinate ascent is."""
     if problem.loss.is_joint or dataset.labels.ndim == 1:
         return False
-    if not problem.penalty.is_smooth:
-        return True
-    if not problem.loss.is_smooth:
+    if not (problem.penalty.is_smooth and problem.loss.is_smooth):
         return True  # one step length for all outputs at once does not suit the hinge's corners
     if settings.solver != "auto":
         return settings.solver == "sdca"
@@ -449,16 +446,13 @@ def _choose(
         return "pqn", "there is no penalty", never
     n_features = dataset.matrix.shape[1]
     goes_on = start.coef is not None and start.duals is None
-    is_crowded = n_features > _NARROW and not goes_on
-    if n_features <= _FEW_COLUMNS and not (
-        is_crowded and _is_nearly_separable(problem, dataset, communicator)
-    ):
+    if not goes_on and _is_nearly_separable(problem, dataset, communicator):
+        patience = _SHORT_PATIENCE if _is_sparse(dataset) else _SHORT_A_COLUMN * n_features
+        return "sdca", "few rows a column, of which most may rest", patience
+    if n_features <= _FEW_COLUMNS:
         return "pqn", f"{n_features} columns are few", never
     if goes_on:
         return "pqn", "it continues from coefficients", never
-    if _is_nearly_separable(problem, dataset, communicator):
-        patience = _SHORT_PATIENCE if _is_sparse(dataset) else _SHORT_A_COLUMN * n_features
-        return "sdca", "few rows a column, of which most may rest", patience
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     if _is_sparse(dataset):
         return _choose_for_sparse(problem, dataset, communicator, stiffness)
@@ -491,12 +485,14 @@ def _is_nearly_separable(problem: Problem, dataset: Dataset, communicator: Commu
 
     Which rows curve then changes with each step, and coordinate ascent leaves those at rest alone.
     """
+    n_features = dataset.matrix.shape[1]
     if problem.loss.kinks != "curvature" or not _may_rest(dataset, communicator):
         return False
-    n_rows = _count_rows(dataset, communicator)
+    if n_features <= _NARROW:
+        return False  # a Hessian costs next to nothing
     if _is_sparse(dataset) and not _is_tall(dataset, communicator):
         return False  # those have a rule of their own
-    return n_rows <= _FEW_ROWS_A_COLUMN * dataset.matrix.shape[1]
+    return _count_rows(dataset, communicator) <= _FEW_ROWS_A_COLUMN * n_features
 
 
 def _may_rest(dataset: Dataset, communicator: Communicator) -> bool:
@@ -556,7 +552,7 @@ def _choose_for_hinge(
     if is_narrow and n_stored <= (_TINY if may_rest else _SMALL):
         return "pqn", "small data", math.inf
     n_numbers = _count_rows(dataset, communicator) * dataset.matrix.shape[1]
-    if _is_sparse(dataset) and (n_stored > _SMALL or _SPARSER * n_stored <= n_numbers):
+    if _is_sparse(dataset) and (n_stored > _SMALL or small_newton.SPARSER * n_stored <= n_numbers):
         return "sdca", "sparse rows", patience
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     if stiffness > _EASY_STIFFNESS:
