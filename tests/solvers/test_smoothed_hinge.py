@@ -225,6 +225,13 @@ def test_one_call_shows_every_step_and_ends_where_it_is_told(caplog):
 
 
 @pytest.mark.parametrize("solver", ["auto", "pqn", "sdca"])
+def test_no_threads_are_refused_on_few_rows_too(solver):
+    X, y = make_visits(np.float64, 100)
+    with pytest.raises(ValueError, match="n_threads: expected None or an integer other than 0"):
+        LinearSVC(loss="hinge", solver=solver, n_threads=0).fit(X, y)
+
+
+@pytest.mark.parametrize("solver", ["auto", "pqn", "sdca"])
 def test_several_classes_are_solved_one_after_the_other(solver):
     X, counts = make_visits(np.float64, 400)
     y = np.digitize(X[:, 2] + counts, [2, 4])

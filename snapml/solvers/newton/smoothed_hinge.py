@@ -27,6 +27,7 @@ from snapml.solvers.result import FitResult
 from snapml.solvers.rows.host_losses import HostLosses
 from snapml.solvers.rows.streaming_engine import HostPrimalEngine, primal_engine
 from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["solve"]
 
@@ -82,6 +83,7 @@ def solve(
     loss = problem.loss.smoothed
     if loss is None:
         raise TypeError(f"expected a loss with corners to smooth, got {problem.loss}")
+    resolve_n_threads(n_threads, 0)  # what is no number of threads is refused in one call too
     if small_hinge.suits(problem, dataset, communicator, rule):
         result = small_hinge.solve(problem, dataset, communicator, rule, start, centre)
         if result is not None:
