@@ -145,6 +145,13 @@ class PrimalEngine(Protocol):
     def hessian_product(self, direction: Any) -> Any:
         """Return the loss's Hessian at the present point times `direction`, by one read."""
 
+    def leave_flat_rows(self, l2: float, share: float) -> None:
+        """Let products at the present point leave rows out that change next to nothing.
+
+        Beside the curvature ``l2`` that a penalty adds, the Hessian changes by at most `share`
+        along every direction. Nothing happens where this saves no time.
+        """
+
     def curvatures(self, rows: np.ndarray | None = None) -> Any:
         """Return c_i l''(z_i) at the present point, or the softmax's probabilities.
 

@@ -44,7 +44,7 @@ def test_sums_of_vectors_are_those_of_the_passes(click_log, monkeypatch):
     model = Counted(solver="pqn", C=0.1, tol=1e-6, n_threads=1, max_iter=500).fit(X, y)
     n_vectors = sum(size >= X.shape[1] for size in model.sums.sizes)
     n_passes = int(np.max(model.n_iter_)) + 1
-    assert n_passes > 60
+    assert n_passes > 40
     assert n_passes <= n_vectors <= 1.1 * n_passes  # the diagonal of each Newton step is one more
 
 

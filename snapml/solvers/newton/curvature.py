@@ -23,8 +23,8 @@ __all__ = [
     "MOST_JOINT_COLUMNS",
     "Curvature",
     "DenseCurvature",
-    "DiagonalCurvature",
     "HotCurvature",
+    "ScaledColumns",
     "make_curvature",
     "own_curvatures",
 ]
@@ -97,23 +97,59 @@ def _ridge_of_intercept(engine: PrimalEngine) -> float:
     return engine.problem.penalty.l2 if engine.bias_column else 1.0
 
 
-class DenseCurvature:
-    """The Hessian in centred and scaled columns, factored.
+class ScaledColumns:
+    """The columns (x - mean) / scale that Hessians are formed in, and steps and slopes there.
 
-    In the columns (x - mean) / scale it is well conditioned wherever the problem is, whatever
-    the units of the data; the mean is subtracted only where a free intercept makes that the same
-    problem. Directions without curvature get no step.
+    A Hessian is well conditioned there wherever the problem is, whatever the units of the data; the
+    mean is subtracted only where a free intercept makes that the same problem.
+
+    Parameters
+    ----------
+    engine : PrimalEngine
+        Shard of the rows.
+    communicator : Communicator
+        Adds up over the shards.
+
+    Attributes
+    ----------
+    rows : ScaledRows
+        The rows there.
+    ridge : ndarray of shape (n_features + 1,), float64
+        What the penalty adds to the diagonal of a Hessian of one output.
     """
 
     def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
-        self._problem = engine.problem
         self._bias_column = engine.bias_column
-        self._vectors = engine.vectors
-        self._to_host = engine.to_host
-        self._rows = ScaledRows(engine, communicator)
-        self._mean = engine.to_vectors(self._rows.mean)
-        self._scale = engine.to_vectors(self._rows.scale)
-        self._ridge = self._scaled_penalty(engine)
+        self.rows = ScaledRows(engine, communicator)
+        self._mean = engine.to_vectors(self.rows.mean)
+        self._scale = engine.to_vectors(self.rows.scale)
+        l2 = engine.problem.penalty.l2
+        self.ridge = np.append(l2 / self.rows.scale**2, _ridge_of_intercept(engine))
+
+    def scaled(self, gradient: Any) -> Any:
+        """Return a gradient of shape (n_outputs, n_features + 1) in these columns."""
+        scaled = gradient.copy()
+        if self._bias_column:
+            scaled[:, :-1] -= self._mean / self._bias_column * gradient[:, -1:]
+        scaled[:, :-1] /= self._scale
+        return scaled
+
+    def step_in_columns(self, step: Any) -> Any:
+        """Return a step in these columns as one in the columns as they are, in its place."""
+        step[:, :-1] /= self._scale
+        if self._bias_column:
+            step[:, -1] -= step[:, :-1] @ self._mean / self._bias_column
+        return step
+
+
+class DenseCurvature:
+    """The Hessian in centred and scaled columns, factored; no step where there is no curvature."""
+
+    def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
+        self._problem = engine.problem
+        self._vectors, self._to_host = engine.vectors, engine.to_host
+        self._columns = ScaledColumns(engine, communicator)
+        self._rows, self._ridge = self._columns.rows, self._columns.ridge
         own = np.array([1.0, engine.rows_per_row]) * engine.n_rows
         n_rows, n_meant = communicator.allreduce_sum(own)
         shortage = max(0.0, engine.n_features / max(1.0, n_rows) - 0.05)
@@ -162,7 +198,7 @@ class DenseCurvature:
         list of (Factor, array)
             In the centred and scaled columns.
         """
-        scaled = self._scaled(gradient)
+        scaled = self._columns.scaled(gradient)
         if len(self._factors) == 1 and self._factors[0].size == scaled.size:
             return [(self._factors[0], scaled.ravel())]
         factors = self._factors * (len(scaled) if len(self._factors) == 1 else 1)
@@ -211,7 +247,7 @@ class DenseCurvature:
         array of shape (n_outputs, n_features + 1), float64
             A step in the coefficients as they are.
         """
-        scaled = self._scaled(gradient)
+        scaled = self._columns.scaled(gradient)
         if len(self._factors) == 1 and len(gradient) > 1 and self._factors[0].size == scaled.size:
             step = self._factors[0].solve(scaled.ravel()).reshape(scaled.shape)
         elif len(self._factors) == 1:
@@ -219,18 +255,7 @@ class DenseCurvature:
         else:
             parts = zip(self._factors, scaled, strict=True)
             step = self._vectors.stack([factor.solve(part) for factor, part in parts])
-        step[:, :-1] /= self._scale
-        if self._bias_column:
-            step[:, -1] -= step[:, :-1] @ self._mean / self._bias_column
-        return step
-
-    def _scaled(self, gradient: Any) -> Any:
-        """Return the gradient in the centred and scaled columns."""
-        scaled = gradient.copy()
-        if self._bias_column:
-            scaled[:, :-1] -= self._mean / self._bias_column * gradient[:, -1:]
-        scaled[:, :-1] /= self._scale
-        return scaled
+        return self._columns.step_in_columns(step)
 
     def without_null_space(
         self, engine: PrimalEngine, communicator: Communicator, coef: np.ndarray
@@ -270,15 +295,12 @@ class DenseCurvature:
         moved = coef.copy()
         excess = (coef[:, :-1] @ basis) @ basis.T
         moved[:, :-1] -= excess
-        if self._bias_column:
+        bias_column = engine.bias_column
+        if bias_column:
             # The means are those of all rows; along these ways those that weigh may have another.
             shares = np.linalg.lstsq(ways, excess.T, rcond=None)[0]
-            moved[:, -1] += excess @ self._rows.mean / self._bias_column - shares.T @ null[-1]
+            moved[:, -1] += excess @ self._rows.mean / bias_column - shares.T @ null[-1]
         return moved
-
-    def _scaled_penalty(self, engine: PrimalEngine) -> np.ndarray:
-        l2 = engine.problem.penalty.l2
-        return np.append(l2 / self._rows.scale**2, _ridge_of_intercept(engine))
 
     def _separate_hessians(self, engine: PrimalEngine, communicator: Communicator) -> list[Any]:
         """Return one Hessian an output, or one for all outputs where theirs are the same."""
@@ -359,34 +381,3 @@ class HotCurvature:
         for own, slopes, factor in zip(step, gradient, self._factors, strict=True):
             own[self._places] = factor.solve(slopes[self._places])
         return step
-
-
-class DiagonalCurvature:
-    """The Hessian's diagonal alone: a preconditioner for very many columns."""
-
-    def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
-        self.update(engine, communicator)
-
-    def update(self, engine: PrimalEngine, communicator: Communicator) -> None:
-        """Form the diagonal at the engine's present point.
-
-        Parameters
-        ----------
-        engine : PrimalEngine
-            The engine the curvature was made from.
-        communicator : Communicator
-            Adds up over the shards.
-        """
-        self._vectors = xp = engine.vectors
-        weights = own_curvatures(engine)
-        diagonal = xp.empty((engine.n_outputs, engine.n_features + 1), np.float64)
-        diagonal[:, :-1] = engine.weighted_squares(weights)
-        diagonal[:, -1] = engine.to_vectors(engine.bias_column**2 * weights.sum(axis=1))
-        diagonal = communicator.allreduce_sum(diagonal)
-        is_penalised = engine.problem.intercept is Intercept.PENALISED
-        diagonal[:, : None if is_penalised else -1] += engine.problem.penalty.l2
-        self._diagonal = xp.where(diagonal > 0.0, diagonal, 1.0)  # no intercept: a column of zeros
-
-    def solve(self, gradient: Any, out: Any = None) -> Any:
-        """Return the inverse diagonal times a gradient, in an array where there is one for it."""
-        return self._vectors.divide(gradient, self._diagonal, out=out)

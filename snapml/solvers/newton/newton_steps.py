@@ -1,9 +1,10 @@
 """Newton steps by conjugate gradients, truncated, for problems of very many columns.
 
 One product with the Hessian costs a read and serves all outputs; a factor of the Hessian would not
-fit, and a block of it leaves too much of it out. Truncated Newton (Dembo and Steihaug 1983) with
-the diagonal as preconditioner; the line search alone bounds a step, since a trust region of past
-steps' lengths is small after each that met a jump of the curvature, and slow to grow again.
+fit, and a block of it leaves too much of it out. Truncated Newton (Dembo and Steihaug 1983), scaled
+by the diagonal, or by what is as easily factored once products have cost as much as that does; the
+line search alone bounds a step, since a trust region of past steps' lengths is small after each
+that met a jump of the curvature, and slow to grow again.
 """
 
 from __future__ import annotations
@@ -12,27 +13,37 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import UNBOUNDED, Control
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.inner_products import inner
-from snapml.solvers.newton.curvature import DiagonalCurvature
+from snapml.solvers.newton.preconditioners import DiagonalCurvature, KroneckerCurvature
+from snapml.solvers.newton.sample_size import products_of_factors
 
 __all__ = ["NewtonSteps"]
 
 # Share of the gradient that a step may leave, in the preconditioner's norm: this or, near the
-# minimum, the root of the share that is left of the first gradient.
-_RESIDUAL = 0.5
-_MOST_PRODUCTS = 300  # a step
-# Products of rows in memory that count as one read towards the most that a fit may take: a step of
-# several is what other programs count as one iteration. Those of a store are reads like others.
-_PRODUCTS_A_READ = 10
+# minimum, the root of the share that is left of the first gradient, but no less than the rows that
+# products leave out may change.
+_RESIDUAL, _LEAST_RESIDUAL = 0.5, 0.1
+# A step. One that is cut short begins again with the slow part of what it was about to learn.
+_MOST_PRODUCTS = 1000
+# Products of rows in memory that count as one read towards the most that a fit may take: other
+# programs count a step of up to 200 as one iteration. Those of a store are reads like others.
+_PRODUCTS_A_READ = 50
+# Share of the Hessian that products may leave out with rows of next to no curvature, and how many
+# products the last step took where the next ones are worth a copy of the other rows.
+_LEFT_OUT = 0.01
+_FEW_PRODUCTS = 8
 
 
 class Point(Protocol):
     """What a step needs of the descent."""
 
+    coef: Any
     gradient: Any
     n_passes: int
 
@@ -68,21 +79,37 @@ class NewtonSteps:
         self._engine, self._communicator, self._control = engine, communicator, control
         self._most_reads = most_reads
         self._first_square = 0.0
-        self._n_products = 0
+        self._n_products = self._n_last = 0
         self._products_a_read = 1 if engine.is_streamed else _PRODUCTS_A_READ
-        self.curvature: DiagonalCurvature | None = None
+        self.curvature: DiagonalCurvature | KroneckerCurvature | None = None
+        self._price = math.inf  # of factors, in products
+        if KroneckerCurvature.suits(engine):
+            own = np.array([float(engine.n_rows), float(engine.n_stored)])
+            n_rows, n_stored = communicator.allreduce_sum(own).tolist()
+            self._price = products_of_factors(engine, n_rows, n_stored)
+        self._n_paid = 0  # products before the present factors
+        self._point: Any = None  # where these were made
 
     def state(self) -> dict[str, Any]:
-        """Return what `resume` takes."""
+        """Return what `resume` takes, on the host."""
         return {
             "first_square": self._first_square,
             "n_products": self._n_products,
+            "n_last": self._n_last,
+            "n_paid": self._n_paid,
+            "point": None if self._point is None else self._engine.to_host(self._point),
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on where other steps have ended."""
+        """Go on where other steps have ended; leaves the engine where their factors were made."""
         self._first_square = state["first_square"]
         self._n_products = state["n_products"]
+        self._n_last, self._n_paid = state["n_last"], state["n_paid"]
+        if state["point"] is not None:
+            self._point = self._engine.to_vectors(state["point"])
+            self._engine.fused_pass(self._point)
+            self._engine.accept()
+            self.curvature = KroneckerCurvature(self._engine, self._communicator)
 
     @property
     def description(self) -> str:
@@ -93,7 +120,7 @@ class NewtonSteps:
     def n_reads(self, point: Point) -> int:
         """Return how many times the data was read after the first read.
 
-        Of rows in memory ten products count as one.
+        Of rows in memory fifty products count as one.
         """
         return point.n_passes - 1 + -(-self._n_products // self._products_a_read)
 
@@ -112,19 +139,41 @@ class NewtonSteps:
         float
             Twice what the step was expected to gain.
         """
-        if self.curvature is None:
-            self.curvature = DiagonalCurvature(self._engine, self._communicator)
-        else:
-            self.curvature.update(self._engine, self._communicator)
+        curvature = self._renewed(point)
+        if self._n_last >= _FEW_PRODUCTS:
+            self._engine.leave_flat_rows(self._engine.problem.penalty.l2, _LEFT_OUT)
+        before_step = self._n_products
         reads_left = self._most_reads - self.n_reads(point) - 1  # the step itself takes one
         most_products = max(1, reads_left * self._products_a_read)
-        direction = self._direction(point.gradient, self.curvature, most_products)
+        direction = self._direction(point.gradient, curvature, most_products)
+        self._n_last = self._n_products - before_step
         decrement = -inner(self._engine, direction, point.gradient)
         has_moved = point.advance(direction)
         point.forget()  # no step here is made from those before
         return decrement if has_moved else 0.0
 
-    def _direction(self, gradient: Any, curvature: DiagonalCurvature, most_products: int) -> Any:
+    def _renewed(self, point: Point) -> DiagonalCurvature | KroneckerCurvature:
+        """Return what the next step is scaled by.
+
+        Factors are made, and made anew, once the products since have taken as long as they will:
+        at worst the whole takes twice as long as with the better of the two.
+        """
+        engine, shards, curvature = self._engine, self._communicator, self.curvature
+        is_due = self._n_products - self._n_paid >= self._price
+        if is_due:
+            self._n_paid, self._point = self._n_products, point.coef
+        if curvature is None:
+            curvature = DiagonalCurvature(engine, shards)
+        elif is_due and isinstance(curvature, DiagonalCurvature):
+            curvature = KroneckerCurvature(engine, shards)
+        elif is_due or isinstance(curvature, DiagonalCurvature):
+            curvature.update(engine, shards)
+        self.curvature = curvature
+        return curvature
+
+    def _direction(
+        self, gradient: Any, curvature: DiagonalCurvature | KroneckerCurvature, most_products: int
+    ) -> Any:
         """Return an approximate minimum of the quadratic model."""
         engine, multiply = self._engine, self._engine.vectors.multiply
         direction, residual = engine.vectors.zeros_like(gradient), -gradient
@@ -133,7 +182,7 @@ class NewtonSteps:
         room = scaled  # long arrays: new memory for each sum would take as long as the sum
         self._first_square = self._first_square or square
         left = math.sqrt(square / self._first_square) if square > 0.0 else 0.0
-        enough = min(_RESIDUAL**2, left) * square
+        enough = max(min(_RESIDUAL**2, left), _LEAST_RESIDUAL**2) * square
         for _ in range(min(_MOST_PRODUCTS, most_products)):
             if not square > enough or self._control.is_time_over(self._communicator):
                 break

@@ -11,7 +11,7 @@ from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.newton.curvature import MOST_JOINT_COLUMNS
 from snapml.solvers.rows.scaled_rows import MOST_WIDE_COLUMNS
 
-__all__ = ["CHEAP_COLUMNS", "reads_of_hessian", "sample_rows"]
+__all__ = ["CHEAP_COLUMNS", "products_of_factors", "reads_of_hessian", "sample_rows"]
 
 # Up to this many columns a Hessian of 10,000 rows costs less than the reads that it saves
 # (benchmarks/results/passes.csv).
@@ -39,6 +39,8 @@ class _Costs(NamedTuple):
         In the product of that, for each column; in that of sparse rows, for each entry of the row.
     read : float
         Of a read, however short.
+    factor : float
+        Of a factor, for each of its columns, however few.
     """
 
     dense: float
@@ -47,13 +49,17 @@ class _Costs(NamedTuple):
     product: float
     sparse_product: float
     read: float
+    factor: float
 
 
-_OF_A_CORE = _Costs(0.35, 1.2, 5.0, 0.02, 0.5, 0.0)
+_OF_A_CORE = _Costs(0.35, 1.2, 5.0, 0.02, 0.5, 0.0, 0.0)
 # An H200's (benchmarks/results/gpu_check_h200.csv), with products in float64, and in TF32.
 # Sparse rows are multiplied as dense ones there, and a short read is the host's time to ask for it.
-_OF_A_DEVICE = _Costs(0.002, 0.018, 0.006, 5e-5, math.inf, 5e5)
+_OF_A_DEVICE = _Costs(0.002, 0.018, 0.006, 5e-5, math.inf, 5e5, 4e3)
 _COARSE_PRODUCT_NS = 8e-6
+# Reads for one output that a product with the Hessian of several takes, for each output: an entry
+# is fetched once for all of them.
+_READS_A_PRODUCT = 0.6
 
 
 def _costs(engine: PrimalEngine) -> _Costs:
@@ -154,3 +160,25 @@ def reads_of_hessian(engine: PrimalEngine, n_rows: int, total: int, n_stored: in
     if engine.is_sparse:
         scaled = min(scaled, entries * entries * costs.sparse_product)
     return n_rows * scaled / (max(1, total) * read + costs.read)
+
+
+def products_of_factors(engine: PrimalEngine, total: float, n_stored: float) -> float:
+    """Return how many products with the Hessian take as long as a Gram matrix and its factors.
+
+    Parameters
+    ----------
+    engine : PrimalEngine
+        A shard of the data.
+    total, n_stored : float
+        Rows and stored entries of all shards.
+
+    Returns
+    -------
+    float
+        About; a factor for each output.
+    """
+    n_columns, n_outputs, costs = engine.n_features, engine.n_outputs, _costs(engine)
+    reads = reads_of_hessian(engine, int(total), int(total), int(n_stored))
+    read_ns = n_stored * (costs.sparse if engine.is_sparse else costs.dense) + costs.read
+    factor_ns = n_columns * (costs.product * n_columns * n_columns / 3.0 + costs.factor)
+    return (reads + n_outputs * factor_ns / read_ns) / (_READS_A_PRODUCT * n_outputs)

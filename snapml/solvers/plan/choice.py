@@ -77,10 +77,10 @@ _RESTART_GAP = 0.5
 _TALL, _STIFF = 0.67, 150.0
 # Rows that show the stiffness, and from how many chunks of a store they come.
 _STIFFNESS_ROWS, _STIFFNESS_CHUNKS = 256, 8
-# Reads of the data within which the quasi-Newton method must converge where the curvature jumps,
-# by a Hessian or by products with it; and how patient coordinate ascent is after that. Where it
-# gets there, far fewer epochs than these ever seem to be left; where not, soon more.
-_TRIAL_READS, _TRIAL_BY_PRODUCTS, _LAST_PATIENCE, _LAST_JUDGED = 60, 50, 1000.0, 30
+# Reads of the data within which the quasi-Newton method must converge where the curvature jumps;
+# and how patient coordinate ascent is after that. Where it gets there, far fewer epochs than these
+# ever seem to be left; where not, soon more.
+_TRIAL_READS, _LAST_PATIENCE, _LAST_JUDGED = 100, 1000.0, 30
 
 
 def fit(
@@ -374,9 +374,7 @@ def _trial(problem: Problem, dataset: Dataset, rule: StoppingRule) -> StoppingRu
     is_one = dataset.labels.ndim == 1 and problem.penalty.l2 > 0.0
     if not (problem.loss.kinks == "curvature" and is_one and problem.loss.has_dual_step):
         return rule
-    is_by_products = _is_sparse(dataset) and dataset.matrix.shape[1] > _FEW_COLUMNS
-    reads = _TRIAL_BY_PRODUCTS if is_by_products else _TRIAL_READS
-    return replace(rule, max_iter=min(rule.max_iter, reads))
+    return replace(rule, max_iter=min(rule.max_iter, _TRIAL_READS))
 
 
 def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> bool:

@@ -16,6 +16,7 @@ from snapml.problems import Problem
 from snapml.solvers.dual_ascent.gpu_engine import SAMPLED_ROWS
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.newton.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
+from snapml.solvers.newton.preconditioners import KroneckerCurvature
 from snapml.solvers.newton.quasi_newton import suits_products
 from snapml.solvers.newton.sample_size import sample_rows
 from snapml.solvers.rows.device_dataset import BLOCK_ENTRIES
@@ -240,6 +241,10 @@ def primal_bytes(
     work = max(of_pass, 16 * part.n_rows)  # norms and weights of the first pass
     if suits_products(sizes):
         products = margins + of_part + 16 * part.n_rows + _squares_bytes(part)
+        if KroneckerCurvature.suits(sizes):  # steps of few products do without
+            square, (moments, gram) = 8 * (shard.n_features + 1) ** 2, _scaled_bytes(part)
+            factors = 3 * margins + max(2 * square + gram, (n_outputs + 7) * square)
+            products = max(products, moments, factors)
         return resident + max(making, work, products)
     wanted = sample_rows(sizes, shard.n_rows * n_shards)
     sample = shard.part(min(1.0, wanted / max(1, shard.n_rows * n_shards)))

@@ -7,9 +7,14 @@ from typing import Any
 
 from snapml.problems import Problem
 from snapml.solvers.newton.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
+from snapml.solvers.newton.preconditioners import KroneckerCurvature
 from snapml.solvers.newton.quasi_newton import suits_products
 from snapml.solvers.newton.sample_size import sample_rows
-from snapml.solvers.rows.cpu_primal_engine import FEWEST_IN_PANELS, CpuPrimalEngine
+from snapml.solvers.rows.cpu_primal_engine import (
+    FEWEST_IN_PANELS,
+    MOST_CURVED_BYTES,
+    CpuPrimalEngine,
+)
 from snapml.solvers.rows.scaled_rows import MOST_WIDE_COLUMNS
 
 __all__ = ["RowSizes", "working_bytes"]
@@ -82,9 +87,11 @@ def working_bytes(sizes: RowSizes, n_threads: int) -> int:
         of_rows += 8 * n_rows  # labels as the store has them
     vectors = 8 * n_outputs * (sizes.n_features + 1) * (_VECTORS + n_threads)
     engine: Any = sizes
-    curvature = (
-        _diagonal_bytes(sizes, n_threads) if suits_products(engine) else _sample_bytes(sizes)
-    )
+    if suits_products(engine):
+        curvature = max(_diagonal_bytes(sizes, n_threads), _factor_bytes(sizes))
+        curvature += _curved_bytes(sizes)
+    else:
+        curvature = _sample_bytes(sizes)
     return _FIXED_BYTES + int(_SLACK * (of_rows + vectors + curvature))
 
 
@@ -96,6 +103,34 @@ def _diagonal_bytes(sizes: RowSizes, n_threads: int) -> int:
     if sizes.n_outputs < FEWEST_IN_PANELS:
         return curvatures + 8 * n_threads * sizes.n_outputs * sizes.n_features
     return curvatures + 20 * sizes.n_stored
+
+
+def _factor_bytes(sizes: RowSizes) -> int:
+    """Return what factors of all classes take; steps of few products do without."""
+    engine: Any = sizes
+    if not KroneckerCurvature.suits(engine):
+        return 0
+    square = 8 * (sizes.n_features + 1) ** 2
+    curvatures = 32 * sizes.n_outputs * sizes.n_rows
+    forming = 2 * square + _block_bytes(sizes, sizes.n_rows)
+    return curvatures + max(forming, (sizes.n_outputs + 5) * square)
+
+
+def _curved_bytes(sizes: RowSizes) -> int:
+    """Return what a copy of the rows that have curvature takes, and the choice of them."""
+    if sizes.chunk_stored:
+        return 0
+    return min(sizes.row_bytes // 2, MOST_CURVED_BYTES) + (40 + 12 * sizes.n_outputs) * sizes.n_rows
+
+
+def _block_bytes(sizes: RowSizes, n_rows: int) -> int:
+    """Return what a Gram matrix of rows in scaled columns takes beside itself."""
+    if sizes.is_sparse:
+        return 24 * int(sizes.n_stored * n_rows / max(1, sizes.n_rows))
+    size = sizes.n_features + 1
+    is_wide = sizes.itemsize == 8 or sizes.n_features <= MOST_WIDE_COLUMNS
+    step = max(CpuPrimalEngine.block_entries // size, 2 * size)
+    return min(step, n_rows) * size * ((8 if is_wide else 4) + sizes.itemsize)
 
 
 def _sample_bytes(sizes: RowSizes) -> int:
@@ -117,9 +152,4 @@ def _sample_bytes(sizes: RowSizes) -> int:
     is_coupled = sizes.problem.loss.is_joint and coupled <= MOST_JOINT_COLUMNS
     square = 8 * (coupled if is_coupled else size) ** 2
     hessians = (1 if is_coupled else n_outputs) * square + 3 * square + 8 * size**2
-    if sizes.is_sparse:
-        return taken + max(parts, hessians + 24 * n_stored)
-    is_wide = sizes.itemsize == 8 or sizes.n_features <= MOST_WIDE_COLUMNS
-    step = max(CpuPrimalEngine.block_entries // size, 2 * size)
-    entries = min(step, n_rows) * size
-    return taken + max(parts, hessians + entries * ((8 if is_wide else 4) + sizes.itemsize))
+    return taken + max(parts, hessians + _block_bytes(sizes, n_rows))

@@ -19,16 +19,20 @@ from snapml.solvers.rows.cpu_rows import (
     centred_sums,
     inspect,
     native_rows,
+    squared_norms,
 )
 from snapml.solvers.rows.host_arrays import HostArrays, column_grams
 from snapml.solvers.rows.output_panels import OutputPanels
 from snapml.solvers.rows.row_sample import RowTargets, choose_rows
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["FEWEST_IN_PANELS", "CpuPrimalEngine", "sampled_engine"]
+__all__ = ["FEWEST_IN_PANELS", "MOST_CURVED_BYTES", "CpuPrimalEngine", "sampled_engine"]
 
 FEWEST_IN_PANELS = 4
 """Outputs from which on panels, of which some is empty, are worth their copies."""
+
+# Share of the rows, and bytes, that the copy of those with curvature may take.
+_MOST_CURVED, MOST_CURVED_BYTES = 0.5, 2**30
 
 
 class CpuPrimalEngine(HostArrays, CpuMargins):
@@ -73,6 +77,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         self.rows_per_row = 1.0
         self._rows = native_rows(dataset.matrix, self._pool)
         self._curvature_panels: OutputPanels | None = None
+        self._curved: CpuPrimalEngine | None = None
 
     @property
     def description(self) -> str:
@@ -128,6 +133,8 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         ndarray of shape (n_outputs, n_features + 1), float64
             ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
         """
+        if self._curved is not None:
+            return self._curved.hessian_product(direction)
         if self.is_sparse and self.n_outputs >= FEWEST_IN_PANELS:
             return self._product_in_panels(direction)
         products = np.empty((self._pool.size, *direction.shape))
@@ -145,7 +152,42 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
     def accept(self) -> None:
         """Make the margins of the last pass those of the present point."""
         super().accept()
-        self._curvature_panels = None
+        self._curvature_panels = self._curved = None
+
+    def leave_flat_rows(self, l2: float, share: float) -> None:
+        """Copy the rows that have curvature, for products, if these are at most half, and a GiB.
+
+        With q_i the sum of a row's curvatures along the outputs, rows are left out as long as the
+        sum of ``q_i ||x_i||^2 / l2 + q_i / sum(q)`` over them is at most `share`.
+
+        Parameters
+        ----------
+        l2 : float
+            Strength of the penalty, above 0.
+        share : float
+            Of the Hessian, that may be missing along any direction.
+        """
+        curvatures = self.curvatures()
+        if self.problem.loss.is_joint:
+            curvatures *= (1.0 - curvatures) * self.row_weights()
+        own = curvatures.sum(axis=0)
+        parts = own * (self._norms / l2 + 1.0 / max(own.sum(), np.finfo(np.float64).tiny))
+        order = np.argsort(parts)
+        n_flat = int(np.searchsorted(np.cumsum(parts[order]), share, side="right"))
+        kept = np.sort(order[n_flat:])
+        share = len(kept) / max(1, self.n_rows)
+        # Of compressed rows an index has as many bytes as a number, or half.
+        n_bytes = share * self.n_stored * self.dtype.itemsize * (2 if self.is_sparse else 1)
+        if not len(kept) or share > _MOST_CURVED or n_bytes > MOST_CURVED_BYTES:
+            return
+        rows = self.dataset.take(kept, 1.0)
+        curved = CpuPrimalEngine(self.problem, rows, n_threads=self.n_threads, seed=self.seed)
+        curved._margins = np.ascontiguousarray(self._margins[:, kept])
+        self._curved = curved
+
+    @functools.cached_property
+    def _norms(self) -> np.ndarray:
+        return squared_norms(self.dataset.matrix).astype(np.float64)
 
     def dense_rows(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return the rows of a slice or of an index array as a dense array."""

@@ -161,6 +161,9 @@ class GpuPrimalEngine:
         value, slope = self.to_host(self._losses.line_point(self._margins, self._trial, step))
         return float(value), float(slope)
 
+    def leave_flat_rows(self, l2: float, share: float) -> None:
+        """Do nothing: it would take a copy of rows on the device."""
+
     def hessian_product(self, direction: Any) -> Any:
         """Return the loss's Hessian at the present point times a direction, by two reads.
 
