@@ -56,6 +56,7 @@ def test_fit_takes_what_was_said(monkeypatch, told, name, shape, is_sparse):
     monkeypatch.setattr(device_choice, "make_device", lambda _: StrictDevice())
     # Steps of few products take no factors, and alike classes share one; what is said is the most.
     monkeypatch.setattr(newton_steps, "products_of_factors", lambda *_: 1.0)
+    monkeypatch.setattr(newton_steps, "_FEW_PRODUCTS", 0)
     monkeypatch.setattr(preconditioners, "_ALIKE", 1.0)
     X, y = example(*shape, n_classes, np.float32, is_sparse=is_sparse)
     with watched() as memory:

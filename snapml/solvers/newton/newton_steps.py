@@ -34,9 +34,9 @@ _MOST_PRODUCTS = 1000
 # Products of rows in memory that count as one read towards the most that a fit may take: other
 # programs count a step of up to 200 as one iteration. Those of a store are reads like others.
 _PRODUCTS_A_READ = 50
-# Share of the Hessian that products may leave out with rows of next to no curvature, and how many
-# products the last step took where the next ones are worth a copy of the other rows.
+# Share of the Hessian that products may leave out with rows of next to no curvature.
 _LEFT_OUT = 0.01
+# Where the last step took fewer products, neither factors nor a copy of the other rows is worth it.
 _FEW_PRODUCTS = 8
 
 
@@ -155,11 +155,12 @@ class NewtonSteps:
     def _renewed(self, point: Point) -> DiagonalCurvature | KroneckerCurvature:
         """Return what the next step is scaled by.
 
-        Factors are made, and made anew, once the products since have taken as long as they will:
-        at worst the whole takes twice as long as with the better of the two.
+        Factors are made, and made anew, once the products since have taken as long as they will, at
+        worst twice as long as with the better of the two; and if steps take more than a few.
         """
         engine, shards, curvature = self._engine, self._communicator, self.curvature
-        is_due = self._n_products - self._n_paid >= self._price
+        is_paid = self._n_products - self._n_paid >= self._price
+        is_due = is_paid and self._n_last >= _FEW_PRODUCTS
         if is_due:
             self._n_paid, self._point = self._n_products, point.coef
         if curvature is None:
