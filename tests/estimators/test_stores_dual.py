@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from snapml import LinearSVC, LogisticRegression, Ridge
 from snapml.data import ChunkedDataset, ChunkWriter
-from snapml.solvers.plan import choice
+from snapml.solvers.plan import rules
 
 
 def example(n_classes=2, *, n_rows=400, n_features=6, is_sparse=False, dtype=np.float64):
@@ -77,8 +77,8 @@ def test_chosen_solver_is_that_of_rows_in_memory(tmp_path):
 
 
 def test_slow_coordinate_ascent_hands_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(choice, "_TALL_PATIENCE", 0.5)
-    monkeypatch.setattr(choice, "_FEW_COLUMNS", 5)
+    monkeypatch.setattr(rules, "_TALL_PATIENCE", 0.5)
+    monkeypatch.setattr(rules, "_FEW_COLUMNS", 5)
     X, y = example(n_rows=600, n_features=40, is_sparse=True)
     store = stored(tmp_path / "store", X, y, memory_limit=0)
     model = LogisticRegression(C=1.0, tol=1e-8).fit(store)
@@ -88,7 +88,7 @@ def test_slow_coordinate_ascent_hands_over(tmp_path, monkeypatch):
 
 
 def test_reads_that_choose_the_solver_are_few_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(choice, "_STIFFNESS_CHUNKS", 2)
+    monkeypatch.setattr(rules, "_STIFFNESS_CHUNKS", 2)
     X, y = example(n_rows=300, n_features=600, is_sparse=True)
     store = stored(tmp_path / "wide", X / 10, y, memory_limit=0)
     read = {"matrix": 0, "rows": 0}

@@ -14,7 +14,7 @@ from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.control import Control
 from snapml.solvers.dual_ascent import cpu_engine
 from snapml.solvers.newton import quasi_newton, small_hinge, small_newton, smoothed_hinge
-from snapml.solvers.plan import choice
+from snapml.solvers.plan import rules
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case
@@ -120,7 +120,7 @@ def test_lower_bounds_are_below_the_optimum(dtype, intercept):
 @pytest.fixture
 def impatient(monkeypatch):
     """Let coordinate ascent on many columns be left after a few epochs."""
-    monkeypatch.setattr(choice, "_PATIENCE_A_COLUMN", 1e-3)
+    monkeypatch.setattr(rules, "_PATIENCE_A_COLUMN", 1e-3)
 
 
 @pytest.mark.parametrize("C", [1e-4, 1.0])

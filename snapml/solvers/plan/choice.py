@@ -1,7 +1,6 @@
-"""Which solver for which data: ``solver="auto"`` and the names that ask for one.
+"""Fits: the solver that suits the data, and another that goes on where the first is too slow.
 
-The rules follow what was measured (benchmarks/results/second_order_summary.csv); each gives its
-reason, which ends up in the estimator's ``solver_``. docs/algorithms.md, section 10.
+The rules stand in `plan/rules.py`; ``solver`` may name one instead. docs/algorithms.md, section 10.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
+from snapml.data import ChunkedMatrix, Dataset
 from snapml.problems import Penalty, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
@@ -24,15 +23,13 @@ from snapml.solvers.dual_ascent.softmax_duals import SoftmaxDuals
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import working_rows
 from snapml.solvers.newton import quasi_newton, small_groups, small_newton, smoothed_hinge
-from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.newton.row_space import RowSpace
-from snapml.solvers.plan import device_choice, out_of_core, support
+from snapml.solvers.plan import device_choice, out_of_core, rules, support
 from snapml.solvers.plan.support import is_streamed
 from snapml.solvers.plan.unit_strength import UnitStrength
 from snapml.solvers.plan.used_columns import UsedColumns, find_used
 from snapml.solvers.result import FitResult, StartModel, stack_outputs
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.rows.cpu_rows import squared_norms
 from snapml.solvers.rows.streaming_engine import primal_engine
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.threads import limit_blas_threads
@@ -40,43 +37,14 @@ from snapml.solvers.working_sets import multinomial_descent, working_set_descent
 
 __all__ = ["fit", "fit_sequence", "small_path"]
 
-# Up to here a Hessian of sampled rows costs no more than a few reads of the data.
-_FEW_COLUMNS = 512
 # Up to here the rows' products, and their eigenvalues, are cheap.
 _FEW_ROWS = 1000
 # Share of the squares of y that is rounding where the rows can be interpolated.
 _INTERPOLATED = 1e-20
-# Mean of c_i ||x_i||^2 max l'' up to which coordinate ascent needs few epochs.
-_EASY_STIFFNESS = 5.0
-# Entries up to which every method is quick, and the exact one best; and those of the hinge up to
-# which all its stages are one call of microseconds.
-_SMALL, _TINY = 200_000, 20_000
-# Up to here a Hessian costs no more than a read of as many rows.
-_NARROW = 64
-# Epochs that coordinate ascent may still need before the quasi-Newton method takes over.
-_DENSE_PATIENCE, _SPARSE_PATIENCE, _TALL_PATIENCE = 12.0, 120.0, 15.0
-# The same for the hinge of few sparse columns in memory, whose Hessians are made entry by entry.
-_SHORT_PATIENCE = 15.0
-# The same for sparse rows of many columns on several shards: merged steps gain less an epoch, and
-# products with the Hessian as much as on one.
-_MERGED_PATIENCE = 10.0
-# For the hinge in many dense columns, per column: a Hessian costs so much more than an epoch.
-_PATIENCE_A_COLUMN = 0.125
-# Rows a column up to which most rows of the squared hinge may be beside the margin; and how patient
-# coordinate ascent is there, per dense column.
-_FEW_ROWS_A_COLUMN, _SHORT_A_COLUMN = 8.0, 0.04
-# Epochs, per column, that the systems of an interior point method cost; and, of sparse rows, the
-# speed of an epoch's entries beside those of a dense system.
-_SYSTEMS_A_COLUMN, _SPARSE_SPEED = 0.5, 0.1
 # Gap, as a share of the objective, above which the continuation of the hinge starts from zero
 # instead of from what coordinate ascent has found: where rows have large entries, that point is so
 # far away that the way back would take more reads.
 _RESTART_GAP = 0.5
-# Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
-# the first epochs lead them astray.
-_TALL, _STIFF = 0.67, 150.0
-# Rows that show the stiffness, and from how many chunks of a store they come.
-_STIFFNESS_ROWS, _STIFFNESS_CHUNKS = 256, 8
 # Reads of the data within which the quasi-Newton method must converge where the curvature jumps;
 # and how patient coordinate ascent is after that. Where it gets there, far fewer epochs than these
 # ever seem to be left; where not, soon more.
@@ -174,12 +142,12 @@ def _fit(
         if dataset.labels.ndim == 2 and not device_choice.is_joint(problem, settings):
             return _fit_apart(problem, dataset, communicator, rule, settings, start)
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
-    if _is_better_apart(problem, dataset, settings):
+    if rules.is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
     found = _in_one_call(problem, dataset, communicator, rule, settings, start)
     if found is not None:
         return found
-    choose = partial(_choose, problem, dataset, communicator, settings, start)
+    choose = partial(rules.choose, problem, dataset, communicator, settings, start)
     solver, reason, patience = rule.observer.decide(choose)
     if solver == "ipm":
         result = _interior_point(problem, dataset, communicator, rule, settings)
@@ -377,19 +345,6 @@ def _trial(problem: Problem, dataset: Dataset, rule: StoppingRule) -> StoppingRu
     return replace(rule, max_iter=min(rule.max_iter, _TRIAL_READS))
 
 
-def _is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> bool:
-    """Return whether separate outputs are best solved one by one: where coordinate ascent is."""
-    if problem.loss.is_joint or dataset.labels.ndim == 1:
-        return False
-    if not (problem.penalty.is_smooth and problem.loss.is_smooth):
-        return True  # one step length for all outputs at once does not suit the hinge's corners
-    if settings.solver != "auto":
-        return settings.solver == "sdca"
-    if is_streamed(dataset):
-        return False  # reads cost most there, and all outputs share them
-    return dataset.matrix.shape[1] > _FEW_COLUMNS and problem.penalty.l2 > 0.0
-
-
 def _fit_apart(
     problem: Problem,
     dataset: Dataset,
@@ -413,212 +368,6 @@ def _squares(dataset: Dataset, communicator: Communicator) -> float:
     weights = dataset.weight if dataset.row_weights is None else dataset.row_weights
     own = np.array([np.sum(weights * dataset.labels.astype(np.float64) ** 2)])
     return 0.5 * float(communicator.allreduce_sum(own)[0])
-
-
-def _choose(
-    problem: Problem,
-    dataset: Dataset,
-    communicator: Communicator,
-    settings: Settings,
-    start: Start,
-) -> tuple[str, str, float]:
-    """Return the solver, the reason, and how patient coordinate ascent should be."""
-    never = math.inf
-    if support.is_cornered(problem):
-        return _choose_for_corners(problem, dataset, communicator, settings)
-    if not problem.penalty.is_smooth:
-        return "wsd", "an L1 penalty or a constraint leaves few columns to work on", never
-    if settings.solver != "auto":
-        return settings.solver, "as asked for", never
-    if not problem.loss.is_smooth:
-        return _choose_for_hinge(problem, dataset, communicator)
-    if _is_joint_ascent(problem, dataset, communicator, start):
-        return "sdca", "sparse rows of many columns", _SPARSE_PATIENCE
-    if problem.loss.is_joint or dataset.labels.ndim == 2:
-        return "pqn", "all outputs share each read of the data", never
-    if not math.isfinite(problem.loss.curvature_bound):
-        return "pqn", "the curvature of its loss has no bound", never
-    if not problem.loss.has_dual_step:
-        return "pqn", "its loss has no dual step", never
-    if problem.penalty.l2 <= 0.0:
-        return "pqn", "there is no penalty", never
-    n_features = dataset.matrix.shape[1]
-    goes_on = start.coef is not None and start.duals is None
-    if not goes_on and _is_nearly_separable(problem, dataset, communicator):
-        patience = _SHORT_PATIENCE if _is_sparse(dataset) else _SHORT_A_COLUMN * n_features
-        return "sdca", "few rows a column, of which most may rest", patience
-    if n_features <= _FEW_COLUMNS:
-        return "pqn", f"{n_features} columns are few", never
-    if goes_on:
-        return "pqn", "it continues from coefficients", never
-    stiffness = _sampled_stiffness(problem, dataset, communicator)
-    if _is_sparse(dataset):
-        return _choose_for_sparse(problem, dataset, communicator, stiffness)
-    if stiffness > _EASY_STIFFNESS:
-        return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", never
-    return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
-
-
-def _is_joint_ascent(
-    problem: Problem, dataset: Dataset, communicator: Communicator, start: Start
-) -> bool:
-    """Return whether several classes of sparse rows are a case for coordinate ascent.
-
-    In fewer columns than rows Newton's steps take few products, each for all classes at once; and
-    the intercept of a class without weight is far away, where multipliers get slowly.
-    """
-    if not softmax_ascent.suits(problem, dataset, communicator) or start.coef is not None:
-        return False
-    size = problem.loss.n_outputs * (dataset.matrix.shape[1] + 1)
-    is_wide = dataset.matrix.shape[1] > _FEW_COLUMNS and size > MOST_JOINT_COLUMNS
-    if not is_wide or _is_tall(dataset, communicator):
-        return False
-    numbers = dataset.labels.astype(np.int64)
-    masses = np.bincount(numbers, dataset.row_weights, minlength=problem.loss.n_outputs)
-    return bool(masses.all())
-
-
-def _is_nearly_separable(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
-    """Return whether rows in memory are so few that most may be beside the margin.
-
-    Which rows curve then changes with each step, and coordinate ascent leaves those at rest alone.
-    """
-    n_features = dataset.matrix.shape[1]
-    if problem.loss.kinks != "curvature" or not _may_rest(dataset, communicator):
-        return False
-    if n_features <= _NARROW:
-        return False  # a Hessian costs next to nothing
-    if _is_sparse(dataset) and not _is_tall(dataset, communicator):
-        return False  # those have a rule of their own
-    return _count_rows(dataset, communicator) <= _FEW_ROWS_A_COLUMN * n_features
-
-
-def _may_rest(dataset: Dataset, communicator: Communicator) -> bool:
-    """Return whether coordinate ascent leaves rows at rest alone: in memory, on one shard."""
-    return communicator.size == 1 and not is_streamed(dataset)
-
-
-def _choose_for_sparse(
-    problem: Problem, dataset: Dataset, communicator: Communicator, stiffness: float
-) -> tuple[str, str, float]:
-    """Coordinate ascent, unless many epochs meet few columns.
-
-    Newton's method has a product with the Hessian for half the price of an epoch, and needs the
-    fewer of them, the fewer columns there are. Of more, and where the curvature jumps, too many.
-    """
-    is_tall = _is_tall(dataset, communicator)
-    if problem.loss.kinks == "curvature" and not is_tall:
-        return "sdca", "sparse rows", math.inf
-    # A product with the Hessian reads a store as an epoch does: it is no longer half the price.
-    price = 2.0 if is_streamed(dataset) else 1.0
-    if not is_tall:
-        patience = _SPARSE_PATIENCE if communicator.size == 1 else _MERGED_PATIENCE
-        return "sdca", "sparse rows", price * patience
-    if stiffness > _STIFF:
-        return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
-    return "sdca", "sparse rows", price * _TALL_PATIENCE
-
-
-def _is_tall(dataset: Dataset, communicator: Communicator) -> bool:
-    return dataset.matrix.shape[1] <= _TALL * _count_rows(dataset, communicator)
-
-
-def _count_rows(dataset: Dataset, communicator: Communicator) -> float:
-    """Return the rows of all shards."""
-    return float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
-
-
-def _is_sparse(dataset: Dataset) -> bool:
-    matrix = dataset.matrix
-    if isinstance(matrix, ChunkedMatrix):
-        return matrix.is_sparse
-    return not isinstance(matrix, DenseMatrix)
-
-
-def _choose_for_hinge(
-    problem: Problem, dataset: Dataset, communicator: Communicator
-) -> tuple[str, str, float]:
-    """Coordinate ascent finds the rows at the kink by itself, unless they are long."""
-    if dataset.matrix.shape[1] > _FEW_COLUMNS:
-        return "sdca", "many columns", _patience_of_many(dataset, communicator)
-    n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
-    may_rest = _may_rest(dataset, communicator)
-    patience = _SHORT_PATIENCE
-    if not may_rest:
-        patience = _SPARSE_PATIENCE if is_streamed(dataset) else 2.0 * _SHORT_PATIENCE
-    is_narrow = dataset.matrix.shape[1] <= _NARROW or not may_rest
-    if is_narrow and n_stored <= (_TINY if may_rest else _SMALL):
-        return "pqn", "small data", math.inf
-    n_numbers = _count_rows(dataset, communicator) * dataset.matrix.shape[1]
-    if _is_sparse(dataset) and (n_stored > _SMALL or small_newton.SPARSER * n_stored <= n_numbers):
-        return "sdca", "sparse rows", patience
-    stiffness = _sampled_stiffness(problem, dataset, communicator)
-    if stiffness > _EASY_STIFFNESS:
-        return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
-    reason = f"rows are short for this regularisation ({stiffness:.2g})"
-    return "sdca", reason, patience
-
-
-def _choose_for_corners(
-    problem: Problem, dataset: Dataset, communicator: Communicator, settings: Settings
-) -> tuple[str, str, float]:
-    """Return the choice for a loss that is not rounded off.
-
-    Systems of all columns cost as much as many epochs; where rows are short, few are needed.
-    """
-    n_features, never = dataset.matrix.shape[1], math.inf
-    if settings.solver != "auto":
-        return settings.solver, "as asked for", never
-    if support.needs_interior(problem):
-        return "ipm", "its loss has corners, and L2 is not all of its penalty", never
-    if is_streamed(dataset):
-        return "sdca", "reads of a store cost most", never
-    if n_features > working_rows.MOST_COLUMNS:
-        return "sdca", "many columns", never
-    own = np.array([float(dataset.matrix.n_stored), float(dataset.matrix.shape[0])])
-    n_stored, n_rows = communicator.allreduce_sum(own).tolist()
-    is_sparse, price = _is_sparse(dataset), _SYSTEMS_A_COLUMN * n_features
-    if is_sparse:
-        price *= _SPARSE_SPEED * n_rows * n_features / max(1.0, n_stored)
-    if n_features > _FEW_COLUMNS:
-        return "sdca", "many columns", price
-    stiffness = _sampled_stiffness(problem, dataset, communicator)
-    if n_stored > _SMALL and stiffness <= _EASY_STIFFNESS and is_sparse:
-        return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", price
-    return "ipm", "its loss has corners, which few rows are near to", never
-
-
-def _patience_of_many(dataset: Dataset, communicator: Communicator) -> float:
-    """Return how many epochs of a hinge of many columns are worth the Hessians of a continuation.
-
-    Those of sparse rows would be of a block of the columns, and fewer rows than columns leave
-    most of one empty.
-    """
-    n_features = dataset.matrix.shape[1]
-    n_rows = _count_rows(dataset, communicator)
-    if _is_sparse(dataset) or n_features > MOST_DENSE_COLUMNS or n_rows < n_features:
-        return math.inf
-    price = 2.0 if is_streamed(dataset) else 1.0  # a step reads rows twice
-    return price * _PATIENCE_A_COLUMN * n_features
-
-
-def _sampled_stiffness(problem: Problem, dataset: Dataset, communicator: Communicator) -> float:
-    """Return the mean of c_i ||x_i||^2 max l'' over a few rows of every shard."""
-    n_rows = dataset.matrix.shape[0]
-    if isinstance(dataset.matrix, ChunkedMatrix):
-        rows = out_of_core.spread_rows(dataset.matrix, _STIFFNESS_ROWS, _STIFFNESS_CHUNKS)
-    else:
-        rows = np.arange(0, n_rows, max(1, n_rows // _STIFFNESS_ROWS))
-    sample = dataset.take(rows, 1.0)
-    squares = squared_norms(sample.matrix).astype(np.float64)
-    weights = sample.weight if sample.row_weights is None else sample.row_weights
-    bound = problem.loss.curvature_bound
-    curvature = bound if math.isfinite(bound) else 1.0
-    # Shards of many rows count as such, though all look at as many.
-    share = n_rows / max(1, len(rows))
-    own = np.array([share * float(np.sum(weights * squares)), float(n_rows)])
-    total, count = communicator.allreduce_sum(own).tolist()
-    return curvature * total / max(1.0, count)
 
 
 def _quasi_newton(
