@@ -17,6 +17,7 @@ import sklearn.linear_model
 from sklearn.datasets import load_digits
 
 import snapml
+from benchmarks.objective import multinomial_objective
 from benchmarks.real_defaults import data_sets
 from snapml.solvers.newton.preconditioners import KroneckerCurvature
 
@@ -61,16 +62,6 @@ def problems():
         yield f"images {n} x {size * size}", *images(n, size, n_classes, apart)
     yield "digits", *load_digits(return_X_y=True)
     yield from data_sets(["mnist_t10k"])
-
-
-def objective(model, X, y, C):
-    """Return the objective of a model, in float64."""
-    scores = X @ model.coef_.T.astype(np.float64) + model.intercept_
-    scores -= scores.max(axis=1, keepdims=True)
-    labels = np.searchsorted(model.classes_, y)
-    own = scores[np.arange(len(y)), labels]
-    loss = np.sum(np.log(np.exp(scores).sum(axis=1)) - own)
-    return 0.5 * np.sum(model.coef_.astype(np.float64) ** 2) + C * loss
 
 
 def timed(make, X, y):
@@ -120,7 +111,10 @@ def main():
             for C in (0.01, 1.0, 100.0):
                 taken, model, plain, other = compare(X, y, C)
                 gaps = [f"{each.gap_ / each.objective_:.1e}" for each in (model, plain)]
-                above = objective(other, X, y, C) / objective(model, X, y, C) - 1.0
+                above = (
+                    multinomial_objective(other, X, y, C) / multinomial_objective(model, X, y, C)
+                    - 1.0
+                )
                 row = [name, len(model.classes_), C, *(f"{each:.4g}" for each in taken)]
                 row += [f"{taken[2] / taken[0]:.2f}", *gaps, f"{above:.1e}", model.solver_]
                 writer.writerow(row)

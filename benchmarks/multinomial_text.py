@@ -16,24 +16,16 @@ import time
 import warnings
 from pathlib import Path
 
-import numpy as np
-from scipy.special import logsumexp
 from sklearn.datasets import load_svmlight_file
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 
 import snapml
+from benchmarks.objective import multinomial_objective
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = {"20 Newsgroups": "20news_bydate.train", "news20": "news20_multi"}
 STRENGTHS = (0.01, 1.0, 100.0)
-
-
-def objective(model, X, y, C):
-    """Return the objective that both minimise, in float64."""
-    z = X @ model.coef_.T + model.intercept_
-    chosen = z[np.arange(len(y)), np.searchsorted(model.classes_, y)]
-    return C * float(np.sum(logsumexp(z, axis=1) - chosen)) + 0.5 * float(np.sum(model.coef_**2))
 
 
 def timed(model, X, y):
@@ -63,7 +55,7 @@ def main():
                 theirs = LogisticRegression(C=C)
                 ours_s, theirs_s = timed(ours, X, y), timed(theirs, X, y)
                 least = ours.objective_ - ours.gap_
-                error = (objective(theirs, X, y, C) - least) / ours.objective_
+                error = (multinomial_objective(theirs, X, y, C) - least) / ours.objective_
                 rows.append(
                     [f"{name}, {kind}", C, f"{ours_s:.3g}", f"{theirs_s:.3g}",
                      f"{theirs_s / ours_s:.2f}", f"{ours.gap_ / ours.objective_:.1e}",

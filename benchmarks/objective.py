@@ -117,6 +117,30 @@ LOSSES: dict[str, Loss] = {
 }
 
 
+def multinomial_objective(model: Any, X: Any, y: FloatArray, C: float) -> float:
+    """Return the objective of a multinomial model, by its coefficients.
+
+    Parameters
+    ----------
+    model : estimator
+        With ``coef_``, ``intercept_`` and ``classes_``.
+    X, y
+        Rows and classes.
+    C : float
+        Weight of the loss.
+
+    Returns
+    -------
+    float
+        Squared norm's half and C times the loss.
+    """
+    coef = np.asarray(model.coef_, dtype=np.float64)
+    losses = LOSSES["multinomial"].value(
+        X @ coef.T + model.intercept_, np.searchsorted(model.classes_, y)
+    )
+    return C * float(losses.sum()) + 0.5 * float(np.sum(coef**2))
+
+
 def float64_copy(X: Matrix) -> Matrix | None:
     """Return X in float64, kept until another X is asked for.
 

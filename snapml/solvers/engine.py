@@ -11,7 +11,7 @@ from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.quadratic_model import Model
 
-__all__ = ["ColumnEngine", "Engine", "Movable", "PrimalEngine", "WorkingSet"]
+__all__ = ["ColumnEngine", "Engine", "Movable", "PrimalEngine", "WorkingSet", "own_curvatures"]
 
 
 class Engine(Protocol):
@@ -145,10 +145,10 @@ class PrimalEngine(Protocol):
     def hessian_product(self, direction: Any) -> Any:
         """Return the loss's Hessian at the present point times `direction`, by one read."""
 
-    def leave_flat_rows(self, l2: float, share: float) -> None:
+    def leave_flat_rows(self, share: float) -> None:
         """Let products at the present point leave rows out that change next to nothing.
 
-        Beside the curvature ``l2`` that a penalty adds, the Hessian changes by at most `share`
+        With the penalty's curvature, which must not be zero, the Hessian changes by at most `share`
         along every direction. Nothing happens where this saves no time.
         """
 
@@ -212,6 +212,27 @@ class PrimalEngine(Protocol):
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
+
+
+def own_curvatures(engine: PrimalEngine, rows: np.ndarray | None = None) -> Any:
+    """Return the rows' curvatures along each output alone, at the engine's present point.
+
+    Parameters
+    ----------
+    engine : PrimalEngine
+        Rows and point.
+    rows : ndarray of shape (n_taken,), int64, or None, default=None
+        Rows to look at; None means all.
+
+    Returns
+    -------
+    array of shape (n_outputs, n_rows or n_taken), float64
+        c_i l''(z_i), of the softmax c_i p (1 - p); of a few rows on the host, of all as `xp`.
+    """
+    curvatures = engine.curvatures(rows)
+    if engine.problem.loss.is_joint:
+        return engine.row_weights(rows) * curvatures * (1.0 - curvatures)
+    return curvatures
 
 
 class Movable(Protocol):

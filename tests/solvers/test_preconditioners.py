@@ -212,7 +212,7 @@ def test_products_without_flat_rows_are_near_those_with_them(share, unit, is_spa
     engine.accept()
     directions = rng.normal(size=(20, n_outputs, 6)) / np.append(np.full(5, unit), 1.0)
     whole = [engine.hessian_product(d) for d in directions]
-    engine.leave_flat_rows(0.1, share)
+    engine.leave_flat_rows(share)
     assert engine._curved is not None
     assert engine._curved.n_rows < 200
     for direction, full in zip(directions, whole, strict=True):
@@ -232,5 +232,5 @@ def test_rows_stay_where_most_have_curvature():
     engine = on_cpu(Problem(Softmax(N_CLASSES), Intercept.FREE), dataset)
     engine.fused_pass(np.zeros((N_CLASSES, N_FEATURES + 1)))
     engine.accept()
-    engine.leave_flat_rows(1.0, 0.01)
+    engine.leave_flat_rows(0.01)
     assert engine._curved is None

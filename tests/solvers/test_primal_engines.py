@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix, issparse
 
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Problem, Softmax, Squared, SquaredHinge
-from snapml.solvers.newton.curvature import own_curvatures
+from snapml.solvers.engine import own_curvatures
 from snapml.solvers.range_checks import NonFiniteError
 
 from .primal_engines import (

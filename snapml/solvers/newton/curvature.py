@@ -13,7 +13,7 @@ import numpy as np
 
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.engine import PrimalEngine, own_curvatures
 from snapml.solvers.newton.factor import DeviceFactor, Factor, make_factor
 from snapml.solvers.rows.scaled_rows import ScaledRows
 
@@ -26,7 +26,6 @@ __all__ = [
     "HotCurvature",
     "ScaledColumns",
     "make_curvature",
-    "own_curvatures",
 ]
 
 # Up to here the Hessians of all pairs of classes are formed, beyond only those of each class.
@@ -66,27 +65,6 @@ def make_curvature(
     if engine.n_features > most_columns:
         return HotCurvature(engine, communicator)
     return DenseCurvature(engine, communicator)
-
-
-def own_curvatures(engine: PrimalEngine, rows: np.ndarray | None = None) -> Any:
-    """Return the rows' curvatures along each output alone, at the engine's present point.
-
-    Parameters
-    ----------
-    engine : PrimalEngine
-        Rows and point.
-    rows : ndarray of shape (n_taken,), int64, or None, default=None
-        Rows to look at; None means all.
-
-    Returns
-    -------
-    array of shape (n_outputs, n_rows or n_taken), float64
-        c_i l''(z_i), of the softmax c_i p (1 - p); of a few rows on the host, of all as `xp`.
-    """
-    curvatures = engine.curvatures(rows)
-    if engine.problem.loss.is_joint:
-        return engine.row_weights(rows) * curvatures * (1.0 - curvatures)
-    return curvatures
 
 
 def _ridge_of_intercept(engine: PrimalEngine) -> float:

@@ -141,7 +141,7 @@ class NewtonSteps:
         """
         curvature = self._renewed(point)
         if self._n_last >= _FEW_PRODUCTS:
-            self._engine.leave_flat_rows(self._engine.problem.penalty.l2, _LEFT_OUT)
+            self._engine.leave_flat_rows(_LEFT_OUT)
         before_step = self._n_products
         reads_left = self._most_reads - self.n_reads(point) - 1  # the step itself takes one
         most_products = max(1, reads_left * self._products_a_read)

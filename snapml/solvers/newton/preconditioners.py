@@ -16,8 +16,8 @@ import numpy as np
 
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.engine import PrimalEngine
-from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, ScaledColumns, own_curvatures
+from snapml.solvers.engine import PrimalEngine, own_curvatures
+from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, ScaledColumns
 from snapml.solvers.newton.factor import DeviceFactor, Factor, make_factor
 
 __all__ = ["DiagonalCurvature", "KroneckerCurvature"]
@@ -100,9 +100,10 @@ class KroneckerCurvature:
         """
         self._vectors = engine.vectors
         self._factors: list[Factor | DeviceFactor] = []  # gives the memory of the last ones back
-        weighted = engine.row_weights() * engine.curvatures()  # c_i p_ik
+        p = engine.curvatures()
+        weighted = engine.row_weights() * p
         traces = own_curvatures(engine).sum(axis=0)
-        products = engine.to_host(weighted @ engine.curvatures().T)
+        products = engine.to_host(weighted @ p.T)
         mixing = np.diag(engine.to_host(weighted.sum(axis=1))) - products
         sums = np.append(mixing.ravel(), float(traces.sum()))
         sums = communicator.allreduce_sum(sums)

@@ -17,9 +17,8 @@ import numpy as np
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_formulas import loss_quantity, penalty_conjugate
-from snapml.solvers.engine import PrimalEngine
+from snapml.solvers.engine import PrimalEngine, own_curvatures
 from snapml.solvers.inner_products import inner, inner_products
-from snapml.solvers.newton.curvature import own_curvatures
 from snapml.solvers.rows.row_sample import MOST_LOOKED_AT, rows_looked_at
 
 __all__ = ["constrained_lower_bound", "lower_bound"]

@@ -12,6 +12,7 @@ from snapml import _native
 from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
+from snapml.solvers.engine import own_curvatures
 from snapml.solvers.rows.cpu_margins import CpuMargins
 from snapml.solvers.rows.cpu_rows import (
     add_gram,
@@ -154,7 +155,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         super().accept()
         self._curvature_panels = self._curved = None
 
-    def leave_flat_rows(self, l2: float, share: float) -> None:
+    def leave_flat_rows(self, share: float) -> None:
         """Copy the rows that have curvature, for products, if these are at most half, and a GiB.
 
         With q_i the sum of a row's curvatures along the outputs, rows are left out as long as the
@@ -162,16 +163,13 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
 
         Parameters
         ----------
-        l2 : float
-            Strength of the penalty, above 0.
         share : float
             Of the Hessian, that may be missing along any direction.
         """
-        curvatures = self.curvatures()
-        if self.problem.loss.is_joint:
-            curvatures *= (1.0 - curvatures) * self.row_weights()
-        own = curvatures.sum(axis=0)
-        parts = own * (self._norms / l2 + 1.0 / max(own.sum(), np.finfo(np.float64).tiny))
+        own = own_curvatures(self).sum(axis=0)
+        parts = own * (
+            self._norms / self.problem.penalty.l2 + 1.0 / max(own.sum(), np.finfo(np.float64).tiny)
+        )
         order = np.argsort(parts)
         n_flat = int(np.searchsorted(np.cumsum(parts[order]), share, side="right"))
         kept = np.sort(order[n_flat:])

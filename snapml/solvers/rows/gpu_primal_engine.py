@@ -161,7 +161,7 @@ class GpuPrimalEngine:
         value, slope = self.to_host(self._losses.line_point(self._margins, self._trial, step))
         return float(value), float(slope)
 
-    def leave_flat_rows(self, l2: float, share: float) -> None:
+    def leave_flat_rows(self, share: float) -> None:
         """Do nothing: it would take a copy of rows on the device."""
 
     def hessian_product(self, direction: Any) -> Any:

@@ -138,7 +138,7 @@ class StreamingEngine(HostArrays):
         for part in self._parts:
             part.accept()
 
-    def leave_flat_rows(self, l2: float, share: float) -> None:
+    def leave_flat_rows(self, share: float) -> None:
         """Do nothing: rows of a store are not copied."""
 
     def hessian_product(self, direction: np.ndarray) -> np.ndarray:
