@@ -478,6 +478,17 @@ def gram_descent(
     max_sweeps: int,
     enough: float,
 ) -> tuple[int, bool]: ...
+def gram_path(
+    gram: NDArray[Any],
+    products: NDArray[Any],
+    squares: float,
+    l1: NDArray[Any],
+    l2: NDArray[Any],
+    is_positive: bool,
+    tol: float,
+    coef: NDArray[Any],
+    facts: NDArray[Any],
+) -> None: ...
 def elastic_net_value(
     w: NDArray[Any],
     l1: float,

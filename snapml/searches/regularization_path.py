@@ -6,7 +6,7 @@ import math
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import check_cv
@@ -34,16 +34,16 @@ from snapml.estimators.coordinate_regression import (
     warn_not_converged,
 )
 from snapml.estimators.offsets import check_offset, targets_without
-from snapml.problems import Intercept, Problem, Squared
+from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.searches.search_watch import SearchWatch, has_ended
 from snapml.searches.shared.fold_rows import take_rows
+from snapml.searches.shared.square_folds import SquareFolds, mean_squared_errors
 from snapml.solvers.columns.cpu_columns import CpuColumns
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.control import UNBOUNDED, Control
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, StartModel
-from snapml.solvers.rows.cpu_rows import margins
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["ElasticNetCV", "LassoCV", "enet_path", "lasso_path"]
@@ -285,6 +285,15 @@ def _slopes_at_zero(dataset: Dataset, has_intercept: bool, n_threads: int | None
     return engine.adjoint(np.ascontiguousarray(shares * labels))
 
 
+class _Rows(NamedTuple):
+    """The rows of a search, their targets and weights; and sums of products over them."""
+
+    matrix: Matrix
+    y: np.ndarray
+    weights: np.ndarray | None
+    sums: SquareFolds
+
+
 class ElasticNetCV(ElasticNet):
     """Elastic net whose strength, and share of L1, cross-validation chooses.
 
@@ -466,17 +475,18 @@ class ElasticNetCV(ElasticNet):
         watch.expect_paths(len(ratios) * len(folds))
         try:
             grids = [self._alphas_of(matrix, y, weights, ratio) for ratio in ratios]
+            sums = SquareFolds(
+                matrix, y, weights, has_intercept=bool(self.fit_intercept), n_threads=self.n_threads
+            )
+            rows = _Rows(matrix, y, weights, sums)
             errors = [
-                [
-                    self._fold_errors(matrix, y, weights, fold, ratio, grid, rule, watch)
-                    for fold in folds
-                ]
+                [self._fold_errors(rows, fold, ratio, grid, rule, watch) for fold in folds]
                 for ratio, grid in zip(ratios, grids, strict=True)
             ]
             self._choose(ratios, grids, errors, watch)
             data = mean_dataset(matrix, y, weights)
             last = replace(rule, control=watch.refit())
-            result = self._path(data, [self.alpha_], self._chosen_ratio, last)[0]
+            result = self._path(data, [self._penalty_chosen()], last)[0]
         except NonFiniteError:
             raise_non_finite(self, X)
         warn_not_converged(result, last)
@@ -519,10 +529,7 @@ class ElasticNetCV(ElasticNet):
         limits = (float(ratio), self.eps, bool(self.fit_intercept), bool(self.positive))
         return _grid(self.alphas, data, *limits, self.n_threads)
 
-    def _path(
-        self, data: Dataset, alphas: Any, ratio: float, rule: StoppingRule
-    ) -> list[FitResult]:
-        penalties = [penalty_of(float(alpha), ratio, bool(self.positive)) for alpha in alphas]
+    def _path(self, data: Dataset, penalties: list[Penalty], rule: StoppingRule) -> list[FitResult]:
         return solve_path(
             data,
             penalties,
@@ -534,40 +541,51 @@ class ElasticNetCV(ElasticNet):
 
     def _fold_errors(
         self,
-        matrix: Matrix,
-        y: np.ndarray,
-        weights: np.ndarray | None,
+        rows: _Rows,
         fold: tuple[np.ndarray, np.ndarray],
         ratio: float,
         alphas: np.ndarray,
         rule: StoppingRule,
         watch: SearchWatch,
-    ) -> list[float]:
+    ) -> np.ndarray:
         """Return the mean squared errors on the rows left out, of strengths there was time for."""
         control = watch.path()
         if has_ended(control):
-            return []
+            return np.empty(0)
         train, test = fold
-        own = None if weights is None else weights[train]
-        data = mean_dataset(take_rows(matrix, train), y[train], own)
-        held_out = take_rows(matrix, test)
         # A choice among strengths needs no more than a few digits of each.
         rule = replace(rule, tol=max(rule.tol, 1e-6), control=control)
-        path = self._path(data, alphas, float(ratio), rule)
-        if control.reason and not path[-1].has_converged:
+        coef, intercept = self._fold_models(rows, train, alphas, float(ratio), rule)
+        weights = None if rows.weights is None else rows.weights[test]
+        held_out = take_rows(rows.matrix, test)
+        near = rows.y[test] - rows.sums.center
+        return mean_squared_errors(held_out, near, weights, coef, intercept)
+
+    def _fold_models(
+        self, rows: _Rows, train: np.ndarray, alphas: np.ndarray, ratio: float, rule: StoppingRule
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the models of a fold's strengths there was time for.
+
+        Their intercepts are those of targets less `SquareFolds.center`.
+        """
+        penalties = [penalty_of(float(alpha), ratio, bool(self.positive)) for alpha in alphas]
+        if not self.device_ids:
+            found = rows.sums.path(train, penalties, rule)
+            if found is not None:
+                return found
+        own = None if rows.weights is None else rows.weights[train]
+        data = mean_dataset(take_rows(rows.matrix, train), rows.y[train], own)
+        path = self._path(data, penalties, rule)
+        if rule.control.reason and not path[-1].has_converged:
             path.pop()
-        errors = []
-        for result in path:
-            found = margins(held_out, result.coef, result.intercept, self.n_threads)
-            squares = (found - y[test]) ** 2
-            errors.append(np.average(squares, weights=None if weights is None else weights[test]))
-        return errors
+        coef = np.reshape([result.coef for result in path], (len(path), rows.matrix.shape[1]))
+        return coef, np.array([result.intercept - rows.sums.center for result in path])
 
     def _choose(
         self,
         ratios: np.ndarray,
         grids: list[np.ndarray],
-        found: list[list[list[float]]],
+        found: list[list[np.ndarray]],
         watch: SearchWatch,
     ) -> None:
         """Keep the errors and the strength that is best on average over the folds."""
@@ -586,6 +604,9 @@ class ElasticNetCV(ElasticNet):
         self.mse_path_ = np.squeeze(np.moveaxis(errors, 2, 1))
         is_shared = len(ratios) == 1 or not isinstance(self.alphas, Integral)
         self.alphas_ = grids[0] if is_shared else np.asarray(grids)
+
+    def _penalty_chosen(self) -> Penalty:
+        return penalty_of(self.alpha_, self._chosen_ratio, bool(self.positive))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -48,7 +48,7 @@ SEARCHES = {
     "L1": (logistic(l1_ratios=(1.0,), solver="saga"), Y, 150),
     "folds on threads": (logistic(**ELASTIC_NET, n_jobs=2), Y3, 100),
     "average of the folds": (logistic(**ELASTIC_NET, refit=False), Y3, 200),
-    "lasso": (LassoCV(alphas=ALPHAS / 1e3, cv=3), MARGINS, 50),
+    "lasso": (LassoCV(alphas=ALPHAS / 1e3, cv=3), MARGINS, 30),
     "elastic nets": (ElasticNetCV(l1_ratio=[0.5, 0.9], alphas=ALPHAS / 1e3, cv=3), MARGINS, 100),
     "L2 alone": (ElasticNetCV(l1_ratio=0.0, alphas=ALPHAS, cv=3), MARGINS, 60),
     "ridge": (RidgeCV(ALPHAS, cv=3), MARGINS, 34),

@@ -13,6 +13,7 @@
 #include "columns/column_pack.hpp"
 #include "columns/columns.hpp"
 #include "columns/gram_descent.hpp"
+#include "columns/gram_path.hpp"
 #include "rows/row_checks.hpp"
 #include "rows/row_sums.hpp"
 #include "rows/rows.hpp"
@@ -411,6 +412,33 @@ std::tuple<int64, bool> gram_descent_of(const ReadOnlyArray& gram, const ReadOnl
   });
 }
 
+// Numbers of a fit that whoever asks for a path is given: whether it is solved, P and its gap.
+constexpr int64 kFitFacts = 3;
+
+// One elastic net after the other, each from the last one's model; the first from that in the first
+// row of `coef`, which gets all models. An interrupt leaves the rest as it is.
+void gram_path_of(const ReadOnlyArray& gram, const ReadOnlyArray& products, double squares,
+                  const ReadOnlyArray& l1, const ReadOnlyArray& l2, bool is_positive, double tol,
+                  const AnyArray& coef, const AnyArray& facts) {
+  const int64 n = static_cast<int64>(products.size()), n_fits = static_cast<int64>(l1.size());
+  const NormalEquations equations{vector_argument<double>(gram, "gram", n * n),
+                                  vector_argument<double>(products, "products", n), squares, n};
+  const double* const l1s = vector_argument<double>(l1, "l1", n_fits);
+  const double* const l2s = vector_argument<double>(l2, "l2", n_fits);
+  double* const models = vector_argument<double>(coef, "coef", n_fits * n);
+  double* const found = vector_argument<double>(facts, "facts", n_fits * kFitFacts);
+  without_gil([&](Interrupt& interrupt) {
+    GramPath path(equations, models, tol, interrupt);
+    for (int64 k = 0; k < n_fits && !interrupt.requested(); ++k) {
+      const GramFit fit = path.solve({l1s[k], l2s[k], is_positive});
+      std::copy_n(path.coef().data(), n, models + k * n);
+      found[k * kFitFacts] = fit.is_solved ? 1 : 0;
+      found[k * kFitFacts + 1] = fit.objective, found[k * kFitFacts + 2] = fit.gap;
+    }
+    return true;
+  });
+}
+
 template <class Term>
 double sum_over(const ReadOnlyArray& vector, Term term) {
   const int64 n = static_cast<int64>(vector.size());
@@ -465,6 +493,9 @@ void bind_columns(nb::module_& m) {
   m.def("gram_descent", &gram_descent_of, nb::arg("gram"), nb::arg("ridge"), nb::arg("l1"),
         nb::arg("l2"), nb::arg("is_positive"), nb::arg("lower").none(), nb::arg("upper").none(),
         nb::arg("coef"), nb::arg("gradient"), nb::arg("max_sweeps"), nb::arg("enough"));
+  m.def("gram_path", &gram_path_of, nb::arg("gram"), nb::arg("products"), nb::arg("squares"),
+        nb::arg("l1"), nb::arg("l2"), nb::arg("is_positive"), nb::arg("tol"), nb::arg("coef"),
+        nb::arg("facts"));
   m.def(
       "elastic_net_value",
       [](const ReadOnlyArray& w, double l1, double l2, bool is_positive, OptionalArray lower,

@@ -22,6 +22,10 @@ class SparseStep {
     }
   }
 
+  // The same where both halves of `h` are filled, and all columns are penalised.
+  SparseStep(std::vector<double>& h, int64 n_cols, int64 stride, double l1)
+      : h_(h), n_cols_(n_cols), stride_(stride), n_penalised_(n_cols), l1_(l1) {}
+
   // Returns w + d, after so many rounds at most.
   std::vector<double> minimise(const std::vector<double>& coef, const std::vector<double>& gradient,
                                int most_rounds = kMostRounds) {
@@ -36,6 +40,14 @@ class SparseStep {
       if (is_whole && is_minimum()) break;
     }
     return v_;
+  }
+
+  // Takes a point and the model's slopes there to the minimum in the columns that are not 0, or to
+  // where some of them have come to rest.
+  void solve_supported(std::vector<double>& coef, std::vector<double>& slopes) {
+    v_.swap(coef), r_.swap(slopes);
+    solve_supported();
+    v_.swap(coef), r_.swap(slopes);
   }
 
   // Of g.d + d.H d / 2 at the minimum, in d.

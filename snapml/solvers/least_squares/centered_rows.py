@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 
-__all__ = ["CenteredRows"]
+__all__ = ["CenteredRows", "readable"]
 
 # A float64 block that stays in a cache while it is used.
 _BLOCK_ENTRIES = 1 << 15
@@ -69,7 +69,7 @@ class CenteredRows:
     ) -> None:
         self.communicator = SerialCommunicator() if communicator is None else communicator
         self.shape = matrix.shape
-        self._rows = _readable(matrix)
+        self._rows = readable(matrix)
         self.weights = np.ones(self.shape[0])
         if row_weights is not None:
             self.weights = np.asarray(row_weights, dtype=np.float64)
@@ -343,8 +343,19 @@ def _triangular(parts: list[np.ndarray]) -> np.ndarray:
     return np.asarray(np.linalg.qr(rows, mode="r"))
 
 
-def _readable(matrix: Matrix) -> Any:
-    """Return the rows as an ndarray or as CSR, in the user's memory."""
+def readable(matrix: Matrix) -> Any:
+    """Return rows as NumPy and SciPy read them, in the user's memory.
+
+    Parameters
+    ----------
+    matrix : DenseMatrix or CompressedMatrix
+        The rows.
+
+    Returns
+    -------
+    ndarray or csr_matrix
+        Of the same shape and dtype.
+    """
     if isinstance(matrix, DenseMatrix):
         return matrix.values
     assert isinstance(matrix, CompressedMatrix)  # the only other container
