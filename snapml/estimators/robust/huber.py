@@ -31,6 +31,9 @@ from snapml.solvers.stopping import StoppingRule
 __all__ = ["HuberRegressor"]
 
 _SOLVERS = ("auto", "sdca", "pqn")
+# Share of a scale that the next one is at least, for a start to be of use to it; and fits that may
+# end short of their tolerance.
+_MOST_FALL, _MOST_FAILED = 0.03, 3
 # Models until the scale stays; and times that scales are tried on both sides of it.
 _MOST_SCALES, _MOST_BRACKETS = 50, 4
 # Gap of a model with its scale fixed, as a share of `tol`; and before the scale is nearly known.
@@ -297,17 +300,19 @@ class HuberRegressor(LinearRegressor):
     ) -> list[_Model]:
         """Return models for one scale after the other, until one misses no more than allowed."""
         models: list[_Model] = []
+        n_failed = 0  # fits: of more, none shows where the scale should be
         is_fine = isinstance(start, _Model)
         for _ in range(_MOST_SCALES):
             last = self._model_at(task, scale, start, is_fine=is_fine and not task.is_sample)
             models.append(last)
-            start, found = last, max(task.least, last.next_scale)
+            start, found = last, max(task.least, last.next_scale, _MOST_FALL * scale)
             miss, gap = abs(found - scale) / scale, self._gap(task, models) / last.value.upper
             is_near = miss <= allowed or gap <= _SETTLED * task.rule.tol
-            if is_near and (is_fine or task.is_sample):
+            n_failed += not last.result.has_converged
+            if n_failed > _MOST_FAILED or (is_near and (is_fine or task.is_sample)):
                 break
             is_fine = miss <= 0.1 or gap <= task.rule.tol
-            scale = _accelerated(models, found)
+            scale = max(_accelerated(models, found), _MOST_FALL * scale)
         return models
 
     def _sample(self, task: _Task) -> _Task | None:

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from snapml.data import ChunkedMatrix, Dataset
+from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
 from snapml.problems import Penalty, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
@@ -39,6 +39,8 @@ __all__ = ["fit", "fit_sequence", "small_path"]
 
 # Up to here the rows' products, and their eigenvalues, are cheap.
 _FEW_ROWS = 1000
+# And, of dense rows, where there are so many times as many columns.
+_MORE_ROWS, _TIMES_ROWS = 2000, 2.0
 # Share of the squares of y that is rounding where the rows can be interpolated.
 _INTERPOLATED = 1e-20
 # Gap, as a share of the objective, above which the continuation of the hinge starts from zero
@@ -154,7 +156,7 @@ def _fit(
     elif solver == "wsd":
         result = _working_sets(problem, dataset, communicator, rule, settings, start)
     elif solver == "pqn" and _is_wide(problem, dataset, communicator):
-        result = _in_row_space(problem, dataset, communicator, rule, settings)
+        result = _in_row_space(problem, dataset, communicator, rule, settings, start)
     elif solver == "pqn":
         trial = rule if settings.solver != "auto" else _trial(problem, dataset, rule)
         result = _quasi_newton(problem, dataset, communicator, trial, settings, start)
@@ -426,10 +428,13 @@ def _working_sets(
 def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
     """Return whether few rows span the coefficients that are worth a look."""
     n_rows, n_features = dataset.matrix.shape
+    most = _FEW_ROWS
+    if isinstance(dataset.matrix, DenseMatrix) and _TIMES_ROWS * n_rows <= n_features:
+        most = _MORE_ROWS
     is_alone = communicator.size == 1  # the rows' products need all rows in one place
     is_in_memory = not is_streamed(dataset)
     is_smooth = problem.loss.is_smooth
-    return is_alone and is_in_memory and is_smooth and n_rows < n_features and n_rows <= _FEW_ROWS
+    return is_alone and is_in_memory and is_smooth and n_rows < min(n_features, most + 1)
 
 
 def _in_row_space(
@@ -438,6 +443,7 @@ def _in_row_space(
     communicator: Communicator,
     rule: StoppingRule,
     settings: Settings,
+    start: Start,
 ) -> FitResult:
     """Solve in the span of the rows; certify the answer on the data themselves."""
     engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
@@ -451,7 +457,10 @@ def _in_row_space(
         return Interim.of_point(point, engine.bias_column, model.gap, model.objective)
 
     own = replace(rule, control=rule.control.through(in_columns))
-    inner = _quasi_newton(problem, space.dataset, communicator, own, settings, Start())
+    begin = Start() if start.coef is None else Start(coef=space.in_basis(start.coef))
+    inner = _quasi_newton(problem, space.dataset, communicator, own, settings, begin)
+    if start.coef is not None and _goes_on(inner, rule):  # a start so far away that steps are lost
+        inner = _quasi_newton(problem, space.dataset, communicator, own, settings, Start())
     coef = space.coefficients(inner.point(engine.bias_column))
     return quasi_newton.evaluate(engine, communicator, rule, coef, inner)
 
@@ -491,7 +500,11 @@ def _hand_over(
         start = Start()
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
     trial = _trial(problem, dataset, rest)
-    second = _quasi_newton(problem, dataset, communicator, trial, settings, start)
+    is_dense = isinstance(dataset.matrix, DenseMatrix)  # products of sparse rows cost less
+    if is_dense and _is_wide(problem, dataset, communicator):
+        second = _in_row_space(problem, dataset, communicator, trial, settings, start)
+    else:
+        second = _quasi_newton(problem, dataset, communicator, trial, settings, start)
     return _joined(first, second, reason)
 
 
