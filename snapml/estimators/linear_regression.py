@@ -333,9 +333,10 @@ def _warn_of_gap(
     weighted = np.ones(len(targets)) if weights is None else weights.astype(np.float64)
     values = targets.astype(np.float64)
     if estimator.fit_intercept:
-        values = values - weighted @ values / max(weighted.sum(), np.finfo(np.float64).tiny)
+        total = max(weighted.sum(), np.finfo(np.float64).tiny)
+        values = values - np.einsum("i,ik->k", weighted, values) / total
     exchange = estimator._communicator().exchange
-    squares = 0.5 * sum(exchange(weighted @ values**2))
+    squares = 0.5 * sum(exchange(np.einsum("i,ik,ik->k", weighted, values, values)))
     # Where the rows are interpolated, all of the objective is rounding.
     is_far = result.gap > np.maximum(tol * result.objective, (_RESOLUTION * eps) ** 2 * squares)
     is_far &= np.isfinite(result.gap)  # of what has no bound nobody knows

@@ -17,6 +17,7 @@ import threadpoolctl
 from snapml import _native
 
 __all__ = [
+    "FEW_OPERATIONS",
     "available_threads",
     "blas_threads_for",
     "limit_blas_threads",
@@ -27,8 +28,8 @@ __all__ = [
 # A thread that has less to do than this costs more than it brings: starting and joining a team
 # takes tens of microseconds, and every further replica costs epochs.
 _ENTRIES_PER_THREAD = 200_000
-# Of BLAS, on one thread some tens of milliseconds.
-_FEW_OPERATIONS = 2e9
+FEW_OPERATIONS = 2e9
+"""Of BLAS, on one thread some tens of milliseconds."""
 
 
 class _NativeThreadController(threadpoolctl.LibController):
@@ -143,7 +144,7 @@ def blas_threads_for(n_operations: float) -> AbstractContextManager[Any]:
     context manager
         The limit, if there is one, holds inside.
     """
-    return limit_blas_threads(1) if n_operations <= _FEW_OPERATIONS else nullcontext()
+    return limit_blas_threads(1) if n_operations <= FEW_OPERATIONS else nullcontext()
 
 
 @contextmanager

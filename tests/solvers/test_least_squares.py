@@ -171,3 +171,43 @@ def test_bound_of_non_negative_least_squares_is_below_the_minimum_and_tight_at_i
         other = np.maximum(0, best + size * rng.normal(size=len(best)))
         bound = nonnegative_lower_bound(rows, squares, target, target - A @ other)
         assert bound <= least + 1e-12 * (target @ target)
+
+
+def thin_rows(n_rows=400, n_columns=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, n_columns)) * (rng.random((n_rows, n_columns)) < 0.05)
+    return X, X[:, :5].sum(axis=1) + rng.standard_normal(n_rows)
+
+
+@pytest.mark.parametrize("is_wide", [False, True], ids=["tall", "wide"])
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+def test_thin_rows_are_multiplied_as_they_are(alpha, is_wide):
+    X, y = thin_rows(*((40, 90) if is_wide else (400, 60)))
+    weights = np.random.default_rng(1).random(len(y))
+    rows = CenteredRows(as_matrix(X, "csr"), weights, True)
+    assert rows._stays_sparse
+    found, dense = (
+        solve_least_squares(as_matrix(X, layout), y[:, None], weights, True, alphas=alpha)
+        for layout in ("csr", "C")
+    )
+    np.testing.assert_allclose(found.coef, dense.coef, atol=1e-8)
+    np.testing.assert_allclose(found.objective, dense.objective, rtol=1e-9, atol=1e-18)
+
+
+def test_a_column_far_from_zero_is_centred_before_products():
+    X, _ = thin_rows()
+    X[:, 7] = 1e6 + X[:, 8]
+    assert not CenteredRows(as_matrix(X, "csr"), None, True)._stays_sparse
+
+
+def test_many_dependent_rows_are_reduced_first():
+    rng = np.random.default_rng(0)
+    levels = rng.integers(0, 5, size=(300, 2))
+    X = np.hstack([np.eye(5)[levels[:, 0]], np.eye(5)[levels[:, 1]]])
+    y = rng.standard_normal(300)
+    found = solve_least_squares(as_matrix(X, "C"), y[:, None], None, True)
+    centred = X - X.mean(axis=0)
+    expected = np.linalg.pinv(centred) @ (y - y.mean())
+    np.testing.assert_allclose(found.coef[0], expected, atol=1e-10)
+    reduced, _ = CenteredRows(as_matrix(X, "C"), None, True).reduced(np.zeros((300, 1)))
+    assert reduced.shape == (11, 10)

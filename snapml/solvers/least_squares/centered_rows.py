@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,28 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.communicator import Communicator, SerialCommunicator
+from snapml.solvers.threads import blas_threads_for
 
 __all__ = ["CenteredRows", "readable"]
 
 # A float64 block that stays in a cache while it is used.
 _BLOCK_ENTRIES = 1 << 15
 _LEAST_BLOCK_ROWS = 64
+# The same of sparse rows, of which to take a few costs more than to make them dense.
+_TIMES_SPARSE = 8
+# Entries, zeros included, beside so few that are stored that products of sparse rows cost less.
+_LEAST_ZEROS = 10
 # Rows of at most this many entries are made wide and centred once, in one block: they stay in a
 # cache, or close to it, and what surrounds a block would take longer than its products.
-_KEPT_ENTRIES = 1 << 19
+_KEPT_ENTRIES = 1 << 21
 # Sparse data of at most this many entries, zeros included, are centred before they are multiplied;
 # larger ones are multiplied as they are, and the products centred.
 _DENSE_ENTRIES = 1 << 25
 # A mean of more than so many times the spread is rounded by more than counts; rows that tell.
 _FAR = 1e6
 _LOOKED_AT = 64
+# Rows a column from which on a triangular factor saves work.
+_TALL = 2
 
 
 class CenteredRows:
@@ -78,6 +86,9 @@ class CenteredRows:
         self._kept: np.ndarray | None = None
         sums = self.total(np.array([self.weights.sum(), float(self.shape[0])]))
         self.total_weight, self.n_rows_of_all = float(sums[0]), int(sums[1])
+        self._stays_sparse = any(
+            self.communicator.exchange(not self.is_dense or _is_thin(self._rows))
+        )
         self._has_intercept = fit_intercept
         self.mean = np.zeros(self.shape[1])
         if fit_intercept:
@@ -106,7 +117,8 @@ class CenteredRows:
         if self.shape[0] * n_features <= _KEPT_ENTRIES:
             return max(1, self.shape[0])
         enough = max(_LEAST_BLOCK_ROWS, min(n_features, self.shape[0]) // 2)
-        return max(enough, _BLOCK_ENTRIES // max(1, n_features))
+        times = 1 if isinstance(self._rows, np.ndarray) else _TIMES_SPARSE
+        return max(enough, times * _BLOCK_ENTRIES // max(1, n_features))
 
     @property
     def n_entries(self) -> int:
@@ -186,11 +198,12 @@ class CenteredRows:
         ndarray of shape (n_rows, k)
             The products.
         """
-        if not self.is_dense:
+        if self._stays_sparse:
             return self._roots[:, np.newaxis] * (self._rows @ coef - self.mean @ coef)
         out = np.empty((self.shape[0], coef.shape[1]))
-        for rows, block in self._blocks():
-            np.matmul(block, coef, out=out[rows])
+        with self._threads_of_blocks(coef.shape[1]):
+            for rows, block in self._blocks():
+                np.matmul(block, coef, out=out[rows])
         return out
 
     def transposed_dot(self, values: np.ndarray) -> np.ndarray:
@@ -206,12 +219,13 @@ class CenteredRows:
         ndarray of shape (n_features, k)
             The products.
         """
-        if not self.is_dense:
+        if self._stays_sparse:
             weighted = self._roots[:, np.newaxis] * values
             return self.total(self._rows.T @ weighted - np.outer(self.mean, weighted.sum(axis=0)))
         out = np.zeros((self.shape[1], values.shape[1]))
-        for rows, block in self._blocks():
-            out += block.T @ values[rows]
+        with self._threads_of_blocks(values.shape[1]):
+            for rows, block in self._blocks():
+                out += block.T @ values[rows]
         return self.total(out)
 
     def gram(self) -> np.ndarray:
@@ -222,7 +236,7 @@ class CenteredRows:
         ndarray of shape (n_features, n_features), float64
             Symmetric.
         """
-        if not self.is_dense:
+        if self._stays_sparse:
             scaled = self._rows.astype(np.float64).multiply(self._roots[:, np.newaxis]).tocsr()
             product = self.total((scaled.T @ scaled).toarray())
             return product - self.total_weight * np.outer(self.mean, self.mean)
@@ -230,8 +244,9 @@ class CenteredRows:
             ((_, block),) = self._blocks()
             return self.total(block.T @ block)  # NumPy takes BLAS's symmetric product for it
         out = np.zeros((self.shape[1], self.shape[1]), order="F")
-        for _, block in self._blocks():
-            out = dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=True, lower=True)
+        with self._threads_of_blocks(self.shape[1]):
+            for _, block in self._blocks():
+                out = dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=True, lower=True)
         return self.total(out + np.tril(out, -1).T)
 
     def kernel(self) -> np.ndarray:
@@ -242,7 +257,7 @@ class CenteredRows:
         ndarray of shape (n_rows, n_rows), float64
             Symmetric.
         """
-        if self.is_dense:
+        if not self._stays_sparse:
             rows = self.toarray()
             return rows @ rows.T
         wide = self._rows.astype(np.float64)
@@ -254,8 +269,9 @@ class CenteredRows:
     def reduced(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return rows and targets of equal sums of squares for all coefficients.
 
-        Those of several shards are what an orthogonal transformation leaves of them: the triangular
-        factor of all shards' triangular factors. Nothing is squared, and no digit lost.
+        Those of many rows, or of several shards, are what an orthogonal transformation leaves of
+        them: the triangular factor of all shards' triangular factors. Nothing is squared, and no
+        digit lost.
 
         Parameters
         ----------
@@ -265,13 +281,18 @@ class CenteredRows:
         Returns
         -------
         rows : ndarray of shape (n_reduced, n_features), float64
-            The rows themselves where there is one shard; else at most as many as columns of both.
+            The rows themselves where there is one shard and they are few; else at most as many as
+            columns of both.
         targets : ndarray of shape (n_reduced, n_targets), float64
             Theirs.
         """
-        if self.communicator.size == 1:
-            return self.toarray(), targets
         n_features = self.shape[1]
+        if self.communicator.size == 1:
+            array = self.toarray()
+            if len(array) <= _TALL * n_features:
+                return array, targets
+            joint = _triangular([np.hstack([array, targets])])
+            return joint[:, :n_features], joint[:, n_features:]
         factor = np.empty((0, n_features + targets.shape[1]))
         for rows, block in self._blocks():
             factor = _triangular([factor, np.hstack([block, targets[rows]])])
@@ -293,6 +314,10 @@ class CenteredRows:
         for rows, block in self._blocks():
             out[rows] = block
         return out
+
+    def _threads_of_blocks(self, width: int) -> AbstractContextManager[Any]:
+        """Keep BLAS to one thread where a block's products take less time than to wake another."""
+        return blas_threads_for(float(self._block_rows) * self.shape[1] * width)
 
     def _blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield weighted, centred, dense rows, some at a time."""
@@ -333,6 +358,22 @@ class CenteredRows:
             part = self._rows[start : start + step].astype(np.float64)
             total += part.T @ self.weights[start : start + step]
         return total
+
+
+def _is_thin(rows: Any) -> bool:
+    """Return whether sparse rows have few entries, of columns that centring takes little of.
+
+    Products are then centred without loss: no mean is much more than its column's spread.
+    """
+    if isinstance(rows, np.ndarray) or _LEAST_ZEROS * rows.nnz > rows.shape[0] * rows.shape[1]:
+        return False
+    counts = np.bincount(rows.indices, minlength=rows.shape[1])
+    values = rows.data.astype(np.float64)
+    sums = np.bincount(rows.indices, values, rows.shape[1])
+    squares = np.bincount(rows.indices, np.square(values), rows.shape[1])
+    # Of what is not all zero, centring is to leave a hundredth of the squares.
+    kept = squares - sums**2 / max(1, rows.shape[0])
+    return bool(np.all((kept >= 0.01 * squares) | (counts == 0)))
 
 
 def _triangular(parts: list[np.ndarray]) -> np.ndarray:

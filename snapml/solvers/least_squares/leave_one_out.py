@@ -13,7 +13,7 @@ from scipy.linalg import eigh, svd
 from snapml.data import Matrix
 from snapml.solvers.least_squares.centered_rows import CenteredRows
 from snapml.solvers.rows.cpu_rows import check_rows, margins
-from snapml.solvers.threads import limit_blas_threads, resolve_n_threads
+from snapml.solvers.threads import FEW_OPERATIONS, limit_blas_threads, resolve_n_threads
 
 __all__ = ["LeaveOneOut"]
 
@@ -63,6 +63,8 @@ class LeaveOneOut:
         # The intercept's own direction among the rows: of no penalty, so its leverage is fixed.
         self._constant = np.sqrt(self._rows.weights / total) * (1.0 if fit_intercept else 0.0)
         self._is_wide = matrix.shape[0] <= matrix.shape[1]
+        if float(matrix.n_stored) * min(matrix.shape) <= FEW_OPERATIONS:
+            self._n_threads = 1
         with limit_blas_threads(self._n_threads):
             if self._is_wide:
                 self._decompose_rows()
