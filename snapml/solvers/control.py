@@ -123,6 +123,8 @@ class Control:
         """
         if not self.is_active:
             return False
+        if self.reason:  # another output's fit was ended
+            return True
         own = self._asked(model_of) if communicator.rank == 0 else ("", False)
         reason, by_time = communicator.exchange(own)[0]
         if reason:

@@ -20,12 +20,12 @@ __all__ = ["CenteredRows", "readable"]
 _BLOCK_ENTRIES = 1 << 15
 _LEAST_BLOCK_ROWS = 64
 # The same of sparse rows, of which to take a few costs more than to make them dense.
-_TIMES_SPARSE = 8
+_TIMES_SPARSE = 2
 # Entries, zeros included, beside so few that are stored that products of sparse rows cost less.
 _LEAST_ZEROS = 10
 # Rows of at most this many entries are made wide and centred once, in one block: they stay in a
 # cache, or close to it, and what surrounds a block would take longer than its products.
-_KEPT_ENTRIES = 1 << 21
+_KEPT_ENTRIES = 1 << 19
 # Sparse data of at most this many entries, zeros included, are centred before they are multiplied;
 # larger ones are multiplied as they are, and the products centred.
 _DENSE_ENTRIES = 1 << 25
@@ -367,13 +367,15 @@ def _is_thin(rows: Any) -> bool:
     """
     if isinstance(rows, np.ndarray) or _LEAST_ZEROS * rows.nnz > rows.shape[0] * rows.shape[1]:
         return False
-    counts = np.bincount(rows.indices, minlength=rows.shape[1])
-    values = rows.data.astype(np.float64)
-    sums = np.bincount(rows.indices, values, rows.shape[1])
-    squares = np.bincount(rows.indices, np.square(values), rows.shape[1])
+    sums, squares = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for first in range(0, rows.nnz, _BLOCK_ENTRIES):
+        part = slice(first, first + _BLOCK_ENTRIES)
+        columns, values = rows.indices[part], rows.data[part].astype(np.float64)
+        np.add.at(sums, columns, values)
+        np.add.at(squares, columns, np.square(values))
     # Of what is not all zero, centring is to leave a hundredth of the squares.
     kept = squares - sums**2 / max(1, rows.shape[0])
-    return bool(np.all((kept >= 0.01 * squares) | (counts == 0)))
+    return bool(np.all(kept >= 0.01 * squares))
 
 
 def _triangular(parts: list[np.ndarray]) -> np.ndarray:

@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Intercept, Problem
@@ -84,14 +84,7 @@ class RowSpace:
         is_centred = problem.intercept is Intercept.FREE
         mean = np.asarray(self._rows.mean(axis=0, dtype=np.float64)).ravel()
         self._mean = mean if is_centred else np.zeros_like(mean)
-        gram = self._gram()
-        jitter = len(gram) * np.finfo(np.float64).eps * float(gram.diagonal().max())
-        self._basis: _Eigenvectors | _Triangle
-        if _pull(problem, dataset) * jitter <= _MOST_MISSED:
-            gram[np.diag_indices_from(gram)] += jitter
-            self._basis = _Triangle(cholesky(gram, lower=True, check_finite=False))
-        else:
-            self._basis = _Eigenvectors(gram)
+        self._basis = _basis_of(self._gram(), _pull(problem, dataset))
         matrix = DenseMatrix(np.ascontiguousarray(self._basis.coordinates))
         labels = dataset.labels.astype(np.float64)
         weights = dataset.row_weights
@@ -150,6 +143,19 @@ class RowSpace:
         joint = joint - factors.sum(axis=1)[:, None] * self._mean
         bias = coef[:, -1] - joint @ self._mean
         return np.column_stack([joint, bias])
+
+
+def _basis_of(gram: np.ndarray, pull: float) -> _Eigenvectors | _Triangle:
+    """Return the basis that is found soonest, of those that are exact enough."""
+    jitter = len(gram) * np.finfo(np.float64).eps * float(gram.diagonal().max())
+    if not 0.0 < jitter * pull <= _MOST_MISSED:
+        return _Eigenvectors(gram)
+    shifted = gram.copy()
+    shifted[np.diag_indices_from(shifted)] += jitter
+    try:
+        return _Triangle(cholesky(shifted, lower=True, overwrite_a=True, check_finite=False))
+    except LinAlgError:
+        return _Eigenvectors(gram)
 
 
 def _pull(problem: Problem, dataset: Dataset) -> float:

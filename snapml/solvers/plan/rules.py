@@ -80,6 +80,8 @@ def is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> b
         return settings.solver == "sdca"
     if is_streamed(dataset):
         return False  # reads cost most there, and all outputs share them
+    if small_newton.is_small(problem, dataset.matrix, dataset.matrix.shape[0]):
+        return True  # each is one call
     return dataset.matrix.shape[1] > _FEW_COLUMNS and problem.penalty.l2 > 0.0
 
 
