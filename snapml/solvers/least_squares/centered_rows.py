@@ -21,8 +21,8 @@ _BLOCK_ENTRIES = 1 << 15
 _LEAST_BLOCK_ROWS = 64
 # The same of sparse rows, of which to take a few costs more than to make them dense.
 _TIMES_SPARSE = 2
-# Entries, zeros included, beside so few that are stored that products of sparse rows cost less.
-_LEAST_ZEROS = 10
+# Places, zeros included, for one that is stored, from which on products of sparse rows cost less.
+_LEAST_ZEROS = 3
 # Rows of at most this many entries are made wide and centred once, in one block: they stay in a
 # cache, or close to it, and what surrounds a block would take longer than its products.
 _KEPT_ENTRIES = 1 << 19

@@ -20,7 +20,7 @@ from snapml.solvers.threads import blas_threads_for, limit_blas_threads, resolve
 
 __all__ = ["MOST_COLUMNS", "NormalEquations", "PathModels", "RowSums"]
 
-MOST_COLUMNS = 2048
+MOST_COLUMNS = 3000
 """Their sums take as much room as so many numbers squared, several times."""
 # A float64 block that stays in a cache while it is used; and the share of entries from which on
 # sparse rows are multiplied as dense ones.
