@@ -28,6 +28,9 @@ __all__ = ["choose", "is_better_apart"]
 _FEW_COLUMNS = 512
 # Mean of c_i ||x_i||^2 max l'' up to which coordinate ascent needs few epochs.
 _EASY_STIFFNESS = 5.0
+# The same for losses with corners on few rows, or on dense ones, whose systems are quick; and the
+# columns of which systems cost nothing.
+_CORNERED_STIFFNESS, _CORNERED_COLUMNS = 2.0, 8
 # Entries up to which every method is quick, and the exact one best; and those of the hinge up to
 # which all its stages are one call of microseconds.
 _SMALL, _TINY = 200_000, 20_000
@@ -276,7 +279,8 @@ def _choose_for_corners(
     if n_features > _FEW_COLUMNS:
         return "sdca", "many columns", price
     stiffness = _sampled_stiffness(problem, dataset, communicator)
-    if n_stored > _SMALL and stiffness <= _EASY_STIFFNESS and is_sparse:
+    most = _EASY_STIFFNESS if n_stored > _SMALL and is_sparse else _CORNERED_STIFFNESS
+    if stiffness <= most and n_features >= _CORNERED_COLUMNS:
         return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", price
     return "ipm", "its loss has corners, which few rows are near to", never
 
