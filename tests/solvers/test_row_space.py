@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 
-from snapml import HuberRegressor, LogisticRegression
+from snapml import HuberRegressor, LogisticRegression, PoissonRegressor
 from snapml._validation import as_matrix
 from snapml.data import Dataset
 from snapml.problems import Intercept, Logistic, Penalty, Problem
@@ -100,3 +100,13 @@ def test_scales_of_huber_continue_in_the_span_of_the_rows():
         model = HuberRegressor().fit(X, y)
     assert "scales" in model.solver_
     assert int(model.solver_.split(";")[1].split()[0]) <= 20  # of at most 50 before it gives up
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6])
+def test_large_labels_are_fitted_as_exactly(size):
+    X, _ = make_rows(n_columns=800)
+    rng = np.random.default_rng(3)
+    counts = rng.poisson(size * np.exp(0.1 * (X[:, 0] - 2.0))).astype(float)
+    model = PoissonRegressor(alpha=1e-3, tol=1e-9).fit(X, counts)
+    assert "in the span of the rows" in model.solver_
+    assert model.gap_ <= 1e-8 * abs(model.objective_)

@@ -25,6 +25,7 @@ MOST_COLUMNS = 3000
 # A float64 block that stays in a cache while it is used; and the share of entries from which on
 # sparse rows are multiplied as dense ones.
 _BLOCK_ENTRIES, _DENSE_SHARE = 1 << 15, 0.1
+_ROWS_AT_ONCE = 256  # of the sums, which take much room
 
 
 class PathModels(NamedTuple):
@@ -141,18 +142,16 @@ class RowSums:
             None where numbers overflow.
         """
         mean = self.sums / self.weight if has_intercept else np.zeros(len(self.sums))
-        products = self.products / self.weight
-        products -= np.outer(mean, mean)
-        if not np.isfinite(products).all():
+        last = self.products[-1] / self.weight - mean[-1] * mean
+        gram = np.divide(self.products[:-1, :-1], self.weight, order="C")
+        for first in range(0, len(gram), _ROWS_AT_ONCE):
+            some = slice(first, min(first + _ROWS_AT_ONCE, len(gram)))
+            gram[some] -= np.outer(mean[some], mean[:-1])
+        if not (np.isfinite(gram).all() and np.isfinite(last).all()):
             return None
         center = mean.copy()
         center[:-1] += self.origin[:-1]
-        return NormalEquations(
-            np.ascontiguousarray(products[:-1, :-1]),
-            np.ascontiguousarray(products[-1, :-1]),
-            float(products[-1, -1]),
-            center,
-        )
+        return NormalEquations(gram, np.ascontiguousarray(last[:-1]), float(last[-1]), center)
 
 
 class NormalEquations(NamedTuple):
@@ -229,7 +228,8 @@ def _dense_sums(
         with blas_threads_for(float(len(block)) * size * size):
             products = dsyrk(1.0, block.T, beta=1.0, c=products, overwrite_c=True, lower=True)
         sums += roots[rows] @ block
-    return products + np.tril(products, -1).T, sums
+    products += np.tril(products, -1).T
+    return products, sums
 
 
 def _blocks(

@@ -156,13 +156,15 @@ def evaluate(
         descent.begin()
         best = _Best()
         best.see(descent)
-        if engine.problem.penalty.l2 <= 0.0:  # the problem is the same, and so is its bound
+        is_bounded = engine.problem.penalty.l2 > 0.0
+        if not is_bounded:  # the problem is the same, and so is its bound
             best.gap = certified_gap(best.value, source.objective - source.gap)
         result = _result(descent, best, source.history, engine.dtype, source.distance)
     return replace(
         result,
         n_iter=source.n_iter + 1,
-        has_converged=source.has_converged and rule.is_met(result.gap, result.objective),
+        has_converged=(source.has_converged or is_bounded)
+        and rule.is_met(result.gap, result.objective),
         description=f"{source.description}, in the span of the rows",
     )
 

@@ -20,7 +20,7 @@ from snapml.solvers.rows.cpu_rows import as_array
 
 __all__ = ["RowSpace"]
 
-# By how much margins may be missed where labels differ by one.
+# By how much margins may be missed.
 _MOST_MISSED = 1e-7
 _COLUMNS_AT_ONCE = 4096  # that are made wide and centred
 
@@ -159,8 +159,12 @@ def _basis_of(gram: np.ndarray, pull: float) -> _Eigenvectors | _Triangle:
 
 
 def _pull(problem: Problem, dataset: Dataset) -> float:
-    """Return how large a row's factor in w may be for slopes of one, infinite without a penalty."""
+    """Return about how large a row's factor in w may be, infinite without a penalty.
+
+    It is c_i times the loss's slope over l2; slopes are at most one, or about the label itself.
+    """
     if problem.penalty.l2 <= 0.0:
         return math.inf
     weights = dataset.weight if dataset.row_weights is None else dataset.row_weights.max()
-    return float(weights) / problem.penalty.l2
+    slope = 1.0 if problem.loss.is_joint else max(1.0, float(np.abs(dataset.labels).max()))
+    return float(weights) * slope / problem.penalty.l2
