@@ -285,6 +285,23 @@ def _slopes_at_zero(dataset: Dataset, has_intercept: bool, n_threads: int | None
     return engine.adjoint(np.ascontiguousarray(shares * labels))
 
 
+def _check_folds(folds: list[tuple[np.ndarray, np.ndarray]], weights: np.ndarray | None) -> None:
+    """Refuse folds that nothing can be fitted to, or judged by."""
+    for number, fold in enumerate(folds):
+        for rows, what in zip(fold, ("to fit to", "left out"), strict=True):
+            mask = np.asarray(rows)
+            n_rows = int(np.count_nonzero(mask)) if mask.dtype == bool else mask.size
+            if not n_rows:
+                raise ValueError(
+                    f"cv: expected rows {what} in each fold, got none in fold {number}"
+                )
+            if weights is not None and not weights[mask].sum() > 0.0:
+                raise ValueError(
+                    f"sample_weight: expected a positive one among the rows {what} in each fold, "
+                    f"got none in fold {number}"
+                )
+
+
 class _Rows(NamedTuple):
     """The rows of a search, their targets and weights; and sums of products over them."""
 
@@ -468,6 +485,7 @@ class ElasticNetCV(ElasticNet):
             given = {} if sample_weight is None else {"sample_weight": sample_weight}
             routed = process_routing(self, "fit", **given, **params).splitter.split
         folds = list(splitter.split(np.empty((len(y), 0)), y, **routed))
+        _check_folds(folds, weights)
         offsets = check_offset(offset, matrix, X)
         self.has_offset_ = offsets is not None
         y = targets_without(y, offsets)  # of all that follows: errors are those of residuals

@@ -87,3 +87,20 @@ def test_errors_are_weighted_means_of_squares():
         found = mean_squared_errors(as_matrix(rows), y, weights, coef, intercept)
         squares = (X @ coef.T + intercept - y[:, None]) ** 2
         np.testing.assert_allclose(found, weights @ squares / weights.sum())
+
+
+@pytest.mark.parametrize(
+    ("fold", "message"),
+    [
+        ((np.arange(150), np.arange(0)), "cv: expected rows left out in each fold, got none"),
+        ((np.zeros(150, dtype=bool), np.arange(150)), "cv: expected rows to fit to in each fold"),
+        ((np.arange(50, 150), np.arange(50)), "sample_weight: expected a positive one among the "
+         "rows left out in each fold, got none in fold 0"),
+        ((np.arange(50), np.arange(50, 150)), "among the rows to fit to in each fold"),
+    ],
+)  # fmt: skip
+def test_folds_that_nothing_can_be_fitted_to_are_refused(fold, message):
+    X, y = make_rows()
+    weights = np.where(np.arange(150) < 50, 0.0, 1.0)
+    with pytest.raises(ValueError, match=message):
+        LassoCV(cv=[fold]).fit(X, y, sample_weight=weights)

@@ -110,3 +110,9 @@ def test_large_labels_are_fitted_as_exactly(size):
     model = PoissonRegressor(alpha=1e-3, tol=1e-9).fit(X, counts)
     assert "in the span of the rows" in model.solver_
     assert model.gap_ <= 1e-8 * abs(model.objective_)
+
+
+def test_rows_whose_products_overflow_are_refused():
+    X, y = make_rows()
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="overflow in float64"):
+        space_of(X * 1e200, y, Intercept.FREE, 1.0)

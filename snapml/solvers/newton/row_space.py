@@ -16,6 +16,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Intercept, Problem
+from snapml.solvers.result import overflow_error
 from snapml.solvers.rows.cpu_rows import as_array
 
 __all__ = ["RowSpace"]
@@ -77,6 +78,11 @@ class RowSpace:
     ----------
     dataset : Dataset
         The same labels and weights over the rows' coordinates, float64.
+
+    Raises
+    ------
+    ValueError
+        If products of the rows overflow.
     """
 
     def __init__(self, problem: Problem, dataset: Dataset) -> None:
@@ -84,7 +90,10 @@ class RowSpace:
         is_centred = problem.intercept is Intercept.FREE
         mean = np.asarray(self._rows.mean(axis=0, dtype=np.float64)).ravel()
         self._mean = mean if is_centred else np.zeros_like(mean)
-        self._basis = _basis_of(self._gram(), _pull(problem, dataset))
+        gram = self._gram()
+        if not np.isfinite(gram).all():
+            raise overflow_error(self._rows.dtype)
+        self._basis = _basis_of(gram, _pull(problem, dataset))
         matrix = DenseMatrix(np.ascontiguousarray(self._basis.coordinates))
         labels = dataset.labels.astype(np.float64)
         weights = dataset.row_weights
