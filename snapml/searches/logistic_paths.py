@@ -25,7 +25,7 @@ from snapml.solvers.control import Control
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.rows.cpu_rows import check_rows
 
-__all__ = ["FoldPath", "LogisticPaths"]
+__all__ = ["FoldPath", "LogisticPaths", "is_sound"]
 
 # The intercept of a class that a fold has not seen: its best value is minus infinity, but this one
 # can be averaged.
@@ -122,7 +122,7 @@ class LogisticPaths:
             models = [self._model_of(float(C), ratio) for C in Cs]
             if not (tol > 0 and all(can_share(m, self._matrix, self._classes) for m in models)):
                 continue
-            if not _is_sound(self._matrix, models[0].n_threads):
+            if not is_sound(self._matrix, models[0].n_threads):
                 return {}  # an ordinary fit says what is wrong
             fits = [SharedFit(m, number) for number in range(len(folds)) for m in models]
             # As an ordinary fit, which goes on with small data.
@@ -230,8 +230,21 @@ class LogisticPaths:
         return model
 
 
-def _is_sound(matrix: Matrix, n_threads: int | None) -> bool:
-    """Return whether entries are finite, and indices lead into the matrix; reads it once."""
+def is_sound(matrix: Matrix, n_threads: int | None) -> bool:
+    """Return whether entries are finite, and indices lead into the matrix; reads it once.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        Rows, wherever they are.
+    n_threads : int or None
+        Threads to read them on.
+
+    Returns
+    -------
+    bool
+        If not, a fit says what is wrong.
+    """
     if isinstance(matrix, ChunkedMatrix):
         return True  # which whoever wrote the store has seen to
     if isinstance(matrix, ResidentMatrix):

@@ -26,7 +26,7 @@ from snapml._validation import (
     is_routing_enabled,
     raise_for_routed_params,
 )
-from snapml.data import ChunkedDataset, ChunkedMatrix
+from snapml.data import ChunkedDataset, ChunkedMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.fit_call import as_part
 from snapml.estimators.logistic_regression import LogisticRegression
@@ -35,8 +35,10 @@ from snapml.estimators.placement import fit_input, with_host_predictions
 from snapml.estimators.row_sources import is_row_source, opened
 from snapml.kernels import ResidentMatrix
 from snapml.searches.fold_scores import check_stored_scoring
-from snapml.searches.logistic_paths import LogisticPaths
+from snapml.searches.logistic_paths import LogisticPaths, is_sound
 from snapml.searches.search_watch import SearchWatch
+from snapml.searches.shared.fold_rows import fold_rows
+from snapml.searches.shared.spanned_rows import SpannedRows
 
 __all__ = ["LogisticRegressionCV"]
 
@@ -257,8 +259,11 @@ class LogisticRegressionCV(LogisticRegression):
         split_params, score_params = self._routed(sample_weight, params)
         weights = self._weights_with_classes(y, classes, weights, matrix.dtype)
         watch = SearchWatch(self)
-        paths_of = LogisticPaths(matrix, y, weights, classes, self._model, watch, offsets)
-        folds = self._folds(paths_of.rows.shown, y, split_params)
+        given = fold_rows(matrix, y, weights, offsets)
+        folds = self._folds(given.shown, y, split_params)
+        span = self._span(matrix, weights, Cs, ratios)
+        searched = matrix if span is None else span.matrix
+        paths_of = LogisticPaths(searched, y, weights, classes, self._model, watch, offsets)
         shared = paths_of.solve_shared(folds, Cs, ratios, self.tol)
         # One read of a store after the other: its chunks in memory serve one fit at a time.
         n_jobs = 1 if isinstance(matrix, ChunkedMatrix) else self.n_jobs
@@ -271,6 +276,8 @@ class LogisticRegressionCV(LogisticRegression):
         )
         grid = (len(folds), len(ratios), len(Cs))
         coefs = np.reshape([p.coefs for p in paths], (*grid, *paths[0].coefs.shape[1:]))
+        if span is not None:
+            coefs = span.in_columns(coefs)
         scores = np.reshape([p.scores for p in paths], grid)
         n_iter = np.reshape([p.n_iter for p in paths], grid)
         kept = watch.judged(np.reshape([p.is_done for p in paths], (len(folds), -1)))
@@ -280,7 +287,7 @@ class LogisticRegressionCV(LogisticRegression):
             ratio_at, C_at = np.unravel_index(kept[of_kept.sum(axis=0).argmax()], grid[1:])
             C, ratio = float(Cs[C_at]), ratios[int(ratio_at)]
             with as_part(self._model(C, ratio), watch.refit()) as model:
-                model.fit(paths_of.rows.whole, y, weights, offset=offsets)
+                model.fit(given.whole, y, weights, offset=offsets)
             shape_of_X = {"n_features_in_", "feature_names_in_"}
             for name in set(vars(model)) - set(model.get_params()) - shape_of_X:
                 setattr(self, name, getattr(model, name))
@@ -490,6 +497,22 @@ class LogisticRegressionCV(LogisticRegression):
             device_ids=self.device_ids,
             memory_limit=self.memory_limit,
             multi_class=self.multi_class,
+        )
+
+    def _span(
+        self, matrix: Matrix, weights: np.ndarray | None, Cs: np.ndarray, ratios: list[Any]
+    ) -> SpannedRows | None:
+        """Return far fewer rows than columns in fewer columns, where no model can be another."""
+        has_l2_alone = self.penalty != "l1" and not any(ratios)
+        is_own_score = callable(self.scoring)  # which may look at the rows
+        is_another = self.solver in ("liblinear", "sdca") or self.device_ids or is_own_score
+        if is_another or not has_l2_alone or not SpannedRows.suits(matrix):
+            return None
+        if not is_sound(matrix, self.n_threads):
+            return None  # an ordinary fit says what is wrong
+        most = float(np.max(Cs)) * (1.0 if weights is None else float(weights.max()))
+        return SpannedRows(
+            matrix, most, has_intercept=bool(self.fit_intercept), n_threads=self.n_threads
         )
 
     def _store_mean(self, mean: np.ndarray) -> None:

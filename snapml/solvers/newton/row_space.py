@@ -58,10 +58,14 @@ class _Triangle:
         self.coordinates = factor
 
     def of_margins(self, margins: np.ndarray) -> np.ndarray:
-        return np.asarray(solve_triangular(self.coordinates, margins, lower=True))
+        return np.asarray(
+            solve_triangular(self.coordinates, margins, lower=True, check_finite=False)
+        )
 
     def factors(self, coef: np.ndarray) -> np.ndarray:
-        return np.asarray(solve_triangular(self.coordinates, coef, lower=True, trans="T"))
+        return np.asarray(
+            solve_triangular(self.coordinates, coef, lower=True, trans="T", check_finite=False)
+        )
 
 
 class RowSpace:
