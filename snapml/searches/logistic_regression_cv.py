@@ -39,6 +39,7 @@ from snapml.searches.logistic_paths import LogisticPaths, is_sound
 from snapml.searches.search_watch import SearchWatch
 from snapml.searches.shared.fold_rows import fold_rows
 from snapml.searches.shared.spanned_rows import SpannedRows
+from snapml.solvers.newton.row_space import is_far_wider
 
 __all__ = ["LogisticRegressionCV"]
 
@@ -506,7 +507,7 @@ class LogisticRegressionCV(LogisticRegression):
         has_l2_alone = self.penalty != "l1" and not any(ratios)
         is_own_score = callable(self.scoring)  # which may look at the rows
         is_another = self.solver in ("liblinear", "sdca") or self.device_ids or is_own_score
-        if is_another or not has_l2_alone or not SpannedRows.suits(matrix):
+        if is_another or not has_l2_alone or not is_far_wider(matrix):
             return None
         if not is_sound(matrix, self.n_threads):
             return None  # an ordinary fit says what is wrong

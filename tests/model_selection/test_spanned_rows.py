@@ -7,8 +7,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from snapml import LogisticRegressionCV
 from snapml._validation import as_matrix
-from snapml.searches.shared import spanned_rows
+from snapml.searches import logistic_regression_cv
 from snapml.searches.shared.spanned_rows import SpannedRows
+from snapml.solvers.newton import row_space
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
@@ -59,7 +60,7 @@ def test_models_are_those_of_the_columns(made, n_classes, dtype, has_weights, sp
     assert spans[0].matrix.shape[1] <= 60
     paths, coef, C = path_of(model), model.coef_.copy(), np.copy(model.C_)
     scores = np.stack(list(model.scores_.values()))
-    monkeypatch.setattr(SpannedRows, "suits", staticmethod(lambda matrix: False))
+    monkeypatch.setattr(logistic_regression_cv, "is_far_wider", lambda matrix: False)
     model.fit(X, y, sample_weight=weights)
     assert len(spans) == 1
     expected = path_of(model)
@@ -130,6 +131,6 @@ def test_fits_without_a_model_stay_without_one():
 
 def test_more_rows_than_eigenvectors_are_worth_stay_in_their_columns(monkeypatch):
     X, _ = make_rows()
-    assert SpannedRows.suits(as_matrix(X))
-    monkeypatch.setattr(spanned_rows, "_MOST_ROWS", 59)
-    assert not SpannedRows.suits(as_matrix(X))
+    assert row_space.is_far_wider(as_matrix(X))
+    monkeypatch.setattr(row_space, "_MOST_ROWS", 59)
+    assert not row_space.is_far_wider(as_matrix(X))

@@ -1,5 +1,5 @@
 // Least squares with one elastic net penalty after the other on a Gram matrix: no data are read.
-// docs/algorithms.md, section 8.
+// docs/algorithms.md, section 13.
 #pragma once
 
 #include <algorithm>
@@ -80,7 +80,7 @@ class GramPath {
   double slope(int64 j) const { return slopes_[at(j)] + ridge_ * coef_[at(j)]; }
 
   // P, and its distance from the dual objective at the residuals times the best factor of those
-  // that leave every slope within the norm's bounds. docs/algorithms.md, section 9.
+  // that leave every slope within the norm's bounds. docs/algorithms.md, section 13.
   GramFit judge(const ElasticNet<double>& penalty) const {
     double fitted = 0, half = 0, norm = 0, square = 0, largest = 0;
     for (int64 j = 0; j < equations_.n_cols; ++j) {

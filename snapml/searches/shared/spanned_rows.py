@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapml.data import Dataset, DenseMatrix, Matrix
+from snapml.data import Dataset, Matrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem
 from snapml.solvers.newton.row_space import RowSpace
 from snapml.solvers.threads import limit_blas_threads, resolve_n_threads
 
 __all__ = ["SpannedRows"]
-
-# Of more, eigenvectors take too long; and where there are fewer times as many columns, they save
-# little.
-_MOST_ROWS, _LEAST_TIMES = 2000, 2
 
 
 class SpannedRows:
@@ -22,7 +18,7 @@ class SpannedRows:
     Parameters
     ----------
     matrix : DenseMatrix
-        All rows, finite.
+        All rows, finite; worth it where `row_space.is_far_wider` says so.
     most_weight : float
         The largest weight of a row beside a penalty of one: C times its sample weight.
     has_intercept : bool
@@ -46,24 +42,6 @@ class SpannedRows:
         with limit_blas_threads(resolve_n_threads(n_threads, matrix.n_stored)):
             self._space = RowSpace(problem, Dataset(matrix, labels, None, most_weight))
         self.matrix = self._space.dataset.matrix
-
-    @staticmethod
-    def suits(matrix: Matrix) -> bool:
-        """Return whether the rows are dense, in memory, and far fewer than their columns.
-
-        Parameters
-        ----------
-        matrix : Matrix
-            All rows.
-
-        Returns
-        -------
-        bool
-            Whether it is worth it.
-        """
-        n_rows, n_columns = matrix.shape
-        is_few = n_rows <= _MOST_ROWS and _LEAST_TIMES * n_rows <= n_columns
-        return isinstance(matrix, DenseMatrix) and is_few
 
     def in_columns(self, coefs: np.ndarray) -> np.ndarray:
         """Return models of the basis as models of the rows' own columns.

@@ -14,15 +14,17 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
-from snapml.data import Dataset, DenseMatrix
+from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.result import overflow_error
 from snapml.solvers.rows.cpu_rows import as_array
 
-__all__ = ["RowSpace"]
+__all__ = ["RowSpace", "is_far_wider"]
 
 # By how much margins may be missed.
 _MOST_MISSED = 1e-7
+# Dense rows up to which the span is worth its basis, where there are so many times as many columns.
+_MOST_ROWS, _LEAST_TIMES = 2000, 2
 _COLUMNS_AT_ONCE = 4096  # that are made wide and centred
 
 
@@ -181,3 +183,21 @@ def _pull(problem: Problem, dataset: Dataset) -> float:
     weights = dataset.weight if dataset.row_weights is None else dataset.row_weights.max()
     slope = 1.0 if problem.loss.is_joint else max(1.0, float(np.abs(dataset.labels).max()))
     return float(weights) * slope / problem.penalty.l2
+
+
+def is_far_wider(matrix: Matrix) -> bool:
+    """Return whether rows are dense, in memory, and at most half as many as their columns.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        All rows.
+
+    Returns
+    -------
+    bool
+        Whether a basis of their span costs less than it saves, though they may be many.
+    """
+    n_rows, n_columns = matrix.shape
+    is_few = n_rows <= _MOST_ROWS and _LEAST_TIMES * n_rows <= n_columns
+    return isinstance(matrix, DenseMatrix) and is_few

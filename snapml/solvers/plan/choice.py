@@ -23,7 +23,7 @@ from snapml.solvers.dual_ascent.softmax_duals import SoftmaxDuals
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import working_rows
 from snapml.solvers.newton import quasi_newton, small_groups, small_newton, smoothed_hinge
-from snapml.solvers.newton.row_space import RowSpace
+from snapml.solvers.newton.row_space import RowSpace, is_far_wider
 from snapml.solvers.plan import device_choice, out_of_core, rules, support
 from snapml.solvers.plan.support import is_streamed
 from snapml.solvers.plan.unit_strength import UnitStrength
@@ -39,8 +39,6 @@ __all__ = ["fit", "fit_sequence", "small_path"]
 
 # Up to here the rows' products, and their eigenvalues, are cheap.
 _FEW_ROWS = 1000
-# And, of dense rows, where there are so many times as many columns.
-_MORE_ROWS, _TIMES_ROWS = 2000, 2.0
 # Share of the squares of y that is rounding where the rows can be interpolated.
 _INTERPOLATED = 1e-20
 # Gap, as a share of the objective, above which the continuation of the hinge starts from zero
@@ -428,13 +426,11 @@ def _working_sets(
 def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
     """Return whether few rows span the coefficients that are worth a look."""
     n_rows, n_features = dataset.matrix.shape
-    most = _FEW_ROWS
-    if isinstance(dataset.matrix, DenseMatrix) and _TIMES_ROWS * n_rows <= n_features:
-        most = _MORE_ROWS
+    is_wide = n_rows < n_features and (n_rows <= _FEW_ROWS or is_far_wider(dataset.matrix))
     is_alone = communicator.size == 1  # the rows' products need all rows in one place
     is_in_memory = not is_streamed(dataset)
     is_smooth = problem.loss.is_smooth
-    return is_alone and is_in_memory and is_smooth and n_rows < min(n_features, most + 1)
+    return is_alone and is_in_memory and is_smooth and is_wide
 
 
 def _in_row_space(
