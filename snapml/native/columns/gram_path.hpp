@@ -57,7 +57,7 @@ class GramPath {
       const bool has_more = choose_columns(penalty);
       if (!has_more && round > 0) share *= kFiner;
       if (interrupt_.requested()) break;
-      descend(penalty, share * tol_ * fit.objective);
+      descend(penalty, std::max(share * tol_ * fit.objective, has_more ? kRough * fit.gap : 0.0));
     }
     return {};
   }
@@ -69,6 +69,7 @@ class GramPath {
   static constexpr int kMostSteps = 20;
   // Of the gap asked for: what a working set may leave; and of that, once no column is missing.
   static constexpr double kShare = 0.3, kFiner = 0.1;
+  static constexpr double kRough = 0.03;    // of the gap, while columns are missing
   static constexpr int64 kFewColumns = 32;  // that a set may gain in any round
   static constexpr double kCrowded = 2;     // columns of a set, of those needed, before it is anew
   static constexpr double kRounding = 1e-14;  // of the targets' squares: a gap that means nothing
@@ -180,7 +181,7 @@ class GramPath {
           gram_descent(block_.data(), stride_, m, none.data(), own, coef.data(), slopes.data(),
                        {kSweeps, enough}, interrupt_);
       if (report.is_done || interrupt_.requested()) break;
-      newton.solve_supported(coef, slopes);
+      newton.solve_supported(coef, slopes, kMostSteps);
     }
     for (int64 a = 0; a < m; ++a) {
       const double change = coef[at(a)] - before[at(a)];

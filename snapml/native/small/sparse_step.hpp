@@ -31,22 +31,23 @@ class SparseStep {
                                int most_rounds = kMostRounds) {
     v_ = coef;
     r_ = gradient;  // of the model at v, without the penalty
-    bool is_whole = true;
+    Step last;
     for (int round = 0; round < most_rounds; ++round) {
-      // Where a sign has stopped a step, descent would take up again what has come to rest at 0.
+      // Where signs have stopped a step, descent would take up again what has come to rest at 0.
       const int64 cycles = std::max<int64>(kCycles, n_cols_ / kSweepsOfFactor);
-      for (int64 cycle = 0; cycle < cycles && is_whole; ++cycle) sweep();
-      is_whole = solve_supported();
-      if (is_whole && is_minimum()) break;
+      for (int64 cycle = 0; cycle < cycles && !last.is_cut(); ++cycle) sweep();
+      last = solve_supported();
+      if (last.n_rests == 0 && is_minimum()) break;
     }
     return v_;
   }
 
-  // Takes a point and the model's slopes there to the minimum in the columns that are not 0, or to
-  // where some of them have come to rest.
-  void solve_supported(std::vector<double>& coef, std::vector<double>& slopes) {
+  // Takes a point and the model's slopes there to the minimum in the columns that are not 0, but
+  // for those that come to rest there. Where columns have much in common, the first that does so
+  // ends the way of the others too, and those left start anew: descent does not get on there.
+  void solve_supported(std::vector<double>& coef, std::vector<double>& slopes, int most_steps) {
     v_.swap(coef), r_.swap(slopes);
-    solve_supported();
+    for (int step = 0; step < most_steps && solve_supported().is_cut(); ++step) continue;
     v_.swap(coef), r_.swap(slopes);
   }
 
@@ -56,9 +57,22 @@ class SparseStep {
  private:
   static constexpr int kMostRounds = 100, kCycles = 3;
   static constexpr int64 kSweepsOfFactor = 4;  // columns: about what a sweep costs of a factor
-  static constexpr double kRounding = 1e-12;   // of a slope beside l1
-  static constexpr double kRidge = 1e-10;      // of a diagonal that has no inverse otherwise
+  static constexpr double kMostOfWay = 0.5;
+  static constexpr double kRounding = 1e-12;  // of a slope beside l1
+  static constexpr double kRidge = 1e-10;     // of a diagonal that has no inverse otherwise
 
+  struct Step {
+    double share = 1;   // of its way
+    int64 n_rests = 0;  // columns that have come to rest at 0
+    // Whether too little is done to look for more columns.
+    bool is_cut() const { return n_rests > 0 && share < kMostOfWay; }
+  };
+  struct End {
+    double length;  // of a step, where its column would change sign
+    int64 column;
+  };
+
+  static std::size_t at(int64 j) { return static_cast<std::size_t>(j); }
   std::size_t at(int64 i, int64 j) const { return static_cast<std::size_t>(i * stride_ + j); }
   double l1_of(int64 j) const { return j < n_penalised_ ? l1_ : 0; }
 
@@ -76,9 +90,8 @@ class SparseStep {
     }
   }
 
-  // Goes to the minimum in the columns that are not 0, as far as their signs stay what they are;
-  // says whether that is all of the way.
-  bool solve_supported() {
+  // Goes to the minimum in the columns that are not 0, as far as their signs stay what they are.
+  Step solve_supported() {
     std::vector<int64> columns;
     std::vector<double> step;
     for (int64 j = 0; j < n_cols_; ++j) {
@@ -91,7 +104,7 @@ class SparseStep {
     std::vector<double> block = block_of(columns, 1);
     if (!factorise(block.data(), m, m)) {  // columns that are alike: any of their sums will do
       block = block_of(columns, 1 + kRidge);
-      if (!factorise(block.data(), m, m)) return false;
+      if (!factorise(block.data(), m, m)) return {0, 1};
     }
     solve_factored(block.data(), m, m, step.data());
     return walk(columns, step);
@@ -108,48 +121,51 @@ class SparseStep {
     return block;
   }
 
-  // Takes a step as far as signs stay what they are; says whether that is all of it. Coefficients
-  // that would change theirs all come to rest at 0 where that leads down, else the first of them.
-  bool walk(const std::vector<int64>& columns, const std::vector<double>& step) {
-    double length = 1;
-    std::size_t first = columns.size();  // whose sign would change first
-    std::vector<double> clipped = step;
+  // Follows a step to its first minimum, and and says how far that was. What would change its sign
+  // comes to rest at 0 while the others go on: between one such end and the next the model is a
+  // parabola.
+  Step walk(const std::vector<int64>& columns, const std::vector<double>& step) {
+    std::vector<double> moving(at(n_cols_)), change(at(n_cols_));
+    std::vector<End> ends;
     for (std::size_t a = 0; a < columns.size(); ++a) {
-      const double v = v_[static_cast<std::size_t>(columns[a])];
-      if (columns[a] >= n_penalised_ || v * (v + step[a]) >= 0) continue;
-      clipped[a] = -v;
-      if (v * (v + length * step[a]) < 0) length = -v / step[a], first = a;
+      const int64 j = columns[a];
+      moving[at(j)] = step[a];
+      subtract(-step[a], h_.data() + j * stride_, n_cols_, change.data());
+      const double v = v_[at(j)];
+      if (j < n_penalised_ && v * (v + step[a]) < 0) ends.push_back({-v / step[a], j});
     }
-    if (first == columns.size()) {
-      move(columns, step);
-      return true;
+    std::sort(ends.begin(), ends.end(), [](const End& a, const End& b) {
+      return a.length < b.length || (a.length == b.length && a.column < b.column);
+    });
+    Step gone{0, 0};
+    for (const End& end : ends) {
+      gone.share = advance(columns, moving, change, gone.share, end.length);
+      if (gone.share < end.length) return gone;
+      v_[at(end.column)] = 0;
+      subtract(moving[at(end.column)], h_.data() + end.column * stride_, n_cols_, change.data());
+      moving[at(end.column)] = 0;
+      gone.n_rests += 1;
     }
-    const std::vector<double> v = v_, r = r_;
-    if (!(move(columns, clipped) < 0)) {
-      v_ = v, r_ = r;
-      for (std::size_t a = 0; a < columns.size(); ++a) clipped[a] = length * step[a];
-      clipped[first] = -v_[static_cast<std::size_t>(columns[first])];
-      move(columns, clipped);
-    }
-    return false;
+    gone.share = advance(columns, moving, change, gone.share, 1);
+    return gone;
   }
 
-  // Returns by how much the model rises.
-  double move(const std::vector<int64>& columns, const std::vector<double>& step) {
-    double rise = 0;
-    const auto half = [&](std::size_t a) {
-      return 0.5 * step[a] * r_[static_cast<std::size_t>(columns[a])];
-    };
-    for (std::size_t a = 0; a < columns.size(); ++a) rise += half(a);
-    for (std::size_t a = 0; a < columns.size(); ++a) {
-      double& v = v_[static_cast<std::size_t>(columns[a])];
-      const double before = v;
-      v += step[a];
-      rise += l1_of(columns[a]) * (std::fabs(v) - std::fabs(before));
-      subtract(before - v, h_.data() + columns[a] * stride_, n_cols_, r_.data());
+  // Goes on to the minimum along `moving`, but not beyond `length`; returns how far that was.
+  double advance(const std::vector<int64>& columns, const std::vector<double>& moving,
+                 const std::vector<double>& change, double went, double length) {
+    double slope = 0, curvature = 0;
+    for (const int64 j : columns) {
+      const double v = v_[at(j)], pull = v == 0 ? 0 : std::copysign(l1_of(j), v);
+      slope += moving[at(j)] * (r_[at(j)] + pull);
+      curvature += moving[at(j)] * change[at(j)];
     }
-    for (std::size_t a = 0; a < columns.size(); ++a) rise += half(a);
-    return rise;
+    if (!(slope < 0)) return went;
+    // On a flat model nothing else than the step's own length might end it.
+    const double bottom = curvature > 0 ? went - slope / curvature : length;
+    const double part = std::min(bottom, length) - went;
+    for (const int64 j : columns) v_[at(j)] += part * moving[at(j)];
+    subtract(-part, change.data(), n_cols_, r_.data());
+    return went + part;
   }
 
   // Whether no column that is 0 leads down.

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from snapml.data import CompressedMatrix, Matrix
+from snapml.data import Matrix
 from snapml.problems import Penalty
 from snapml.searches.shared.fold_rows import take_rows
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.control import Interim
 from snapml.solvers.least_squares.centered_rows import readable
 from snapml.solvers.least_squares.normal_equations import MOST_COLUMNS, PathModels, RowSums
+from snapml.solvers.least_squares.summed_starts import near_means
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["SquareFolds", "mean_squared_errors"]
@@ -109,7 +110,7 @@ class SquareFolds:
     def _sums_over(self, numbers: np.ndarray) -> RowSums:
         """Return those of all rows without the rest, unless the rest is more, or rows are twice."""
         if self._origin is None:
-            self._origin = self._near_means()
+            self._origin = self._about()
         times = np.bincount(numbers, minlength=len(self._y))
         rest = np.flatnonzero(times == 0)
         if times.max() > 1 or len(rest) > len(numbers):
@@ -120,15 +121,10 @@ class SquareFolds:
             )
         return self._all.without(self._sums(rest, self._origin))
 
-    def _near_means(self) -> np.ndarray:
-        """Return the means, of sparse rows zeros in their place, which keep what is not stored."""
-        origin = np.zeros(self._matrix.shape[1] + 1)
+    def _about(self) -> np.ndarray:
         if not self._has_intercept:
-            return origin
-        if not isinstance(self._matrix, CompressedMatrix):
-            origin[:-1] = readable(self._matrix).mean(axis=0, dtype=np.float64)
-        origin[-1] = self.center
-        return origin
+            return np.zeros(self._matrix.shape[1] + 1)
+        return near_means(self._matrix, self.center)
 
     def _sums(self, rows: np.ndarray, origin: np.ndarray) -> RowSums:
         own = None if self._weights is None else self._weights[rows]

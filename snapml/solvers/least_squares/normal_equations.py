@@ -100,13 +100,15 @@ class RowSums:
             Of all of them.
         """
         n_rows, n_columns = matrix.shape
-        own = np.ones(n_rows) if weights is None else np.asarray(weights, dtype=np.float64)
+        own = None if weights is None else np.asarray(weights, dtype=np.float64)
         with limit_blas_threads(resolve_n_threads(n_threads, n_rows * n_columns)):
             if isinstance(matrix, CompressedMatrix) and not _is_nearly_dense(matrix):
+                own = np.ones(n_rows) if own is None else own
                 products, sums = _sparse_sums(matrix, y, own, origin)
             else:
                 products, sums = _dense_sums(matrix, y, own, origin)
-        return cls(origin, products, sums, float(own.sum()))
+        weight = float(n_rows if own is None else own.sum())
+        return cls(origin, products, sums, weight)
 
     def without(self, part: RowSums) -> RowSums:
         """Return the sums over the other rows.
@@ -218,16 +220,17 @@ def _is_nearly_dense(matrix: CompressedMatrix) -> bool:
 
 
 def _dense_sums(
-    matrix: Matrix, y: np.ndarray, weights: np.ndarray, origin: np.ndarray
+    matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, origin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     size = len(origin)
     products, sums = np.zeros((size, size), order="F"), np.zeros(size)
-    roots = np.sqrt(weights)
+    roots = None if weights is None else np.sqrt(weights)
     for rows, block in _blocks(matrix, y, origin):
-        block *= roots[rows, np.newaxis]
+        if roots is not None:
+            block *= roots[rows, np.newaxis]
         with blas_threads_for(float(len(block)) * size * size):
             products = dsyrk(1.0, block.T, beta=1.0, c=products, overwrite_c=True, lower=True)
-        sums += roots[rows] @ block
+        sums += block.sum(axis=0) if roots is None else roots[rows] @ block
     products += np.tril(products, -1).T
     return products, sums
 

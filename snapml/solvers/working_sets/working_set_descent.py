@@ -78,6 +78,7 @@ def solve_sequence(
     communicator: Communicator,
     rule: StoppingRule,
     start: FitResult | StartModel | None = None,
+    starts: list[StartModel] | None = None,
 ) -> list[FitResult]:
     """Solve problems that differ in the penalty, each from the last one's model.
 
@@ -93,6 +94,8 @@ def solve_sequence(
         Bounds of each fit.
     start : FitResult, StartModel or None, default=None
         Model to start from.
+    starts : list of StartModel or None, default=None
+        One for each problem where there are better ones than the last model.
 
     Returns
     -------
@@ -105,9 +108,10 @@ def solve_sequence(
         If a number overflows.
     """
     results = []
-    for problem in problems:
+    for number, problem in enumerate(problems):
         engine.problem = problem
-        start = solve(engine, communicator, rule, start)
+        begin = start if starts is None else starts[number]
+        start = solve(engine, communicator, rule, begin)
         if not math.isfinite(start.objective):
             raise overflow_error(engine.dtype)
         results.append(start)
