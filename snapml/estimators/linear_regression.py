@@ -117,8 +117,8 @@ class LinearRegression(LinearRegressor):
     copy_X : bool, default=True
         Has no effect: X is never changed.
     tol : float, default=1e-6
-        Singular values below `tol` times the largest count as zero where the normal equations are
-        ill conditioned; tolerance of LSQR on sparse data too large for anything else.
+        Singular values below `tol` times the largest count as zero where the normal equations of
+        the columns are ill conditioned or rows are fewer than columns; tolerance of LSQR on sparse data too large for anything else.
     n_jobs : int or None, default=None
         Has no effect; see `n_threads`.
     positive : bool, default=False
@@ -137,7 +137,7 @@ class LinearRegression(LinearRegressor):
     singular_ : ndarray of shape (min(n_samples, n_features),)
         Singular values of X, centred if there is an intercept. Only for dense X and any signs.
     gap_ : float
-        What ``objective_`` can be above its minimum; infinite where that is not known.
+        What ``objective_`` can be above its minimum; all of it where nothing else is known.
     objective_ : float
         Half the sum above, summed over the targets, evaluated in float64.
     solver_ : str

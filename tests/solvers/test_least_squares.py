@@ -79,7 +79,12 @@ def test_deficient_rank_gives_the_model_of_least_norm(shape, rank, fit_intercept
     coef, _, _ = oracle(X, Y, None, fit_intercept, 0.0)
     np.testing.assert_allclose(result.coef, coef, rtol=1e-7, atol=1e-9)
     assert result.rank == rank + (not fit_intercept)
-    assert result.description == "singular value decomposition"
+    is_wide = shape[0] < shape[1]
+    way = (
+        "eigenvectors of the rows' products, refined" if is_wide else "singular value decomposition"
+    )
+    assert result.description == way
+    assert (result.gap <= 1e-12 * (result.objective + 1.0)).all()
 
 
 @pytest.mark.parametrize("n_features", [7, 90])
@@ -92,6 +97,7 @@ def test_sparse_data_too_large_to_be_made_dense_agree(is_weighted, alpha, n_feat
     monkeypatch.setattr(centered_rows, "_DENSE_ENTRIES", 0)
     for order in (4096, 1):
         monkeypatch.setattr(least_squares, "_MAX_ORDER", order)
+        monkeypatch.setattr(least_squares, "_MAX_UNPENALISED", order)
         result = solve_least_squares(as_matrix(X, "csr"), Y, weights, True, alphas=alpha, tol=1e-13)
         np.testing.assert_allclose(result.coef, expected.coef, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(result.intercept, expected.intercept, rtol=1e-6)
@@ -185,7 +191,7 @@ def test_thin_rows_are_multiplied_as_they_are(alpha, is_wide):
     X, y = thin_rows(*((40, 90) if is_wide else (400, 60)))
     weights = np.random.default_rng(1).random(len(y))
     rows = CenteredRows(as_matrix(X, "csr"), weights, True)
-    assert rows._stays_sparse
+    assert rows.stays_sparse
     found, dense = (
         solve_least_squares(as_matrix(X, layout), y[:, None], weights, True, alphas=alpha)
         for layout in ("csr", "C")
@@ -194,10 +200,69 @@ def test_thin_rows_are_multiplied_as_they_are(alpha, is_wide):
     np.testing.assert_allclose(found.objective, dense.objective, rtol=1e-9, atol=1e-18)
 
 
+def one_hot(n_rows, sizes, seed=0):
+    """Return indicators of factors, which add up to one for each, and targets."""
+    rng = np.random.default_rng(seed)
+    X = np.hstack([np.eye(size)[rng.integers(0, size, n_rows)] for size in sizes])
+    return X, X @ rng.standard_normal(X.shape[1]) + rng.standard_normal(n_rows)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_dependent_columns_of_sparse_rows_get_the_model_of_least_norm(is_weighted, fit_intercept):
+    X, y = one_hot(500, (30, 20, 10))
+    weights = np.random.default_rng(1).random(500) + 0.1 if is_weighted else None
+    found = solve_least_squares(as_matrix(X, "csr"), y[:, None], weights, fit_intercept)
+    assert found.description == "LSQR, dependent columns"
+    coef, intercept, objective = oracle(X, y[:, None], weights, fit_intercept, 0.0)
+    np.testing.assert_allclose(found.coef, coef, atol=1e-9)
+    np.testing.assert_allclose(found.intercept, intercept, atol=1e-9)
+    assert 0.0 <= found.gap[0] <= 1e-12 * objective[0]
+    assert found.objective[0] == pytest.approx(objective[0], rel=1e-12)
+
+
+def test_certificate_of_dependent_columns_bounds_what_steps_have_left(monkeypatch):
+    X, y = one_hot(500, (30, 20, 10))
+    monkeypatch.setattr(least_squares, "_TINY", 1e-2)
+    found = solve_least_squares(as_matrix(X, "csr"), y[:, None], None, True)
+    *_, objective = oracle(X, y[:, None], None, True, 0.0)
+    assert found.objective[0] - found.gap[0] <= objective[0] * (1.0 + 1e-12)
+    assert found.gap[0] <= 2.1 * (found.objective[0] - objective[0])
+
+
+def test_steps_that_are_too_many_are_left_to_factors(monkeypatch):
+    monkeypatch.setattr(least_squares, "_FEW_STEPS", 2)
+    X, y = one_hot(500, (30, 20, 10))
+    tall = solve_least_squares(as_matrix(X, "csr"), y[:, None], None, True)
+    assert tall.description == "singular value decomposition"
+    X, y = one_hot(40, (100, 60))
+    wide = solve_least_squares(as_matrix(X, "csr"), y[:, None], None, True)
+    assert wide.description == "eigenvectors of the rows' products, refined"
+    np.testing.assert_allclose(wide.coef, oracle(X, y[:, None], None, True, 0.0)[0], atol=1e-8)
+
+
+def test_rows_of_no_clear_rank_are_decomposed():
+    X, Y, _ = example(8, 60)
+    X[1] = X[0] + 1e-6 * X[2]  # a singular value that squares cannot tell from zero
+    found = solve_least_squares(as_matrix(X, "C"), Y, None, True, tol=1e-9)
+    assert found.description == "singular value decomposition"
+    assert found.rank == 7
+    np.testing.assert_allclose(X @ found.coef.T + found.intercept, Y, atol=1e-6)
+
+
+def test_no_gap_is_more_than_the_objective(monkeypatch):
+    monkeypatch.setattr(centered_rows, "_DENSE_ENTRIES", 0)
+    monkeypatch.setattr(least_squares, "_MAX_UNPENALISED", 1)
+    X, Y, _ = example(60, 7)
+    found = solve_least_squares(as_matrix(X, "csr"), Y, None, True)
+    assert found.description == "LSQR"
+    np.testing.assert_array_equal(found.gap, found.objective)
+
+
 def test_a_column_far_from_zero_is_centred_before_products():
     X, _ = thin_rows()
     X[:, 7] = 1e6 + X[:, 8]
-    assert not CenteredRows(as_matrix(X, "csr"), None, True)._stays_sparse
+    assert not CenteredRows(as_matrix(X, "csr"), None, True).stays_sparse
 
 
 def test_many_dependent_rows_are_reduced_first():

@@ -63,6 +63,8 @@ class CenteredRows:
         Sum of the weights of all shards.
     weights : ndarray of shape (n_rows,), float64
         s_i.
+    stays_sparse : bool
+        Whether products are those of the sparse rows, centred afterwards.
     mean, mean_rest : ndarray of shape (n_features,), float64
         Subtracted from every row one after the other; the rest is what rounding of a mean far from
         zero has left, and zero where means are near.
@@ -86,7 +88,7 @@ class CenteredRows:
         self._kept: np.ndarray | None = None
         sums = self.total(np.array([self.weights.sum(), float(self.shape[0])]))
         self.total_weight, self.n_rows_of_all = float(sums[0]), int(sums[1])
-        self._stays_sparse = any(
+        self.stays_sparse = any(
             self.communicator.exchange(not self.is_dense or _is_thin(self._rows))
         )
         self._has_intercept = fit_intercept
@@ -198,7 +200,7 @@ class CenteredRows:
         ndarray of shape (n_rows, k)
             The products.
         """
-        if self._stays_sparse:
+        if self.stays_sparse:
             return self._roots[:, np.newaxis] * (self._rows @ coef - self.mean @ coef)
         out = np.empty((self.shape[0], coef.shape[1]))
         with self._threads_of_blocks(coef.shape[1]):
@@ -219,7 +221,7 @@ class CenteredRows:
         ndarray of shape (n_features, k)
             The products.
         """
-        if self._stays_sparse:
+        if self.stays_sparse:
             weighted = self._roots[:, np.newaxis] * values
             return self.total(self._rows.T @ weighted - np.outer(self.mean, weighted.sum(axis=0)))
         out = np.zeros((self.shape[1], values.shape[1]))
@@ -236,7 +238,7 @@ class CenteredRows:
         ndarray of shape (n_features, n_features), float64
             Symmetric.
         """
-        if self._stays_sparse:
+        if self.stays_sparse:
             scaled = self._rows.astype(np.float64).multiply(self._roots[:, np.newaxis]).tocsr()
             product = self.total((scaled.T @ scaled).toarray())
             return product - self.total_weight * np.outer(self.mean, self.mean)
@@ -257,7 +259,7 @@ class CenteredRows:
         ndarray of shape (n_rows, n_rows), float64
             Symmetric.
         """
-        if not self._stays_sparse:
+        if not self.stays_sparse:
             rows = self.toarray()
             return rows @ rows.T
         wide = self._rows.astype(np.float64)

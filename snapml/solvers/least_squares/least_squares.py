@@ -11,7 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigvalsh, get_lapack_funcs, svd
+from scipy.linalg import (
+    LinAlgError,
+    cho_factor,
+    cho_solve,
+    eigh,
+    eigvalsh,
+    get_lapack_funcs,
+    svd,
+)
 from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 from scipy.optimize import nnls
 from scipy.sparse.linalg import LinearOperator, lsqr
@@ -31,13 +39,19 @@ from snapml.solvers.threads import (
 
 __all__ = ["LeastSquaresResult", "is_direct", "solve_least_squares"]
 
-# The largest matrix of scalar products that is formed and factorised: beyond, iterations win.
-_MAX_ORDER = 1024
+# The largest matrix of scalar products that is formed and factorised: beyond, iterations win; and
+# without a penalty, where singular values are what is left.
+_MAX_ORDER, _MAX_UNPENALISED = 1024, 4096
 _MOST_COLUMNS_OF_SHARDS = 4096  # whose triangular factors are sent, and decomposed on each
 # Normal equations lose twice the digits; with refinement on the residual they lose none while
 # their condition number stays below this.
 _MIN_RECIPROCAL_CONDITION = 1e-11
 _MAX_REFINEMENTS = 5
+# Times the largest eigenvalue that may be zero: what is more is not.
+_CLEARLY = 100.0
+# Share of the targets' norm, or of the slopes' bound, that LSQR may leave; how many steps are worth
+# a try; and what it answers where they were not enough.
+_TINY, _FEW_STEPS, _REACHED_LIMIT = 1e-13, 300, 7
 _REFINED = 1e-11  # a relative correction below which another changes nothing
 
 _Solve = Callable[[np.ndarray], np.ndarray]
@@ -217,9 +231,15 @@ def _solve_any_sign(
     """Choose the cheapest way that is exact."""
     n_rows, n_features = rows.n_rows_of_all, rows.shape[1]
     is_alone, solution = rows.communicator.size == 1, None
-    if n_features <= min(n_rows, _MAX_ORDER):
+    is_free = not alphas.any()
+    is_small = min(n_rows, n_features) <= (_MAX_UNPENALISED if is_free else _MAX_ORDER)
+    if n_features <= n_rows and is_small:
         solution = _by_columns(rows, targets, alphas)
-    elif is_alone and n_rows <= _MAX_ORDER and alphas.min() > 0:
+        if solution is None and is_alone and is_free:
+            solution = _by_steps_along_columns(rows, targets, tol)
+    elif is_alone and is_small and is_free:
+        solution = _by_steps_along_rows(rows, targets) or _by_span(rows, targets, tol)
+    elif is_alone and is_small and alphas.min() > 0:
         solution = _by_rows(rows, targets, alphas)
     if solution is not None:
         return solution
@@ -243,7 +263,7 @@ def _by_columns(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> 
         if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(coef, axis=0)):
             break
     singular = None
-    if not alphas.any():
+    if not (alphas.any() or rows.stays_sparse):  # nobody is told those of sparse rows
         singular = np.sqrt(np.maximum(eigvalsh(gram)[::-1], 0.0))
 
     def decrement(gradient: np.ndarray, target: int) -> float:
@@ -267,6 +287,101 @@ def _by_rows(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _So
         if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(duals, axis=0)):
             break
     return _Solution(coef, "normal equations of the rows (Cholesky), refined")
+
+
+def _by_steps_along_rows(rows: CenteredRows, targets: np.ndarray) -> _Solution | None:
+    """Interpolate sparse rows by few steps of LSQR, which begins, and stays, in their span.
+
+    None where few are not enough: no sum of squares is less than zero, which alone certifies.
+    """
+    if not rows.stays_sparse:
+        return None
+    columns = []
+    for target in targets.T:
+        coef = lsqr(_operator(rows), target, atol=0.0, btol=_TINY, iter_lim=_FEW_STEPS)[0]
+        residual = target - rows.dot(coef[:, np.newaxis]).ravel()
+        if not np.linalg.norm(residual) <= 2.0 * _TINY * np.linalg.norm(target):
+            return None
+        columns.append(coef)
+    return _Solution(np.column_stack(columns), "LSQR, which interpolates the rows")
+
+
+def _by_steps_along_columns(
+    rows: CenteredRows, targets: np.ndarray, tol: float
+) -> _Solution | None:
+    """Solve for dependent columns of sparse rows by few steps of LSQR, in the span of the rows.
+
+    None where few are not enough. The certificate's inverse is that of the columns' products and
+    the square of the least singular value that does not count as zero: at least half of the inverse
+    in all directions that count.
+    """
+    if not rows.stays_sparse:
+        return None
+    gram = rows.gram()
+    least = max(tol**2, _CLEARLY * len(gram) * float(np.finfo(np.float64).eps))
+    least *= float(np.abs(gram).sum(axis=0).max())
+    try:
+        with blas_threads_for(len(gram) ** 3 / 3):
+            factor = cho_factor(gram + least * np.eye(len(gram)), check_finite=False)
+    except LinAlgError:
+        return None
+    columns = []
+    for target in targets.T:
+        found = lsqr(_operator(rows), target, atol=_TINY, btol=_TINY, iter_lim=_FEW_STEPS)
+        if found[1] == _REACHED_LIMIT:
+            return None
+        columns.append(found[0])
+
+    def decrement(gradient: np.ndarray, _: int) -> float:
+        return float(gradient @ cho_solve(factor, gradient, check_finite=False))
+
+    return _Solution(np.column_stack(columns), "LSQR, dependent columns", decrement)
+
+
+def _operator(rows: CenteredRows) -> LinearOperator:
+    return LinearOperator(
+        shape=rows.shape,
+        matvec=lambda v: rows.dot(v.reshape(-1, 1)).ravel(),
+        rmatvec=lambda v: rows.transposed_dot(v.reshape(-1, 1)).ravel(),
+        dtype=np.float64,
+    )
+
+
+def _by_span(rows: CenteredRows, targets: np.ndarray, tol: float) -> _Solution | None:
+    """Solve without a penalty for one number per row, refined: least norm.
+
+    None where an eigenvalue of the rows' products is neither clearly zero nor clearly not: they are
+    squares, and what they lose decides about the rank.
+    """
+    kernel = rows.kernel()
+    if not np.isfinite(kernel).all():
+        return None
+    with blas_threads_for(9.0 * len(kernel) ** 3):
+        values, vectors = eigh(kernel, check_finite=False)
+    zero = max(tol**2, len(kernel) * float(np.finfo(np.float64).eps)) * values[-1]
+    is_kept = values > _CLEARLY * zero
+    if not is_kept.any() or np.any(values[~is_kept] > zero):
+        return None
+    values, vectors = values[is_kept], vectors[:, is_kept]
+
+    def solve(vector: np.ndarray) -> np.ndarray:
+        return np.asarray(vectors @ ((vectors.T @ vector).T / values).T)
+
+    def decrement(gradient: np.ndarray, _: int) -> float:
+        return float(np.sum(solve(rows.dot(gradient[:, np.newaxis])) ** 2)) / 2
+
+    duals = np.zeros_like(targets)
+    coef = np.zeros((rows.shape[1], targets.shape[1]))
+    for _ in range(_MAX_REFINEMENTS + 1):
+        step = solve(targets - rows.dot(coef))
+        duals += step
+        coef = rows.transposed_dot(duals)
+        if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(duals, axis=0)):
+            break
+    singular = np.zeros(len(kernel))
+    singular[: len(values)] = np.sqrt(values[::-1])
+    name = "eigenvectors of the rows' products, refined"
+    return _Solution(coef, name, decrement, len(values), singular)
 
 
 def _by_svd(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: float) -> _Solution:
@@ -295,12 +410,7 @@ def _by_svd(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: fl
 
 def _by_lsqr(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: float) -> _Solution:
     """Solve by LSQR, which only multiplies: for sparse data too large for anything else."""
-    operator = LinearOperator(
-        shape=rows.shape,
-        matvec=lambda v: rows.dot(v.reshape(-1, 1)).ravel(),
-        rmatvec=lambda v: rows.transposed_dot(v.reshape(-1, 1)).ravel(),
-        dtype=np.float64,
-    )
+    operator = _operator(rows)
     columns = [
         lsqr(operator, target, damp=np.sqrt(alpha), atol=tol, btol=tol, iter_lim=None)[0]
         for target, alpha in zip(targets.T, alphas, strict=True)
@@ -359,7 +469,7 @@ def _certify(
     gaps = []
     for target, alpha in enumerate(alphas):
         slope = gradient[:, target]
-        bound = np.inf
+        bound = np.inf if is_positive else objective[target]  # no sum of squares is less than zero
         if is_positive and alpha > 0:
             bound = _positive_gap(slope, coef[target], alpha)
         elif is_positive:
@@ -368,7 +478,7 @@ def _certify(
             bound = objective[target] - nonnegative_lower_bound(rows, solution.squares, t, r)
         else:
             if alpha > 0:
-                bound = float(slope @ slope) / (2 * alpha)
+                bound = min(bound, float(slope @ slope) / (2 * alpha))
             if solution.decrement is not None:
                 bound = min(bound, solution.decrement(slope, target))
         gaps.append(certified_gap(objective[target], objective[target] - bound))
