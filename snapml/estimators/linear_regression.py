@@ -118,7 +118,8 @@ class LinearRegression(LinearRegressor):
         Has no effect: X is never changed.
     tol : float, default=1e-6
         Singular values below `tol` times the largest count as zero where the normal equations of
-        the columns are ill conditioned or rows are fewer than columns; tolerance of LSQR on sparse data too large for anything else.
+        the columns are ill conditioned or rows are fewer than columns; tolerance of LSQR on sparse
+        data too large for anything else.
     n_jobs : int or None, default=None
         Has no effect; see `n_threads`.
     positive : bool, default=False
