@@ -142,8 +142,13 @@ class LinearEstimator(ExportedLinearModel):
         rule: StoppingRule,
         start: Start | None = None,
         solver: str = "auto",
+        *,
+        is_trial: bool = False,
     ) -> FitResult:
-        """Solve one problem, starting from where another fit ended where given."""
+        """Solve one problem, starting from where another fit ended where given.
+
+        A trial does not warn unless somebody has ended it.
+        """
         if not np.isfinite(dataset.labels).all():
             raise ValueError(f"y: expected numbers that are finite in {dataset.labels.dtype}")
         rule = rule.at_resolution_of(dataset.labels.dtype)
@@ -159,7 +164,7 @@ class LinearEstimator(ExportedLinearModel):
             raise_non_finite(self, dataset.matrix if is_resident else X)
         if not math.isfinite(result.objective):
             raise overflow_error(dataset.labels.dtype)
-        if not result.has_converged:
+        if not result.has_converged and not (is_trial and rule.control.reason == ""):
             _warn_not_converged(result, rule)
         return result
 

@@ -41,6 +41,9 @@ _SMALL = 1_000_000
 # Targets of dense rows that one Gram matrix serves sooner than iterations, whose own factors are of
 # up to so many columns (solvers/plan/choice.py).
 _MANY_TARGETS, _FEW_COLUMNS = 4, 512
+# Share of the entries up to which sparse rows are thin, and reads of them (50 products each) within
+# which conjugate gradients must get to the minimum where equations would be small.
+_THIN, _TRIAL_READS = 0.3, 8
 
 
 class RidgeModel(CallbackSupport, LinearEstimator):
@@ -63,10 +66,15 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         for alpha in alphas[alphas > 0]:
             check_finite_in("alpha", alpha, matrix.dtype)
             check_finite_in("1 / alpha", 1.0 / alpha, matrix.dtype)
-        if self._is_direct(matrix, alphas):
-            self._fit_directly(X, matrix, y, weights, alphas)
-        else:
-            self._fit_iteratively(X, matrix, y, weights, alphas, problem, rule)
+        is_small = self._is_direct(matrix, alphas)
+        if not is_small or self._is_worth_a_trial(matrix, alphas):
+            own = replace(rule, max_iter=min(rule.max_iter, _TRIAL_READS)) if is_small else rule
+            results = self._iterated(X, matrix, y, weights, alphas, problem, own, is_trial=is_small)
+            is_over = rule.control.reason != "" or all(result.has_converged for result in results)
+            if is_over or not is_small:
+                self._store_iterated(results, y)
+                return
+        self._fit_directly(X, matrix, y, weights, alphas)
 
     def _interim_attributes(self, model: Interim) -> dict[str, Any]:
         attributes = super()._interim_attributes(model)
@@ -94,6 +102,15 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         has_many_targets = len(alphas) >= _MANY_TARGETS and matrix.shape[1] > _FEW_COLUMNS
         is_one_gram = has_many_targets and isinstance(matrix, DenseMatrix)
         return is_one_gram or matrix.n_stored <= _SMALL
+
+    def _is_worth_a_trial(self, matrix: Matrix, alphas: np.ndarray) -> bool:
+        """Say whether small rows are so thin that few products with them may be all they need."""
+        if self.positive or alphas.min() == 0 or self.tol < _LEAST_ITERATIVE_TOL:
+            return False
+        if isinstance(matrix, DenseMatrix) or self._communicator().size > 1:
+            return False
+        n_rows, n_features = matrix.shape
+        return n_features > _FEW_COLUMNS and matrix.n_stored <= _THIN * n_rows * n_features
 
     def _fit_directly(
         self,
@@ -124,7 +141,7 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         if self.verbose > 0:
             _logger.info("%s: certified gap %.3g, %.2f s", self.solver_, self.gap_, time_s)
 
-    def _fit_iteratively(
+    def _iterated(
         self,
         X: Any,
         matrix: Matrix,
@@ -133,7 +150,9 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         alphas: np.ndarray,
         problem: Problem,
         rule: StoppingRule,
-    ) -> None:
+        *,
+        is_trial: bool,
+    ) -> list[FitResult]:
         """Run an iterative solver; targets with one alpha share each read of the data."""
         with np.errstate(over="ignore"):  # refused as not finite
             columns = self._target_columns(matrix, y)
@@ -151,12 +170,19 @@ class RidgeModel(CallbackSupport, LinearEstimator):
             if not is_shared and len(targets) > 1:
                 view = rule.control.through(among_outputs(results, len(targets)))
                 own = replace(rule, control=view)
-            results.append(self._run(X, problem, dataset, own, solver=solver))
+            result = self._run(X, problem, dataset, own, solver=solver, is_trial=is_trial)
+            results.append(result)
+            if is_trial and not result.has_converged and rule.control.reason == "":
+                break  # it has failed
+        return results
+
+    def _store_iterated(self, results: list[FitResult], y: np.ndarray) -> None:
+        """Keep models of one target or several each."""
         coef = np.vstack([result.coef for result in results])
-        intercept = np.hstack([result.intercept for result in results]).astype(matrix.dtype)
+        intercept = np.hstack([result.intercept for result in results]).astype(coef.dtype)
         self._store_models(coef, intercept, y)
         n_iter = np.array([result.n_iter for result in results], dtype=np.int32)
-        self.n_iter_ = np.broadcast_to(n_iter, len(targets)).copy()
+        self.n_iter_ = np.broadcast_to(n_iter, len(coef)).copy()
         self._store_certificate(results)
 
     def _alphas(self, n_targets: int) -> np.ndarray:
@@ -200,8 +226,8 @@ class Ridge(RidgeModel, LinearRegressor):
     Minimises ``sum_i sample_weight_i (x_i.w + b - y_i)^2 + alpha ||w||^2``, the objective of
     scikit-learn's class; divided by ``2 alpha`` it is objective (1) of docs/notation.md with
     ``C = 1 / alpha``. Where rows or columns are few, the normal equations are solved in float64 by
-    Cholesky factorisation and refined on the residual; else the solver follows the data, as in
-    `LogisticRegression` [1]_. With a certified duality gap in either case.
+    Cholesky factorisation and refined on the residual; thin sparse rows of many columns take
+    conjugate gradients; else the solver follows the data, as in `LogisticRegression` [1]_. With a certified duality gap in either case.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from reference.softmax import softmax_objective, softmax_optimum
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, Dataset
-from snapml.problems import Intercept, Problem, Softmax, SquaredHinge
+from snapml.problems import Intercept, Problem, Softmax, Squared, SquaredHinge
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.newton import quasi_newton
 from snapml.solvers.newton.newton_steps import NewtonSteps
@@ -69,11 +69,34 @@ def test_shards_hold_the_model_of_all_rows(intercept):
     assert first.objective == pytest.approx(alone.objective, rel=1e-8)
 
 
+@pytest.mark.usefixtures("every_sparse_matrix_is_wide")
+@pytest.mark.parametrize("tol", [1e-4, 1e-10])
+@pytest.mark.parametrize("intercept", Intercept, ids=lambda k: k.value)
+def test_a_quadratic_loss_takes_one_step_to_the_gap_asked_for(intercept, tol):
+    X, _, c = make_case()
+    y = X @ np.arange(N_FEATURES) + np.random.default_rng(0).standard_normal(N_ROWS)
+    rows = csr_matrix(X)
+    matrix = CompressedMatrix(rows.indptr, rows.indices, N_FEATURES, rows.data)
+    problem = Problem(Squared(), intercept, intercept_scaling=3.0)
+    engine = CpuPrimalEngine(problem, Dataset(matrix, y, c, 1.0), n_threads=1)
+    result = quasi_newton.solve(engine, SerialCommunicator(), StoppingRule(tol, 100))
+    assert result.has_converged
+    assert len(result.history) == 2
+    column = np.full((N_ROWS, 1), {"none": 0.0, "free": 1.0, "penalised": 3.0}[intercept.value])
+    wide = np.hstack([X, column])
+    ridge = np.ones(N_FEATURES + 1)
+    ridge[-1] = float(intercept is not Intercept.FREE)
+    best = np.linalg.solve((wide.T * c) @ wide + np.diag(ridge), wide.T @ (c * y))
+    least = 0.5 * c @ (wide @ best - y) ** 2 + 0.5 * ridge @ best**2
+    assert least * (1.0 - 1e-12) <= result.objective <= least + result.gap + 1e-12 * least
+    assert result.gap <= tol * result.objective
+
+
 class OnePoint:
     """A descent that takes every step, and keeps it."""
 
     def __init__(self, coef, gradient):
-        self.coef, self.gradient, self.n_passes = coef, gradient, 1
+        self.coef, self.gradient, self.n_passes, self.value = coef, gradient, 1, np.inf
 
     def advance(self, direction):
         self.taken = direction
@@ -93,7 +116,7 @@ def test_exact_step_solves_the_newton_equations(monkeypatch):
     _, gradient, _ = engine.fused_pass(coef)
     engine.accept()
     point = OnePoint(coef, gradient)
-    steps = NewtonSteps(engine, SerialCommunicator(), 1000)
+    steps = NewtonSteps(engine, SerialCommunicator(), 1000, 1e-8)
     decrement = steps.step(point, np.inf)
     curvature = np.full((N_CLASSES, N_CLASSES), -1 / 9) + np.eye(N_CLASSES) / 3
     hessian = np.kron(curvature, (X.T * c) @ X) + np.eye(N_CLASSES * N_FEATURES)

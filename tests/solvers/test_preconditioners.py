@@ -170,7 +170,7 @@ def test_steps_go_on_from_a_state_as_they_would_have(monkeypatch):
 
     def begun():
         engine = on_cpu(problem, dataset)
-        steps = NewtonSteps(engine, SERIAL, 1000)
+        steps = NewtonSteps(engine, SERIAL, 1000, 1e-8)
         return steps, Descent(engine, SERIAL, np.zeros((5, X.shape[1] + 1)))
 
     steps, descent = begun()

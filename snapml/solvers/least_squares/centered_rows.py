@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.communicator import Communicator, SerialCommunicator
+from snapml.solvers.rows.cpu_rows import sparse_gram
 from snapml.solvers.threads import blas_threads_for
 
 __all__ = ["CenteredRows", "readable"]
@@ -52,6 +53,8 @@ class CenteredRows:
         Whether to centre; otherwise the mean is zero.
     communicator : Communicator or None, default=None
         The other shards: means are those of all rows, and what is summed over rows is over all.
+    n_threads : int, default=1
+        Threads of products of sparse rows.
 
     Attributes
     ----------
@@ -76,7 +79,9 @@ class CenteredRows:
         row_weights: np.ndarray | None,
         fit_intercept: bool,
         communicator: Communicator | None = None,
+        n_threads: int = 1,
     ) -> None:
+        self._matrix, self._n_threads = matrix, n_threads
         self.communicator = SerialCommunicator() if communicator is None else communicator
         self.shape = matrix.shape
         self._rows = readable(matrix)
@@ -239,8 +244,8 @@ class CenteredRows:
             Symmetric.
         """
         if self.stays_sparse:
-            scaled = self._rows.astype(np.float64).multiply(self._roots[:, np.newaxis]).tocsr()
-            product = self.total((scaled.T @ scaled).toarray())
+            assert isinstance(self._matrix, CompressedMatrix)
+            product = self.total(sparse_gram(self._matrix, self.weights, self._n_threads)[:-1, :-1])
             return product - self.total_weight * np.outer(self.mean, self.mean)
         if self.shape[0] * self.shape[1] <= _KEPT_ENTRIES and self.shape[0]:
             ((_, block),) = self._blocks()
@@ -367,7 +372,9 @@ def _is_thin(rows: Any) -> bool:
 
     Products are then centred without loss: no mean is much more than its column's spread.
     """
-    if isinstance(rows, np.ndarray) or _LEAST_ZEROS * rows.nnz > rows.shape[0] * rows.shape[1]:
+    if isinstance(rows, np.ndarray) or not rows.nnz:  # what no row shows is not for it to decide
+        return False
+    if _LEAST_ZEROS * rows.nnz > rows.shape[0] * rows.shape[1]:
         return False
     sums, squares = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
     for first in range(0, rows.nnz, _BLOCK_ENTRIES):

@@ -168,9 +168,9 @@ def solve_least_squares(
     n_threads = _check_shards(matrix, n_threads, communicator)
     strengths = np.broadcast_to(np.asarray(alphas, dtype=np.float64), targets.shape[1])
     n_operations = float(matrix.n_stored) * min(matrix.shape)
-    most = limit_blas_threads(resolve_n_threads(n_threads, matrix.n_stored))
-    with most, blas_threads_for(n_operations):
-        rows = CenteredRows(matrix, row_weights, fit_intercept, communicator)
+    n_most = resolve_n_threads(n_threads, matrix.n_stored)
+    with limit_blas_threads(n_most), blas_threads_for(n_operations):
+        rows = CenteredRows(matrix, row_weights, fit_intercept, communicator, n_most)
         centered, *target_means = rows.center(targets)
         solve = _solve_positive if is_positive else _solve_any_sign
         with np.errstate(over="ignore", invalid="ignore"):  # refused by the caller as not finite

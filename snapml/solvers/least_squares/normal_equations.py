@@ -16,6 +16,7 @@ from snapml import _native
 from snapml.data import CompressedMatrix, Matrix
 from snapml.problems import Penalty
 from snapml.solvers.least_squares.centered_rows import readable
+from snapml.solvers.rows.cpu_rows import sparse_gram
 from snapml.solvers.threads import blas_threads_for, limit_blas_threads, resolve_n_threads
 
 __all__ = ["MOST_COLUMNS", "NormalEquations", "PathModels", "RowSums"]
@@ -101,10 +102,11 @@ class RowSums:
         """
         n_rows, n_columns = matrix.shape
         own = None if weights is None else np.asarray(weights, dtype=np.float64)
-        with limit_blas_threads(resolve_n_threads(n_threads, n_rows * n_columns)):
+        n_most = resolve_n_threads(n_threads, n_rows * n_columns)
+        with limit_blas_threads(n_most):
             if isinstance(matrix, CompressedMatrix) and not _is_nearly_dense(matrix):
                 own = np.ones(n_rows) if own is None else own
-                products, sums = _sparse_sums(matrix, y, own, origin)
+                products, sums = _sparse_sums(matrix, y, own, origin, n_most)
             else:
                 products, sums = _dense_sums(matrix, y, own, origin)
         weight = float(n_rows if own is None else own.sum())
@@ -253,13 +255,12 @@ def _blocks(
 
 
 def _sparse_sums(
-    matrix: Matrix, y: np.ndarray, weights: np.ndarray, origin: np.ndarray
+    matrix: CompressedMatrix, y: np.ndarray, weights: np.ndarray, origin: np.ndarray, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    rows = readable(matrix).astype(np.float64)
     targets = np.asarray(y, dtype=np.float64) - origin[-1]
-    weighted = rows.multiply(weights[:, np.newaxis]).tocsr()
-    products = np.empty((len(origin), len(origin)))
-    products[:-1, :-1] = (rows.T @ weighted).toarray()
-    products[-1, :-1] = products[:-1, -1] = weighted.T @ targets
-    products[-1, -1] = weights @ targets**2
-    return products, np.append(rows.T @ weights, weights @ targets)
+    products = sparse_gram(matrix, weights, n_threads)
+    sums = np.append(products[-1, :-1], weights @ targets)
+    weighted = weights * targets
+    products[-1, :-1] = products[:-1, -1] = readable(matrix).T.astype(np.float64) @ weighted
+    products[-1, -1] = weighted @ targets
+    return products, sums

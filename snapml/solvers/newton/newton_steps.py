@@ -29,6 +29,8 @@ __all__ = ["NewtonSteps"]
 # minimum, the root of the share that is left of the first gradient, but no less than the rows that
 # products leave out may change.
 _RESIDUAL, _LEAST_RESIDUAL = 0.5, 0.1
+# Of a quadratic loss one step is all: share of the gap asked for that it may leave.
+_LEFT_OF_GAP = 0.5
 # A step. One that is cut short begins again with the slow part of what it was about to learn.
 _MOST_PRODUCTS = 1000
 # Products of rows in memory that count as one read towards the most that a fit may take: other
@@ -45,6 +47,7 @@ class Point(Protocol):
 
     coef: Any
     gradient: Any
+    value: float
     n_passes: int
 
     def advance(self, direction: Any) -> bool:
@@ -65,6 +68,8 @@ class NewtonSteps:
         The other shards.
     most_reads : int
         Reads of the data after the first that all steps together may take.
+    tol : float
+        Share of the objective that its gap may be.
     control : Control, default=UNBOUNDED
         Whose time cuts a step short: it may read the data hundreds of times.
     """
@@ -74,10 +79,11 @@ class NewtonSteps:
         engine: PrimalEngine,
         communicator: Communicator,
         most_reads: int,
+        tol: float,
         control: Control = UNBOUNDED,
     ) -> None:
         self._engine, self._communicator, self._control = engine, communicator, control
-        self._most_reads = most_reads
+        self._most_reads, self._tol = most_reads, tol
         self._first_square = 0.0
         self._n_products = self._n_last = 0
         self._products_a_read = 1 if engine.is_streamed else _PRODUCTS_A_READ
@@ -145,7 +151,7 @@ class NewtonSteps:
         before_step = self._n_products
         reads_left = self._most_reads - self.n_reads(point) - 1  # the step itself takes one
         most_products = max(1, reads_left * self._products_a_read)
-        direction = self._direction(point.gradient, curvature, most_products)
+        direction = self._direction(point, curvature, most_products)
         self._n_last = self._n_products - before_step
         decrement = -inner(self._engine, direction, point.gradient)
         has_moved = point.advance(direction)
@@ -173,25 +179,27 @@ class NewtonSteps:
         return curvature
 
     def _direction(
-        self, gradient: Any, curvature: DiagonalCurvature | KroneckerCurvature, most_products: int
+        self, point: Point, curvature: DiagonalCurvature | KroneckerCurvature, most_products: int
     ) -> Any:
         """Return an approximate minimum of the quadratic model."""
         engine, multiply = self._engine, self._engine.vectors.multiply
-        direction, residual = engine.vectors.zeros_like(gradient), -gradient
+        direction, residual = engine.vectors.zeros_like(point.gradient), -point.gradient
         scaled = curvature.solve(residual)
         search, square = scaled.copy(), inner(engine, residual, scaled)
         room = scaled  # long arrays: new memory for each sum would take as long as the sum
         self._first_square = self._first_square or square
         left = math.sqrt(square / self._first_square) if square > 0.0 else 0.0
-        enough = max(min(_RESIDUAL**2, left), _LEAST_RESIDUAL**2) * square
+        enough, value = max(min(_RESIDUAL**2, left), _LEAST_RESIDUAL**2) * square, point.value
         for _ in range(min(_MOST_PRODUCTS, most_products)):
-            if not square > enough or self._control.is_time_over(self._communicator):
+            is_near = self._is_solved(residual, value) if self._is_exact else not square > enough
+            if is_near or self._control.is_time_over(self._communicator):
                 break
             product = self._product(search)
             bend = inner(engine, search, product)
             if not bend > 0.0:
                 break
             step = square / bend
+            value -= 0.5 * step * square
             direction += multiply(search, step, out=room)
             residual -= multiply(product, step, out=room)
             scaled = curvature.solve(residual, out=room)
@@ -200,6 +208,18 @@ class NewtonSteps:
             search *= ratio
             search += scaled
         return direction
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether the model is the objective: a step goes on until its gap is small enough."""
+        return self._engine.problem.loss.is_quadratic
+
+    def _is_solved(self, residual: Any, value: float) -> bool:
+        """Return whether a gradient is so small that the gap, g.g / (2 l2), is."""
+        problem = self._engine.problem
+        own = residual if problem.intercept is Intercept.PENALISED else residual[:, :-1]
+        allowed = 2.0 * problem.penalty.l2 * _LEFT_OF_GAP * self._tol * max(value, 0.0)
+        return inner(self._engine, own, own) <= allowed
 
     def _product(self, direction: Any) -> Any:
         """Return the objective's Hessian times a direction."""

@@ -98,7 +98,7 @@ def solve(
             coef = engine.to_vectors(start)
         model: SampledCurvature | NewtonSteps
         if suits_products(engine):
-            model = NewtonSteps(engine, communicator, rule.max_iter, rule.control)
+            model = NewtonSteps(engine, communicator, rule.max_iter, rule.tol, rule.control)
         else:
             model = SampledCurvature(engine, communicator, rule.tol, uses_sample=uses_sample)
             is_first = start is None and stage.state is None

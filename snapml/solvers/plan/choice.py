@@ -453,7 +453,10 @@ def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> 
     is_alone = communicator.size == 1  # the rows' products need all rows in one place
     is_in_memory = not is_streamed(dataset)
     is_smooth = problem.loss.is_smooth
-    return is_alone and is_in_memory and is_smooth and is_wide
+    # Products with thin rows are all that a quadratic loss needs.
+    is_easy = problem.loss.is_quadratic and problem.penalty.l2 > 0.0
+    is_easy = is_easy and not isinstance(dataset.matrix, DenseMatrix)
+    return is_alone and is_in_memory and is_smooth and is_wide and not is_easy
 
 
 def _in_row_space(

@@ -147,6 +147,8 @@ def choose(
         return "pqn", f"{n_features} columns are few", never
     if goes_on:
         return "pqn", "it continues from coefficients", never
+    if problem.loss.is_quadratic and _is_sparse(dataset) and _may_rest(dataset, communicator):
+        return "pqn", "one step of a quadratic loss is all", never
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     if _is_sparse(dataset):
         return _choose_for_sparse(problem, dataset, communicator, stiffness)

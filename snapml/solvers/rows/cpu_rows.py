@@ -26,6 +26,7 @@ __all__ = [
     "inspect",
     "margins",
     "native_rows",
+    "sparse_gram",
     "squared_norms",
     "without_duplicates",
 ]
@@ -312,6 +313,30 @@ def add_gram(
     size = len(gram)
     all_columns, h = np.arange(size - 1), np.ascontiguousarray(weights)
     _native.sparse_gram(pool, rows, all_columns, size, size - 1, 1.0, h, gram)
+
+
+def sparse_gram(matrix: CompressedMatrix, weights: np.ndarray, n_threads: int = 1) -> np.ndarray:
+    """Return sum_i s_i (x_i, 1) (x_i, 1)^T of sparse rows.
+
+    Parameters
+    ----------
+    matrix : CompressedMatrix
+        The rows.
+    weights : ndarray of shape (n_rows,), float64
+        s_i.
+    n_threads : int, default=1
+        Threads to use.
+
+    Returns
+    -------
+    ndarray of shape (n_features + 1, n_features + 1), float64
+        Both halves.
+    """
+    pool, size = _native.ThreadPool(n_threads), matrix.shape[1] + 1
+    gram = np.zeros((size, size))
+    add_gram(native_rows(matrix, pool), pool, weights, gram)
+    gram += np.tril(gram, -1).T
+    return gram
 
 
 def centred_sums(
