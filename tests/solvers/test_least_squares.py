@@ -96,8 +96,7 @@ def test_sparse_data_too_large_to_be_made_dense_agree(is_weighted, alpha, n_feat
     expected = solve_least_squares(as_matrix(X, "C"), Y, weights, True, alphas=alpha)
     monkeypatch.setattr(centered_rows, "_DENSE_ENTRIES", 0)
     for order in (4096, 1):
-        monkeypatch.setattr(least_squares, "_MAX_ORDER", order)
-        monkeypatch.setattr(least_squares, "_MAX_UNPENALISED", order)
+        monkeypatch.setattr(least_squares, "_MAX_FACTORED", order)
         result = solve_least_squares(as_matrix(X, "csr"), Y, weights, True, alphas=alpha, tol=1e-13)
         np.testing.assert_allclose(result.coef, expected.coef, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(result.intercept, expected.intercept, rtol=1e-6)
@@ -252,7 +251,7 @@ def test_rows_of_no_clear_rank_are_decomposed():
 
 def test_no_gap_is_more_than_the_objective(monkeypatch):
     monkeypatch.setattr(centered_rows, "_DENSE_ENTRIES", 0)
-    monkeypatch.setattr(least_squares, "_MAX_UNPENALISED", 1)
+    monkeypatch.setattr(least_squares, "_MAX_FACTORED", 1)
     X, Y, _ = example(60, 7)
     found = solve_least_squares(as_matrix(X, "csr"), Y, None, True)
     assert found.description == "LSQR"

@@ -39,9 +39,9 @@ from snapml.solvers.threads import (
 
 __all__ = ["LeastSquaresResult", "is_direct", "solve_least_squares"]
 
-# The largest matrix of scalar products that is formed and factorised: beyond, iterations win; and
-# without a penalty, where singular values are what is left.
-_MAX_ORDER, _MAX_UNPENALISED = 1024, 4096
+# The largest matrix of scalar products that is formed where iterations would do as well; and where
+# all that is left is to decompose the rows.
+_MAX_ORDER, _MAX_FACTORED = 1024, 4096
 _MOST_COLUMNS_OF_SHARDS = 4096  # whose triangular factors are sent, and decomposed on each
 # Normal equations lose twice the digits; with refinement on the residual they lose none while
 # their condition number stays below this.
@@ -232,7 +232,7 @@ def _solve_any_sign(
     n_rows, n_features = rows.n_rows_of_all, rows.shape[1]
     is_alone, solution = rows.communicator.size == 1, None
     is_free = not alphas.any()
-    is_small = min(n_rows, n_features) <= (_MAX_UNPENALISED if is_free else _MAX_ORDER)
+    is_small = min(n_rows, n_features) <= _MAX_FACTORED
     if n_features <= n_rows and is_small:
         solution = _by_columns(rows, targets, alphas)
         if solution is None and is_alone and is_free:
