@@ -227,7 +227,8 @@ class Ridge(RidgeModel, LinearRegressor):
     scikit-learn's class; divided by ``2 alpha`` it is objective (1) of docs/notation.md with
     ``C = 1 / alpha``. Where rows or columns are few, the normal equations are solved in float64 by
     Cholesky factorisation and refined on the residual; thin sparse rows of many columns take
-    conjugate gradients; else the solver follows the data, as in `LogisticRegression` [1]_. With a certified duality gap in either case.
+    conjugate gradients; else the solver follows the data, as in `LogisticRegression` [1]_. With a
+    certified duality gap in every case.
 
     Parameters
     ----------
