@@ -36,6 +36,9 @@ _MOST_PRODUCTS = 1000
 # Products of rows in memory that count as one read towards the most that a fit may take: other
 # programs count a step of up to 200 as one iteration. Those of a store are reads like others.
 _PRODUCTS_A_READ = 50
+# Share of a trial's products after which it is judged, and of the way to the gap asked for, in its
+# logarithm, that must be gone by then.
+_JUDGED, _LEAST_GONE = 0.25, 0.1
 # Share of the Hessian that products may leave out with rows of next to no curvature.
 _LEFT_OUT = 0.01
 # Where the last step took fewer products, neither factors nor a copy of the other rows is worth it.
@@ -72,6 +75,8 @@ class NewtonSteps:
         Share of the objective that its gap may be.
     control : Control, default=UNBOUNDED
         Whose time cuts a step short: it may read the data hundreds of times.
+    most_products : float, default=inf
+        After which another method is to go on.
     """
 
     def __init__(
@@ -81,7 +86,9 @@ class NewtonSteps:
         most_reads: int,
         tol: float,
         control: Control = UNBOUNDED,
+        most_products: float = math.inf,
     ) -> None:
+        self._left_to_others, self._first_gap = most_products, math.inf
         self._engine, self._communicator, self._control = engine, communicator, control
         self._most_reads, self._tol = most_reads, tol
         self._first_square = 0.0
@@ -100,6 +107,7 @@ class NewtonSteps:
         """Return what `resume` takes, on the host."""
         return {
             "first_square": self._first_square,
+            "first_gap": self._first_gap,
             "n_products": self._n_products,
             "n_last": self._n_last,
             "n_paid": self._n_paid,
@@ -108,7 +116,7 @@ class NewtonSteps:
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where other steps have ended; leaves the engine where their factors were made."""
-        self._first_square = state["first_square"]
+        self._first_square, self._first_gap = state["first_square"], state["first_gap"]
         self._n_products = state["n_products"]
         self._n_last, self._n_paid = state["n_last"], state["n_paid"]
         if state["point"] is not None:
@@ -122,6 +130,27 @@ class NewtonSteps:
         """What the steps are, and why."""
         n_features = self._engine.n_features
         return f"Newton's method by conjugate gradients ({n_features} columns are many to factor)"
+
+    def is_spent(self, gap: float, allowed: float) -> bool:
+        """Say whether the products that were to be tried are used up, or get nowhere.
+
+        Parameters
+        ----------
+        gap, allowed : float
+            Certified by now, and asked for.
+
+        Returns
+        -------
+        bool
+            Whether another method is to go on.
+        """
+        if math.isinf(self._first_gap):
+            self._first_gap = gap
+        if self._n_products < _JUDGED * self._left_to_others:
+            return False
+        way = math.log(max(self._first_gap, allowed) / allowed) if allowed > 0.0 else math.inf
+        gone = math.log(self._first_gap / gap) if 0.0 < gap < self._first_gap else 0.0
+        return self._n_products >= self._left_to_others or gone < _LEAST_GONE * way
 
     def n_reads(self, point: Point) -> int:
         """Return how many times the data was read after the first read.
@@ -151,6 +180,9 @@ class NewtonSteps:
         before_step = self._n_products
         reads_left = self._most_reads - self.n_reads(point) - 1  # the step itself takes one
         most_products = max(1, reads_left * self._products_a_read)
+        if math.isfinite(self._left_to_others):
+            left = int(self._left_to_others) - self._n_products
+            most_products = min(most_products, left, int(_JUDGED * self._left_to_others) + 1)
         direction = self._direction(point, curvature, most_products)
         self._n_last = self._n_products - before_step
         decrement = -inner(self._engine, direction, point.gradient)

@@ -55,6 +55,7 @@ def solve(
     start: np.ndarray | None = None,
     uses_sample: bool = True,
     is_rounded: bool = True,
+    most_products: float | None = None,
 ) -> FitResult:
     """Minimise until the certified gap meets the rule or its reads of the data are used up.
 
@@ -74,6 +75,9 @@ def solve(
     is_rounded : bool, default=True
         Whether the coefficients are rounded to the data's type, as a model's are. From rounded ones
         no dual point follows that is worth going on from.
+    most_products : float or None, default=None
+        Products with the Hessian that are tried instead of factors. None leaves the choice to
+        `suits_products`, and their number to the rule.
 
     Returns
     -------
@@ -97,8 +101,9 @@ def solve(
         else:
             coef = engine.to_vectors(start)
         model: SampledCurvature | NewtonSteps
-        if suits_products(engine):
-            model = NewtonSteps(engine, communicator, rule.max_iter, rule.tol, rule.control)
+        if most_products is not None or suits_products(engine):
+            most = math.inf if most_products is None else most_products
+            model = NewtonSteps(engine, communicator, rule.max_iter, rule.tol, rule.control, most)
         else:
             model = SampledCurvature(engine, communicator, rule.tol, uses_sample=uses_sample)
             is_first = start is None and stage.state is None
@@ -201,6 +206,8 @@ def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: 
             break
         if model.n_reads(descent) >= progress.rule.max_iter:
             break
+        if isinstance(model, NewtonSteps) and model.is_spent(best.gap, _allowed(progress, best)):
+            break
         if progress.is_met and not _is_free(descent, decrement):
             break
         if descent.has_no_minimum:
@@ -221,6 +228,11 @@ def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: 
 def _is_sampled(model: SampledCurvature | NewtonSteps) -> bool:
     """Return whether the curvature leaves rows out."""
     return isinstance(model, SampledCurvature) and model.has_other_rows
+
+
+def _allowed(progress: Progress, best: _Best) -> float:
+    """Return the gap that is asked for."""
+    return max(progress.rule.tol * abs(best.value), progress.rule.floor)
 
 
 def _judge_again(

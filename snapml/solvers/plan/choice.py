@@ -408,7 +408,16 @@ def _quasi_newton(
             centre=start.duals,
         )
     engine = primal_engine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
-    return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+    most = rules.products_worth_a_trial(engine, communicator)
+    if most is None:
+        return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+    first = quasi_newton.solve(engine, communicator, rule, start=start.coef, most_products=most)
+    if not _goes_on(first, rule):
+        return first
+    rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
+    begin = first.point(engine.bias_column)
+    second = quasi_newton.solve(engine, communicator, rest, start=begin)
+    return _joined(first, second, f"after {first.n_iter} reads by conjugate gradients")
 
 
 def _interior_point(

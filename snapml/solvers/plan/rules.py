@@ -14,15 +14,17 @@ from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import softmax_ascent
+from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import working_rows
 from snapml.solvers.newton import small_newton
 from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
+from snapml.solvers.newton.sample_size import products_of_factors
 from snapml.solvers.plan import out_of_core, support
 from snapml.solvers.plan.support import is_streamed
 from snapml.solvers.rows.cpu_rows import squared_norms
 
-__all__ = ["choose", "is_better_apart"]
+__all__ = ["choose", "is_better_apart", "products_worth_a_trial"]
 
 # Up to here a Hessian of sampled rows costs no more than a few reads of the data.
 _FEW_COLUMNS = 512
@@ -54,6 +56,9 @@ _SYSTEMS_A_COLUMN, _SPARSE_SPEED = 0.5, 0.1
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
+# Dense columns from which on products with the Hessian are tried before it is formed, and for how
+# many times what that takes; of more rows a column a sample is as good.
+_MANY_DENSE, _TRIAL_OF_FACTORS, _SHORT = 640, 2.0, 3.0
 # Rows that show the stiffness, and from how many chunks of a store they come.
 _STIFFNESS_ROWS, _STIFFNESS_CHUNKS = 256, 8
 
@@ -86,6 +91,36 @@ def is_better_apart(problem: Problem, dataset: Dataset, settings: Settings) -> b
     if small_newton.is_small(problem, dataset.matrix, dataset.matrix.shape[0]):
         return True  # each is one call
     return dataset.matrix.shape[1] > _FEW_COLUMNS and problem.penalty.l2 > 0.0
+
+
+def products_worth_a_trial(engine: PrimalEngine, communicator: Communicator) -> float | None:
+    """Return how many products with the Hessian of dense rows to try before it is factored.
+
+    Where columns are not too much alike, fewer are needed than a factor costs; where they are, that
+    is what is lost.
+
+    Parameters
+    ----------
+    engine : PrimalEngine
+        The rows.
+    communicator : Communicator
+        The other shards.
+
+    Returns
+    -------
+    float or None
+        None where a trial is not worth it: of few columns, or where curvature jumps.
+    """
+    problem = engine.problem
+    is_plain = problem.penalty.l2 > 0.0 and problem.loss.kinks == "none" and engine.is_single
+    is_here = communicator.size == 1 and not engine.is_streamed and engine.device is None
+    is_short = engine.n_rows <= _SHORT * engine.n_features
+    if not (is_plain and is_here and is_short) or engine.is_sparse:
+        return None
+    if engine.n_features < _MANY_DENSE:
+        return None
+    price = products_of_factors(engine, float(engine.n_rows), float(engine.n_stored))
+    return _TRIAL_OF_FACTORS * price
 
 
 def choose(

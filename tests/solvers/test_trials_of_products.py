@@ -1,0 +1,99 @@
+"""Dense rows of many columns: products with the Hessian are tried before it is formed."""
+
+import numpy as np
+import pytest
+
+from snapml._validation import as_matrix
+from snapml.data import Dataset
+from snapml.problems import Intercept, Logistic, Penalty, Poisson, Problem, Squared, SquaredHinge
+from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.fit_settings import Settings
+from snapml.solvers.newton import small_newton
+from snapml.solvers.plan import choice, rules
+from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.stopping import StoppingRule
+
+N_COLUMNS = 60
+
+
+@pytest.fixture(autouse=True)
+def sixty_columns_are_many(monkeypatch):
+    monkeypatch.setattr(rules, "_MANY_DENSE", N_COLUMNS)
+    monkeypatch.setattr(small_newton, "_MOST_ENTRIES", 0)
+
+
+def make_dataset(loss, *, is_stiff=False, n_rows=150):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((n_rows, N_COLUMNS))
+    if is_stiff:
+        X = X @ (
+            rng.standard_normal((N_COLUMNS, N_COLUMNS)) * 10.0 ** rng.uniform(-3, 2, N_COLUMNS)
+        )
+    z = X @ rng.standard_normal(N_COLUMNS)
+    z /= z.std()
+    y = {
+        "Logistic": np.where(z + rng.standard_normal(n_rows) > 0.0, 1.0, -1.0),
+        "SquaredHinge": np.where(z > 0.0, 1.0, -1.0),
+        "Squared": z + rng.standard_normal(n_rows),
+        "Poisson": rng.poisson(np.exp(z)).astype(float),
+    }[type(loss).__name__]
+    return Dataset(as_matrix(X), y, None, 1.0)
+
+
+def solve(problem, dataset, rule):
+    return choice.fit(problem, dataset, SerialCommunicator(), rule, Settings(solver="pqn"))
+
+
+def alone(problem, dataset, rule, monkeypatch):
+    """Return what is found without a trial."""
+    monkeypatch.setattr(rules, "products_worth_a_trial", lambda *_: None)
+    return solve(problem, dataset, rule)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), Poisson()], ids=lambda x: x.core_name)
+@pytest.mark.parametrize("intercept", Intercept, ids=lambda k: k.value)
+def test_easy_rows_need_no_factor(loss, intercept, monkeypatch):
+    dataset, rule = make_dataset(loss), StoppingRule(tol=1e-9, max_iter=200)
+    monkeypatch.setattr(rules, "_TRIAL_OF_FACTORS", 1e3)
+    problem = Problem(loss, intercept, penalty=Penalty(0.0, 10.0))
+    found = solve(problem, dataset, rule)
+    assert found.description.startswith("Newton's method by conjugate gradients")
+    assert found.has_converged
+    other = alone(problem, dataset, rule, monkeypatch)
+    assert abs(found.objective - other.objective) <= found.gap + other.gap
+    assert found.gap <= 1e-9 * found.objective
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Poisson()], ids=lambda x: x.core_name)
+def test_columns_that_are_alike_are_left_to_factors(loss, monkeypatch):
+    dataset, rule = make_dataset(loss, is_stiff=True), StoppingRule(tol=1e-8, max_iter=300)
+    problem = Problem(loss, Intercept.FREE, penalty=Penalty(0.0, 1e-3))
+    found = solve(problem, dataset, rule)
+    assert "by conjugate gradients: as asked for" in found.description
+    assert found.has_converged
+    epochs = [entry["epoch"] for entry in found.history]
+    assert epochs == sorted(epochs)
+    other = alone(problem, dataset, rule, monkeypatch)
+    assert abs(found.objective - other.objective) <= found.gap + other.gap
+
+
+@pytest.mark.parametrize(
+    ("problem", "n_rows"),
+    [
+        (Problem(Logistic(), penalty=Penalty(0.0, 0.0)), 150),
+        (Problem(SquaredHinge()), 150),
+        (Problem(Logistic()), 200),
+    ],
+    ids=["no penalty", "curvature jumps", "many rows"],
+)
+def test_others_are_not_tried(problem, n_rows):
+    engine = CpuPrimalEngine(problem, make_dataset(problem.loss, n_rows=n_rows), n_threads=1)
+    assert rules.products_worth_a_trial(engine, SerialCommunicator()) is None
+
+
+def test_reads_of_both_count(monkeypatch):
+    dataset = make_dataset(Logistic(), is_stiff=True)
+    problem = Problem(Logistic(), Intercept.FREE, penalty=Penalty(0.0, 1e-3))
+    found = solve(problem, dataset, StoppingRule(tol=1e-12, max_iter=4))
+    assert found.n_iter <= 4
+    assert not found.has_converged
