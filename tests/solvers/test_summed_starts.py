@@ -72,7 +72,7 @@ def test_one_read_certifies_what_the_sums_gave(kind, penalty, intercept):
     assert summed_starts.suits(problem, dataset.matrix)
     (found,) = solve(problem, [penalty], dataset, 1e-5 if kind == "float32" else 1e-9)
     assert found.has_converged
-    assert found.n_iter <= (5 if kind == "far" else 0)  # sums of far columns lose digits
+    assert 1 <= found.n_iter <= (6 if kind == "far" else 1)  # sums of far columns lose digits
     slopes, shift, scale = slopes_of(found, X, dataset, penalty)
     atol = (2e-3 if kind == "float32" else 1e-4) * scale
     is_free = found.coef != 0.0
@@ -90,7 +90,7 @@ def test_a_path_is_that_of_single_fits():
     penalties = [Penalty(a, 0.0) for a in np.geomspace(0.5, 1e-3, 7)]
     for number, found in enumerate(solve(problem, penalties, dataset)):
         (alone,) = solve(problem, penalties[number : number + 1], dataset)
-        assert found.n_iter == 0
+        assert found.n_iter == 1
         assert found.objective == pytest.approx(alone.objective, rel=1e-9)
 
 
@@ -110,6 +110,16 @@ def test_a_path_is_that_of_single_fits():
 )
 def test_other_problems_are_left_to_reads_of_rows(problem, shape):
     assert not summed_starts.suits(problem, as_matrix(np.ones(shape)))
+
+
+def test_no_more_reads_are_taken_than_allowed():
+    _, dataset = make_dataset("far")
+    problem = Problem(Squared(), Intercept.NONE, penalty=PENALTIES[0])
+    for most in (0, 1, 2):
+        rule, alone = StoppingRule(tol=1e-14, max_iter=most), SerialCommunicator()
+        (found,) = choice.fit_sequence(problem, [PENALTIES[0]], dataset, alone, rule, Settings())
+        assert found.n_iter == most
+        assert found.history[-1]["epoch"] == most
 
 
 def test_thin_rows_are_left_to_reads_of_rows():

@@ -244,7 +244,11 @@ def _fit_sequence(
             return found
     engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
     starts = _summed_starts(problem, penalties, dataset, communicator, rule, settings, start)
-    return working_set_descent.solve_sequence(engine, problems, communicator, rule, start, starts)
+    if starts is None:
+        return working_set_descent.solve_sequence(engine, problems, communicator, rule, start)
+    rest = replace(rule, max_iter=rule.max_iter - 1)
+    found = working_set_descent.solve_sequence(engine, problems, communicator, rest, start, starts)
+    return [_after_sums(each) for each in found]
 
 
 def _summed_starts(
@@ -258,10 +262,17 @@ def _summed_starts(
 ) -> list[StartModel] | None:
     """Return models of least squares by sums over the rows, None where rows are read as quickly."""
     is_alone = communicator.size == 1 and summed_starts.suits(problem, dataset.matrix)
-    if not is_alone or not all(each.l1 > 0.0 for each in penalties):
+    has_norms = all(each.l1 > 0.0 for each in penalties)
+    if not (is_alone and has_norms) or rule.max_iter < 1:
         return None
     n_threads = settings.n_threads
     return summed_starts.models(problem, penalties, dataset, rule.tol, start, n_threads)
+
+
+def _after_sums(result: FitResult) -> FitResult:
+    """Count the read that made the sums."""
+    history = [{**entry, "epoch": entry["epoch"] + 1} for entry in result.history]
+    return replace(result, n_iter=result.n_iter + 1, history=history)
 
 
 def _in_one_call(
@@ -450,9 +461,10 @@ def _working_sets(
     begin = start.model(problem.intercept_scaling)
     penalties = [problem.penalty]
     found = _summed_starts(problem, penalties, dataset, communicator, rule, settings, begin)
-    return working_set_descent.solve(
-        engine, communicator, rule, begin if found is None else found[0]
-    )
+    if found is None:
+        return working_set_descent.solve(engine, communicator, rule, begin)
+    rest = replace(rule, max_iter=rule.max_iter - 1)
+    return _after_sums(working_set_descent.solve(engine, communicator, rest, found[0]))
 
 
 def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:

@@ -14,10 +14,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 import snapml
 from snapml.distributed import mpi
+from snapml.solvers.least_squares import summed_starts
 from snapml.solvers.newton import small_newton
 
-# One rank solves few rows in one call: here by the method whose reads ranks are to match.
+# One rank solves few rows in one call, and sums few columns up: here by the method whose reads ranks
+# are to match.
 small_newton._MOST_ENTRIES = 0
+summed_starts._MOST_COLUMNS = 0
 
 L1 = {"l1_ratio": 1.0, "C": 0.5}
 CASES = {
