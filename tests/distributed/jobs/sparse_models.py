@@ -17,8 +17,8 @@ from snapml.distributed import mpi
 from snapml.solvers.least_squares import summed_starts
 from snapml.solvers.newton import small_newton
 
-# One rank solves few rows in one call, and sums few columns up: here by the method whose reads ranks
-# are to match.
+# One rank solves few rows in one call, and sums few columns up: here by the method whose reads
+# ranks are to match.
 small_newton._MOST_ENTRIES = 0
 summed_starts._MOST_COLUMNS = 0
 
