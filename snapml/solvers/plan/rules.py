@@ -109,10 +109,12 @@ def products_worth_a_trial(engine: PrimalEngine, communicator: Communicator) -> 
     Returns
     -------
     float or None
-        None where a trial is not worth it: of few columns, or where curvature jumps.
+        None where a trial is not worth it: of few columns, or where curvature jumps or is constant.
     """
     problem = engine.problem
-    is_plain = problem.penalty.l2 > 0.0 and problem.loss.kinks == "none" and engine.is_single
+    # A quadratic loss needs one Hessian, which costs less than a trial that fails.
+    is_plain = problem.loss.kinks == "none" and not problem.loss.is_quadratic
+    is_plain = is_plain and problem.penalty.l2 > 0.0 and engine.is_single
     is_here = communicator.size == 1 and not engine.is_streamed and engine.device is None
     is_short = engine.n_rows <= _SHORT * engine.n_features
     if not (is_plain and is_here and is_short) or engine.is_sparse:
