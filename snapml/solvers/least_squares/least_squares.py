@@ -278,15 +278,26 @@ def _by_rows(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _So
     solves = _inverses(rows.kernel(), alphas)
     if solves is None:
         return None
+    coef = _refined_by_rows(rows, targets, alphas, lambda residual: _each(solves, residual))
+    return _Solution(coef, "normal equations of the rows (Cholesky), refined")
+
+
+def _refined_by_rows(
+    rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, solve: _Solve
+) -> np.ndarray:
+    """Return coefficients in the span of the rows, refined on the residual.
+
+    `solve` applies the inverse of the rows' products and the penalty.
+    """
     duals = np.zeros_like(targets)
     coef = np.zeros((rows.shape[1], targets.shape[1]))
     for _ in range(_MAX_REFINEMENTS + 1):
-        step = _each(solves, targets - rows.dot(coef) - alphas * duals)
+        step = solve(targets - rows.dot(coef) - alphas * duals)
         duals += step
         coef = rows.transposed_dot(duals)
         if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(duals, axis=0)):
             break
-    return _Solution(coef, "normal equations of the rows (Cholesky), refined")
+    return coef
 
 
 def _by_steps_along_rows(rows: CenteredRows, targets: np.ndarray) -> _Solution | None:
@@ -370,14 +381,7 @@ def _by_span(rows: CenteredRows, targets: np.ndarray, tol: float) -> _Solution |
     def decrement(gradient: np.ndarray, _: int) -> float:
         return float(np.sum(solve(rows.dot(gradient[:, np.newaxis])) ** 2)) / 2
 
-    duals = np.zeros_like(targets)
-    coef = np.zeros((rows.shape[1], targets.shape[1]))
-    for _ in range(_MAX_REFINEMENTS + 1):
-        step = solve(targets - rows.dot(coef))
-        duals += step
-        coef = rows.transposed_dot(duals)
-        if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(duals, axis=0)):
-            break
+    coef = _refined_by_rows(rows, targets, np.zeros(targets.shape[1]), solve)
     singular = np.zeros(len(kernel))
     singular[: len(values)] = np.sqrt(values[::-1])
     name = "eigenvectors of the rows' products, refined"

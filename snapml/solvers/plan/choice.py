@@ -242,6 +242,20 @@ def _fit_sequence(
         found = small_path(problem, penalties, dataset, communicator, rule, settings, start)
         if found is not None:
             return found
+    return _descents(problem, penalties, dataset, communicator, rule, settings, start)
+
+
+def _descents(
+    problem: Problem,
+    penalties: list[Penalty],
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: FitResult | StartModel | None,
+) -> list[FitResult]:
+    """Minimise with one penalty after the other on working sets, from sums over the rows or not."""
+    problems = [replace(problem, penalty=penalty) for penalty in penalties]
     engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
     starts = _summed_starts(problem, penalties, dataset, communicator, rule, settings, start)
     if starts is None:
@@ -457,14 +471,8 @@ def _working_sets(
         return multinomial_descent.solve(
             problem, dataset, communicator, rule, n_threads=n_threads, start=start.coef
         )
-    engine = CpuColumnEngine(problem, dataset, n_threads=settings.n_threads)
-    begin = start.model(problem.intercept_scaling)
-    penalties = [problem.penalty]
-    found = _summed_starts(problem, penalties, dataset, communicator, rule, settings, begin)
-    if found is None:
-        return working_set_descent.solve(engine, communicator, rule, begin)
-    rest = replace(rule, max_iter=rule.max_iter - 1)
-    return _after_sums(working_set_descent.solve(engine, communicator, rest, found[0]))
+    begin, penalties = start.model(problem.intercept_scaling), [problem.penalty]
+    return _descents(problem, penalties, dataset, communicator, rule, settings, begin)[0]
 
 
 def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
