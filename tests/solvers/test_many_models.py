@@ -272,3 +272,34 @@ def test_models_that_run_out_of_steps_say_so():
     assert not solve(
         problem, many_products(matrix), targets, 1e-14, max_steps=1
     ).has_converged.all()
+
+
+def test_models_that_cost_more_products_than_a_factor_are_given_up():
+    X, matrix = make_rows(np.float64, False)
+    problem, targets = Problem(Logistic()), make_targets(X)
+    whole = solve(problem, many_products(matrix, 1), targets, 1e-10)
+    most = int(np.median(whole.n_products))
+    found = solve(problem, many_products(matrix, 1), targets, 1e-10, most_products=most)
+    assert whole.has_converged.all()
+    kept = found.has_converged
+    assert (whole.n_products[~kept] >= most).all()
+    assert 0 < kept.sum() < len(kept)
+    np.testing.assert_allclose(found.vectors[:, kept], whole.vectors[:, kept], atol=1e-9)
+
+
+def test_a_gram_matrix_is_made_anew_where_a_step_takes_many_products(monkeypatch):
+    X, matrix = make_rows(np.float64, False)
+    made, make = [], many_preconditioners.SharedGram.make_gram
+    monkeypatch.setattr(
+        many_preconditioners.SharedGram,
+        "make_gram",
+        lambda *args: made.append(1) or make(*args),
+    )
+    problem, targets = Problem(Logistic()), make_targets(X)
+    first = solve(problem, many_products(matrix, 1), targets, 1e-10)
+    assert first.has_converged.all()
+    assert len(made) > 1
+    monkeypatch.setattr(many_preconditioners.SharedGram, "see", lambda *_: None)
+    second = solve(problem, many_products(matrix, 1), targets, 1e-10)
+    np.testing.assert_allclose(first.vectors, second.vectors, atol=1e-5)
+    assert first.n_products.sum() < second.n_products.sum()

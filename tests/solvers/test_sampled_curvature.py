@@ -8,8 +8,12 @@ from snapml import LogisticRegression
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Penalty, Problem, Softmax
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.newton import curvature, quasi_newton
+from snapml.solvers.newton import curvature, quasi_newton, sampled_curvature
+from snapml.solvers.newton.curvature import DenseCurvature
+from snapml.solvers.newton.descent import Descent
+from snapml.solvers.newton.sampled_curvature import SampledCurvature
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
+from snapml.solvers.rows.scaled_rows import ScaledRows
 from snapml.solvers.stopping import StoppingRule
 
 
@@ -47,6 +51,77 @@ def test_curvature_of_each_class_alone_does_not_replace_the_pairs(monkeypatch):
     result = quasi_newton.solve(engine, SerialCommunicator(), StoppingRule(1e-9, 300))
     assert result.has_converged
     assert result.n_iter <= 25
+
+
+def softmax_engine(strength=1.0, weight=1.0):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    y = (strength * X[:, :3] + rng.gumbel(size=(400, 3))).argmax(axis=1).astype(float)
+    problem = Problem(Softmax(3), Intercept.FREE, penalty=Penalty(0.0, 1.0))
+    return X, CpuPrimalEngine(problem, Dataset(DenseMatrix(X), y, None, weight), n_threads=1)
+
+
+@pytest.mark.parametrize("is_at_start", [True, False])
+def test_where_rows_have_equal_chances_one_gram_matrix_serves_all_pairs(is_at_start, monkeypatch):
+    X, engine = softmax_engine()
+    coef = np.zeros((3, 7))
+    coef[:, -1] = [0.5, -0.3, 0.1]  # class frequencies alone leave the chances equal
+    if not is_at_start:
+        coef[:, :-1] = np.random.default_rng(1).standard_normal((3, 6))
+    engine.fused_pass(coef)
+    engine.accept()
+    grams, gram = [], ScaledRows.gram
+    monkeypatch.setattr(ScaledRows, "gram", lambda *args: grams.append(1) or gram(*args))
+    made = DenseCurvature(engine, SerialCommunicator())
+    assert len(grams) == (1 if is_at_start else 6)
+    gradient = np.random.default_rng(2).standard_normal((3, 7))
+    gradient[:, -1] -= gradient[:, -1].mean()
+    A = np.column_stack([X, np.ones(len(X))])
+    z = A @ coef.T
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    hessian = np.zeros((21, 21))
+    for k in range(3):
+        for j in range(3):
+            c = p[:, k] * ((k == j) - p[:, j])
+            hessian[7 * k : 7 * k + 7, 7 * j : 7 * j + 7] = (A.T * c) @ A
+    ridge = np.tile(np.append(np.ones(6), 0.0), 3)
+    expected = np.linalg.lstsq(hessian + np.diag(ridge), gradient.ravel(), rcond=None)[0]
+    found = made.solve(gradient)
+    np.testing.assert_allclose(found[:, :-1], expected.reshape(3, 7)[:, :-1], rtol=1e-8)
+
+
+def test_a_hessian_is_made_anew_only_where_that_costs_less_than_the_reads_left(monkeypatch):
+    monkeypatch.setattr(sampled_curvature, "CHEAP_COLUMNS", 0)
+    made, update = [], DenseCurvature.update
+    monkeypatch.setattr(DenseCurvature, "update", lambda *args: made.append(1) or update(*args))
+    counts, found = [], []
+    for price in (0.0, 1e6):
+        monkeypatch.setattr(SampledCurvature, "_reads_of_update", lambda *_, price=price: price)
+        _, engine = softmax_engine(strength=10.0, weight=10.0)
+        made.clear()
+        found.append(quasi_newton.solve(engine, SerialCommunicator(), StoppingRule(1e-9, 300)))
+        counts.append(len(made))
+    assert all(result.has_converged for result in found)
+    assert counts[0] > counts[1] >= 1
+    assert found[0].n_iter < found[1].n_iter
+
+
+def test_the_price_of_a_softmax_counts_pairs_of_classes():
+    _, engine = softmax_engine()
+    one = CpuPrimalEngine(
+        Problem(Logistic()),
+        Dataset(DenseMatrix(np.ones((400, 6))), np.ones(400), None, 1.0),
+        n_threads=1,
+    )
+    prices = []
+    for own in (engine, one):
+        made = SampledCurvature(own, SerialCommunicator(), 1e-6, uses_sample=False)
+        descent = Descent(own, SerialCommunicator(), np.zeros((own.n_outputs, 7)))
+        descent.begin()
+        made.update()
+        prices.append(made._reads_of_update(descent))
+    assert prices[0] == pytest.approx(2.0 * prices[1])
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])

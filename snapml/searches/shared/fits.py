@@ -52,6 +52,7 @@ from snapml.solvers.many.many_models import ManyTargets
 from snapml.solvers.many.many_paths import ManyPaths
 from snapml.solvers.many.many_preconditioners import SharedGram
 from snapml.solvers.many.many_rows import HALF_PANEL, PANEL
+from snapml.solvers.newton.sample_size import products_of_dense_factor
 from snapml.solvers.plan import device_choice
 from snapml.solvers.plan.used_columns import find_used
 
@@ -62,6 +63,9 @@ _logger = logging.getLogger("snapml")
 # Rows times models that go side by side where X stays out of memory: four arrays of float32 take
 # 1 GB.
 _MOST_NUMBERS = 1 << 26
+# Products after which a model is given up: as many as take as long as the factors of its Hessian
+# that a fit alone is taken to need, from the model of the C before.
+_FACTORS_ALONE, _FEWEST_PRODUCTS = 3.0, 200.0
 # Predictions of several classes turn on differences of their margins, not on one sign: models as
 # near to their minima as those of two classes can score a few thousandths from them.
 _SEVERAL_CLASSES = 0.1
@@ -396,6 +400,7 @@ class _Group:
                 ManyTargets(labels, weights, label_columns, weight_columns, factors),
                 tols[0] if len(self._classes) == 2 else _SEVERAL_CLASSES * tols[0],
                 rounding_tol=tols[1],
+                most_products=self._most_products(),
                 start=side_by_side(paths.starts(path, factors), n_outputs),
                 shared=shared,
                 is_over=is_over,
@@ -412,6 +417,12 @@ class _Group:
             return np.searchsorted(self._classes, self._y).astype(dtype)[:, None]
         chosen = self._classes[1:] if self._n_parts == 1 else self._classes
         return np.where(self._y[:, None] == chosen, 1.0, -1.0).astype(dtype)
+
+    def _most_products(self) -> float:
+        """Return the products that a step alone, by a factor of the Hessian, takes as long as."""
+        if self._device_ids or self._is_multinomial or not isinstance(self._matrix, DenseMatrix):
+            return math.inf
+        return max(_FEWEST_PRODUCTS, _FACTORS_ALONE * products_of_dense_factor(*self._matrix.shape))
 
     def _most_on_host(self) -> int:
         """Return how many models go side by side where products are the host's.

@@ -7,6 +7,7 @@ steps, lengths and ends are each model's own. docs/algorithms.md, section 18.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -98,6 +99,7 @@ def solve(
     *,
     rounding_tol: float | None = None,
     max_steps: int = 50,
+    most_products: float = math.inf,
     start: np.ndarray | None = None,
     shared: SharedGram | None = None,
     is_over: Callable[[], bool] = bool,
@@ -119,6 +121,8 @@ def solve(
         What is enough where rounding keeps a model from `tol`; None means `tol`.
     max_steps : int, default=50
         Most Newton steps.
+    most_products : float, default=inf
+        Products after which a model is given up, since factors of its own Hessian cost less.
     start : ndarray of shape (n_features + 1, n_models * n_outputs), default=None
         Coefficients to start from; None starts at 0.
     shared : SharedGram, default=None
@@ -132,7 +136,8 @@ def solve(
         In the order of the targets.
     """
     with limit_blas_threads(products.n_threads), np.errstate(all="ignore"):
-        descent = _Descent(problem, products, targets, start, shared or SharedGram())
+        shared = shared or SharedGram()
+        descent = _Descent(problem, products, targets, start, shared, most_products)
         for _ in range(max_steps):
             if not len(descent.models) or is_over():
                 break
@@ -150,8 +155,9 @@ class _Descent:
         targets: ManyTargets,
         start: np.ndarray | None,
         shared: SharedGram,
+        most_products: float,
     ) -> None:
-        self._shared = shared
+        self._shared, self._most_products = shared, most_products
         self._problem, self._products, self._targets = problem, products, targets
         self._arrays = products.arrays
         self._tables = self._arrays.given(targets.labels), self._arrays.given(targets.weights)
@@ -211,7 +217,11 @@ class _Descent:
         )
         intercept_curvature = self._arrays.totals(diagonals) + self._bias_l2
         del diagonals
+        n_before = self._n_products.copy()
         direction, rest = self._direction(gradient, scaling, curvatures, intercept_curvature)
+        most = int((self._n_products - n_before).max(initial=0))
+        self._shared.see(most, self._products.shape)
+        is_spent = self._n_products[self.models] >= self._most_products
         slope = self._dots(direction, gradient, self._n_places)
         has_moved = self._advance(direction, values, slope)
         half_penalties = 0.5 * self._penalties(self._w, self._w)
@@ -226,7 +236,7 @@ class _Descent:
         is_stuck = (gain <= floor)[:n_active] & ~is_falling
         is_near = is_stuck & (gain <= rounding_tol * half_penalties)[:n_active]
         self._has_converged[self.models] = is_close[:n_active] | is_near
-        has_ended = (is_close | ~has_moved)[:n_active] | is_stuck
+        has_ended = (is_close | ~has_moved)[:n_active] | is_stuck | is_spent
         if has_ended.any():
             self._keep(has_ended)
             self._narrow(np.flatnonzero(~has_ended))

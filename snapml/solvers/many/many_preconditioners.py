@@ -100,6 +100,16 @@ class SharedGram:
     gram: TridiagonalGram | None = None
     total: float = 0.0
 
+    def see(self, n_products: int, shape: tuple[int, int]) -> None:
+        """Drop the Gram matrix where a step took more products than to make it of new curvatures.
+
+        Far from where it was made, rows that are told apart have no curvature any more.
+        """
+        n_rows, n_features = shape
+        price = 2.0 + n_features / 64.0 + n_features * n_features / (30.0 * max(1, n_rows))
+        if n_products > price:
+            self.gram = None
+
     def stiffness(self, products: ManyProducts, curvatures: Any) -> np.ndarray:
         """Return the mean diagonal of every model's ``X^T diag(curvatures) X``."""
         if self.row_squares is None:

@@ -294,16 +294,27 @@ class DenseCurvature:
         if n_classes * size > MOST_JOINT_COLUMNS:
             return list(map(self._rows.gram, own_curvatures(engine)))
         weights, p = engine.row_weights(), engine.curvatures()
-        joint = engine.xp.empty((n_classes, size, n_classes, size), np.float64)
+        # As where a fit begins: one Gram matrix is enough. A device's cost less than to look.
+        if engine.device is None and engine.n_rows and (p == p[:, :1]).all():
+            shares = np.diag(p[:, 0]) - np.outer(p[:, 0], p[:, 0])
+            joint = shares[:, None, :, None] * self._rows.gram(weights)[None, :, None, :]
+        else:
+            joint = self._class_pairs(engine.xp, weights, p)
+        # All intercepts moved alike change nothing: any curvature in that direction will do.
+        bias = joint[:, -1, :, -1]
+        bias += bias.trace() / n_classes**2
+        return [joint.reshape(n_classes * size, n_classes * size)]
+
+    def _class_pairs(self, xp: Any, weights: Any, p: Any) -> Any:
+        """Return the Hessian's blocks, of shape (n_classes, size, n_classes, size)."""
+        n_classes, size = len(p), len(self._ridge)
+        joint = xp.empty((n_classes, size, n_classes, size), np.float64)
         for k in range(n_classes):
             joint[k, :, k] = self._rows.gram(weights * p[k] * (1.0 - p[k]))
             for j in range(k):
                 joint[k, :, j] = -self._rows.gram(weights * p[k] * p[j])
                 joint[j, :, k] = joint[k, :, j]
-        # All intercepts moved alike change nothing: any curvature in that direction will do.
-        bias = joint[:, -1, :, -1]
-        bias += bias.trace() / n_classes**2
-        return [joint.reshape(n_classes * size, n_classes * size)]
+        return joint
 
 
 class HotCurvature:

@@ -11,7 +11,13 @@ from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.newton.curvature import MOST_JOINT_COLUMNS
 from snapml.solvers.rows.scaled_rows import MOST_WIDE_COLUMNS
 
-__all__ = ["CHEAP_COLUMNS", "products_of_factors", "reads_of_hessian", "sample_rows"]
+__all__ = [
+    "CHEAP_COLUMNS",
+    "products_of_dense_factor",
+    "products_of_factors",
+    "reads_of_hessian",
+    "sample_rows",
+]
 
 # Up to this many columns a Hessian of 10,000 rows costs less than the reads that it saves
 # (benchmarks/results/passes.csv).
@@ -182,3 +188,22 @@ def products_of_factors(engine: PrimalEngine, total: float, n_stored: float) -> 
     read_ns = n_stored * (costs.sparse if engine.is_sparse else costs.dense) + costs.read
     factor_ns = n_columns * (costs.product * n_columns * n_columns / 3.0 + costs.factor)
     return (reads + n_outputs * factor_ns / read_ns) / (_READS_A_PRODUCT * n_outputs)
+
+
+def products_of_dense_factor(n_rows: int, n_features: int) -> float:
+    """Return how many products with the Hessian of dense rows in memory take as long as its factor.
+
+    Parameters
+    ----------
+    n_rows, n_features : int
+        Of the rows.
+
+    Returns
+    -------
+    float
+        About, with the Gram matrix that is factored.
+    """
+    costs = _OF_A_CORE
+    hessian_ns = n_rows * n_features * (costs.scaled + costs.product * n_features)
+    factor_ns = costs.product * n_features**3 / 3.0
+    return (hessian_ns + factor_ns) / (_READS_A_PRODUCT * n_rows * n_features * costs.dense)

@@ -24,8 +24,11 @@ _STALE = 0.1
 # A curvature from a sample can be renewed before these steps only: the pairs correct the rest.
 _RENEWALS = (5, 15, 31)
 _SAMPLE_RENEWALS = (0, 6)
-# Steps whose decline tells how many are left.
-_WATCHED_STEPS = 5
+# Steps whose decline tells how many are left: the most, and the fewest.
+_WATCHED_STEPS, _FEWEST_STEPS = 5, 3
+# The share of the tolerance that the squared decrement may have to fall to: under a weak penalty
+# a certificate asks for more than its tolerance.
+_BEYOND_TOL = 1e-3
 
 
 class SampledCurvature:
@@ -117,12 +120,10 @@ class SampledCurvature:
             return True
         if self._is_quadratic:
             return False
-        if not self.is_exact:
-            is_due = self._has_slowed and descent.n_passes in _RENEWALS
-            return is_due and self._reads_of_hessian(descent, self._n_rows) < self._reads_left(
-                descent
-            )
-        return self._has_slowed or self.engine.n_features <= CHEAP_COLUMNS
+        if self.is_exact and self.engine.n_features <= CHEAP_COLUMNS:
+            return True
+        is_due = self._has_slowed and (self.is_exact or descent.n_passes in _RENEWALS)
+        return is_due and self._reads_of_update(descent) < self._reads_left(descent)
 
     def step(self, descent: Descent, before: float) -> float:
         """Move once, with a fresh curvature where the present one has grown old.
@@ -206,13 +207,22 @@ class SampledCurvature:
     def _reads_of_hessian(self, descent: Descent, n_rows: int) -> float:
         return reads_of_hessian(descent.engine, n_rows, descent.n_rows, descent.n_stored)
 
+    def _reads_of_update(self, descent: Descent) -> float:
+        """Return how many reads take as long as to make the curvature anew."""
+        reads, count = self._reads_of_hessian(descent, self._n_rows), self.engine.n_outputs
+        if not (self.engine.problem.loss.is_joint and self.is_exact):
+            return reads  # a read for several outputs takes as much longer as their Hessians
+        return reads * 0.5 * (count + 1)  # of all pairs of classes
+
     def _reads_left(self, descent: Descent) -> float:
         """Return how many reads are left if the squared decrement goes on to decline as it does.
 
         Infinite after too few steps to tell, 0 where none seems to be needed.
         """
         seen, target = self._decrements, self._tol * abs(descent.value)
-        if len(seen) < _WATCHED_STEPS:
+        if self.is_exact:
+            target *= _BEYOND_TOL
+        if len(seen) < _FEWEST_STEPS:
             return math.inf
         if not seen[-1] > target > 0.0:
             return 0.0
