@@ -9,7 +9,7 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import EpsilonInsensitive, Hinge, Intercept, Penalty, Problem, Quantile
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
-from snapml.solvers.interior_point import working_rows
+from snapml.solvers.interior_point import working_matrix, working_rows
 from snapml.solvers.plan import choice
 from snapml.solvers.stopping import StoppingRule
 
@@ -198,3 +198,65 @@ def test_columns_that_are_not_finite_are_refused():
     X[7, 2] = np.nan
     with pytest.raises(ValueError, match=r"NaN|finite"):
         fit(Problem(Quantile(0.5), Intercept.FREE), X, y)
+
+
+def thin_rows(n_rows=400, n_features=120, seed=0):
+    """Return sparse rows of four entries, and labels that they do not tell apart."""
+    rng = np.random.default_rng(seed)
+    X = np.zeros((n_rows, n_features))
+    places = rng.integers(0, n_features, (n_rows, 4))
+    X[np.arange(n_rows)[:, None], places] = rng.choice([1.0, 2.0, -0.5], (n_rows, 4))
+    z = X @ rng.standard_normal(n_features)
+    return X, np.where(z + rng.standard_normal(n_rows) > 0.0, 1.0, -1.0)
+
+
+def compressed(X):
+    rows = csr_matrix(X)
+    return CompressedMatrix(rows.indptr, rows.indices, X.shape[1], rows.data)
+
+
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows_are_scaled_in_products_as_dense_ones_are_in_a_copy(bias, dtype):
+    X = thin_rows()[0].astype(dtype)
+    rng = np.random.default_rng(1)
+    mean, scale = rng.normal(size=X.shape[1]), rng.uniform(0.5, 2.0, X.shape[1])
+    scaling = working_matrix.Scaling(mean, scale, bias)
+    dense, thin = scaling.rows(X, 1), scaling.rows(csr_matrix(X), 2)
+    assert type(dense) is not type(thin)
+    A = np.column_stack([(X - mean) / scale, np.full(len(X), bias)])
+    point, vector, weights = rng.normal(size=A.shape[1]), rng.normal(size=len(A)), rng.random(400)
+    for rows in (dense, thin):
+        assert rows.shape == A.shape
+        np.testing.assert_allclose(rows.product(point), A @ point, atol=1e-11)
+        np.testing.assert_allclose(rows.adjoint(vector), A.T @ vector, atol=1e-11)
+        np.testing.assert_allclose(rows.gram(weights), (A.T * weights) @ A, atol=1e-10)
+        np.testing.assert_allclose(rows.columns(np.array([3, 120])), A[:, [3, 120]], atol=1e-12)
+    for values in (X, csr_matrix(X)):
+        expected = ((X - mean) ** 2).sum(axis=0)
+        np.testing.assert_allclose(working_matrix.squares(values, mean), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("intercept", list(Intercept))
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
+def test_thin_rows_give_the_answer_of_dense_ones(loss, intercept):
+    X, y = thin_rows()
+    problem = Problem(loss, intercept, 2.0, Penalty(0.0, 0.01))
+    dense = fit(problem, X, y)
+    dataset = Dataset(compressed(X), y, None, 1.0 / len(y))
+    thin = working_rows.solve(problem, dataset, SerialCommunicator(), RULE, n_threads=1)
+    assert thin.has_converged
+    assert thin.objective == pytest.approx(dense.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("solver", ["auto", "sdca"])
+def test_a_hinge_of_many_thin_columns_is_handed_over_where_ascent_gets_slow(solver):
+    X, y = thin_rows(3000, 700)
+    problem = Problem(Hinge(), Intercept.PENALISED, penalty=Penalty(0.0, 1.0))
+    dataset = Dataset(compressed(X), y, None, 1e4)
+    rule = StoppingRule(1e-7, 60)
+    found = choice.fit(problem, dataset, SerialCommunicator(), rule, Settings(solver=solver))
+    assert found.has_converged == (solver == "auto")
+    assert found.description.startswith("interior" if solver == "auto" else "dual")
+    assert found.n_iter <= 60
+    assert found.gap >= 0.0

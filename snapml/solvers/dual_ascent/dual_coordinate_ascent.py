@@ -209,8 +209,11 @@ def _ascend(
 
 
 def _is_slow(progress: Progress, patience: float, judged_from: int) -> bool:
-    """Return whether more epochs seem to be left than another method is worth."""
-    return len(progress.history) >= judged_from and progress.expected_epochs() > patience
+    """Return whether more epochs seem to be left than another method is worth, or than may be."""
+    if len(progress.history) < judged_from or math.isinf(patience):
+        return False
+    n_left = progress.rule.max_iter - len(progress.history)
+    return progress.expected_epochs() > min(patience, n_left)
 
 
 def _compare_with_zero(engine: Engine, communicator: Communicator, best: _BestModel) -> None:

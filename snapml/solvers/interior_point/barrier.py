@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.interior_point.working_matrix import WorkingMatrix
 
 __all__ = ["Boxes", "Objective", "minimise"]
 
@@ -59,15 +60,15 @@ class Objective:
 
     Attributes
     ----------
-    rows : ndarray of shape (n_rows, n_cols), float64
-        A; margins are ``A w``.
+    rows : WorkingMatrix
+        A, of shape (n_rows, n_cols); margins are ``A w``.
     boxes : Boxes
         Of the rows.
     pull, l1, l2 : ndarray of shape (n_cols,), float64
         The other terms' factors; the same on all shards.
     """
 
-    rows: np.ndarray
+    rows: WorkingMatrix
     boxes: Boxes
     pull: np.ndarray
     l1: np.ndarray
@@ -194,7 +195,7 @@ class _Point:
     def __init__(self, objective: Objective, coef: np.ndarray, communicator: Communicator) -> None:
         self._of, self._communicator = objective, communicator
         boxes = objective.boxes
-        self.coef, self._z = coef, objective.rows @ coef
+        self.coef, self._z = coef, objective.rows.product(coef)
         self._columns = np.flatnonzero(objective.l1 > 0.0)
         self._limits = objective.l1[self._columns]
         half, own = 0.5 * (boxes.high - boxes.low), coef[self._columns]
@@ -257,8 +258,7 @@ class _Point:
         return True
 
     def _factor(self, soft: np.ndarray, l1_soft: np.ndarray) -> tuple[np.ndarray, bool] | None:
-        half = self._of.rows * np.sqrt(soft)[:, None]
-        gram = self._communicator.allreduce_sum(half.T @ half)
+        gram = self._communicator.allreduce_sum(self._of.rows.gram(soft))
         diagonal = gram.reshape(-1)[:: len(gram) + 1]
         diagonal += self._of.l2
         diagonal[self._columns] += l1_soft
@@ -285,7 +285,7 @@ class _Point:
         right = self._dual_error + self._adjoint((soft * shift).sum(axis=0))
         right[self._columns] += l1_soft * l1_shift
         coef = cho_solve(factor, right, check_finite=False)
-        z = self._of.rows @ coef
+        z = self._of.rows.product(coef)
         walls = self.walls.step(soft * (z - shift), aims)
         moved = l1_soft * (coef[self._columns] - l1_shift)
         return coef, z, walls, self._l1_walls.step(moved, l1_aims)
@@ -309,4 +309,4 @@ class _Point:
         return total + self._l1_walls.moved(step[3], primal, dual).complementarity
 
     def _adjoint(self, vector: np.ndarray) -> np.ndarray:
-        return self._communicator.allreduce_sum(self._of.rows.T @ vector)
+        return self._communicator.allreduce_sum(self._of.rows.adjoint(vector))

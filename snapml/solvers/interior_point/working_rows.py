@@ -9,7 +9,6 @@ were left out; docs/algorithms.md, section 11.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import lstsq
@@ -23,6 +22,7 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
 from snapml.solvers.cpu_formulas import loss_corners, penalty_value
 from snapml.solvers.interior_point.barrier import Boxes, Objective, minimise
+from snapml.solvers.interior_point.working_matrix import Scaling, WorkingMatrix, squares
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.rows.cpu_rows import as_array
 from snapml.solvers.stopping import Progress, StoppingRule
@@ -116,32 +116,6 @@ def _refine(fit: _Fit, progress: Progress) -> None:
         fit.solve(goal * abs(fit.value))
 
 
-@dataclass(frozen=True)
-class _Scaling:
-    """The columns (x - mean) / scale, and one of a constant for the intercept."""
-
-    mean: np.ndarray
-    scale: np.ndarray
-    bias: float
-
-    def rows(self, values: np.ndarray) -> np.ndarray:
-        """Return rows in these columns."""
-        out = np.empty((len(values), len(self.mean) + 1))
-        np.subtract(values, self.mean, out=out[:, :-1])
-        out[:, :-1] /= self.scale
-        out[:, -1] = self.bias
-        return out
-
-    def sums(self, adjoint: np.ndarray, mass: float) -> np.ndarray:
-        """Return sums over rows in these columns from those in the data's."""
-        return np.append((adjoint - self.mean * mass) / self.scale, self.bias * mass)
-
-    def model(self, point: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return coefficients and intercept in the data's columns."""
-        coef = point[:-1] / self.scale
-        return coef, self.bias * float(point[-1]) - float(coef @ self.mean)
-
-
 class _Fit:
     """The working rows, the present point, and what it proves."""
 
@@ -178,17 +152,18 @@ class _Fit:
         if self._share < 1.0:
             count = math.ceil(self._share * len(rows))
             rows = np.sort(self._rng.choice(rows, count, replace=False))
-        values = self._dense(rows)
+        values = self._taken(rows)
         self._scaling = self._scaled(values)
         self._l1, self._l2 = self._penalties()
-        sample, boxes = self._scaling.rows(values), self._boxes.on(rows)
+        sample = self._scaling.rows(values, self._engine.n_threads)
+        boxes = self._boxes.on(rows)
         times = 1.0 / self._share
         boxes = Boxes(boxes.at, times * boxes.low, times * boxes.high)
         self._point = self._least_squares(sample, boxes)
         if self._share < 1.0:
             none = np.zeros(sample.shape[1])
             objective = Objective(sample, boxes, none, self._l1, self._l2)
-            own = float(boxes.values(sample @ self._point).sum())
+            own = float(boxes.values(sample.product(self._point)).sum())
             value = float(self.communicator.allreduce_sum(np.array([own]))[0])
             self._point = minimise(objective, self._point, _ROUGH * value, self.communicator)[0]
 
@@ -240,7 +215,9 @@ class _Fit:
         sides[:, self._free] = 0.0
         self._pull = self._sums(sides.sum(axis=0))
         if self._rows_of is not self._free:
-            self._rows, self._rows_of = self._scaling.rows(self._dense(self._free)), self._free
+            rows = self._taken(self._free)
+            self._rows = self._scaling.rows(rows, self._engine.n_threads)
+            self._rows_of = self._free
         boxes = self._boxes.on(self._free)
         objective = Objective(self._rows, boxes, self._pull, self._l1, self._l2)
         self._point, slopes = minimise(objective, self._point, target, self.communicator)
@@ -283,26 +260,22 @@ class _Fit:
             description=f"interior point method, {self._engine.description}",
         )
 
-    def _dense(self, rows: np.ndarray) -> np.ndarray:
-        if isinstance(self._array, csr_matrix):
-            return np.asarray(self._array[rows].toarray())
-        return self._array if len(rows) == len(self._array) else self._array[rows]
+    def _taken(self, rows: np.ndarray) -> np.ndarray | csr_matrix:
+        return self._array if len(rows) == self._array.shape[0] else self._array[rows]
 
-    def _scaled(self, values: np.ndarray) -> _Scaling:
+    def _scaled(self, values: np.ndarray | csr_matrix) -> Scaling:
         """Return the scaling by the moments of these rows."""
         n_features = self._engine.n_features
-        own = np.append(values.sum(axis=0, dtype=np.float64), float(len(values)))
+        own_sums = np.asarray(values.sum(axis=0, dtype=np.float64)).ravel()
+        own = np.append(own_sums, float(values.shape[0]))
         sums = self.communicator.allreduce_sum(own)
         count = max(1.0, float(sums[-1]))
         is_free = self._problem.intercept is Intercept.FREE
         mean = sums[:-1] / count if is_free else np.zeros(n_features)
-        squares = np.zeros(n_features)
-        for first in range(0, len(values), 4096):
-            squares += ((values[first : first + 4096] - mean) ** 2).sum(axis=0)
-        scale = np.sqrt(self.communicator.allreduce_sum(squares) / count)
+        scale = np.sqrt(self.communicator.allreduce_sum(squares(values, mean)) / count)
         is_constant = ~(scale > 1e-14 * np.abs(mean)) | ~np.isfinite(scale)
         scale = np.where(is_constant, 1.0, scale)
-        return _Scaling(mean, scale, self._problem.bias_column)
+        return Scaling(mean, scale, self._problem.bias_column)
 
     def _penalties(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the penalties of the scaled columns; without an intercept its column is zero."""
@@ -318,15 +291,15 @@ class _Fit:
             point = np.append(point, intercept / self._scaling.bias)
         return penalty_value(self._problem.penalty, point)
 
-    def _least_squares(self, rows: np.ndarray, boxes: Boxes) -> np.ndarray:
+    def _least_squares(self, rows: WorkingMatrix, boxes: Boxes) -> np.ndarray:
         """Return least squares through the corners, at the level that balances the slopes."""
         size = rows.shape[1]
-        gram = self.communicator.allreduce_sum(rows.T @ rows)
-        sums = self.communicator.allreduce_sum(rows.T @ boxes.at.mean(axis=0))
+        gram = self.communicator.allreduce_sum(rows.gram(np.ones(rows.shape[0])))
+        sums = self.communicator.allreduce_sum(rows.adjoint(boxes.at.mean(axis=0)))
         point = np.asarray(lstsq(gram + np.diag(self._l2), sums, check_finite=False)[0])
         if self._problem.intercept is not Intercept.FREE:
             return point
-        left = (boxes.at - rows @ point).ravel()
+        left = (boxes.at - rows.product(point)).ravel()
         order = np.argsort(left, kind="stable")
         steps = np.cumsum((boxes.high - boxes.low).ravel()[order])
         level = 0.0
@@ -358,7 +331,7 @@ class _Fit:
     def _lower_bound(self) -> float:
         """Return the dual objective at the slopes, made feasible."""
         slopes = self._slopes[:, self._free]
-        own = self._rows.T @ slopes.sum(axis=0)
+        own = self._rows.adjoint(slopes.sum(axis=0))
         sums = self.communicator.allreduce_sum(own) + self._pull
         self._slopes_of = sums
         exact = np.flatnonzero((self._l1 == 0.0) & (self._l2 == 0.0))
@@ -395,7 +368,7 @@ class _Fit:
         self, slopes: np.ndarray, sums: np.ndarray, exact: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Move slopes, each by its room, until sums over columns without a penalty are zero."""
-        boxes, columns = self._boxes.on(self._free), self._rows[:, exact]
+        boxes, columns = self._boxes.on(self._free), self._rows.columns(exact)
         room = np.minimum(boxes.high - slopes, slopes - boxes.low)
         soft = room.sum(axis=0)
         gram = self.communicator.allreduce_sum((columns * soft[:, None]).T @ columns)
@@ -403,7 +376,7 @@ class _Fit:
             factors = lstsq(gram, sums[exact], check_finite=False)[0]
             moved = room * (columns @ factors)
             slopes = slopes - moved
-            sums = sums - self.communicator.allreduce_sum(self._rows.T @ moved.sum(axis=0))
+            sums = sums - self.communicator.allreduce_sum(self._rows.adjoint(moved.sum(axis=0)))
         return slopes, sums
 
 

@@ -50,6 +50,9 @@ _RESTART_GAP = 0.5
 # and how patient coordinate ascent is after that. Where it gets there, far fewer epochs than these
 # ever seem to be left; where not, soon more.
 _TRIAL_READS, _LAST_PATIENCE, _LAST_JUDGED = 100, 1000.0, 30
+# Share of its patience that coordinate ascent has before it is judged, where what it has found is
+# of no use to the method that would follow.
+_JUDGED_SHARE = 0.1
 
 
 def fit(
@@ -529,7 +532,13 @@ def _coordinate_ascent(
         duals = SoftmaxDuals(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
         return softmax_ascent.solve(duals, communicator, rule, patience=patience)
     engine = dual_engine(problem, dataset, settings, start)
-    return dual_coordinate_ascent.solve(engine, communicator, rule, patience=patience)
+    judged_from = 0
+    is_hinge = problem.loss.smoothed is not None and math.isfinite(patience)
+    if is_hinge and support.suits_systems(problem, dataset, communicator):
+        judged_from = int(_JUDGED_SHARE * min(patience, rule.max_iter))
+    return dual_coordinate_ascent.solve(
+        engine, communicator, rule, patience=patience, judged_from=judged_from
+    )
 
 
 def _hand_over(
@@ -542,7 +551,7 @@ def _hand_over(
 ) -> FitResult:
     """Go on with a method of second order, mostly from where coordinate ascent ended."""
     reason = f"after {first.n_iter} epochs of dual coordinate ascent, whose gap shrank too slowly"
-    if support.is_cornered(problem):
+    if support.suits_systems(problem, dataset, communicator):
         rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
         second = _interior_point(problem, dataset, communicator, rest, settings)
         return _joined(first, second, reason)

@@ -17,6 +17,7 @@ from snapml.solvers.dual_ascent import softmax_ascent
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import working_rows
+from snapml.solvers.interior_point.working_matrix import is_thin
 from snapml.solvers.newton import small_newton
 from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.newton.sample_size import products_of_factors
@@ -50,9 +51,11 @@ _PATIENCE_A_COLUMN = 0.125
 # Rows a column up to which most rows of the squared hinge may be beside the margin; and how patient
 # coordinate ascent is there, per dense column.
 _FEW_ROWS_A_COLUMN, _SHORT_A_COLUMN = 8.0, 0.04
-# Epochs, per column, that the systems of an interior point method cost; and, of sparse rows, the
-# speed of an epoch's entries beside those of a dense system.
+# Epochs, per column, that the systems of an interior point method cost; of sparse rows, the speed
+# of an epoch's entries beside those of a dense system; and where their products stay sparse, epochs
+# for each entry of a row, and a column's share in a factor.
 _SYSTEMS_A_COLUMN, _SPARSE_SPEED = 0.5, 0.1
+_SYSTEMS_AN_ENTRY, _FACTOR_OF_A_COLUMN = 5.0, 0.02
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
@@ -275,7 +278,7 @@ def _choose_for_hinge(
 ) -> tuple[str, str, float]:
     """Coordinate ascent finds the rows at the kink by itself, unless they are long."""
     if dataset.matrix.shape[1] > _FEW_COLUMNS:
-        return "sdca", "many columns", _patience_of_many(dataset, communicator)
+        return "sdca", "many columns", _patience_of_many(problem, dataset, communicator)
     n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
     may_rest = _may_rest(dataset, communicator)
     patience = _SHORT_PATIENCE
@@ -312,9 +315,8 @@ def _choose_for_corners(
         return "sdca", "many columns", never
     own = np.array([float(dataset.matrix.n_stored), float(dataset.matrix.shape[0])])
     n_stored, n_rows = communicator.allreduce_sum(own).tolist()
-    is_sparse, price = _is_sparse(dataset), _SYSTEMS_A_COLUMN * n_features
-    if is_sparse:
-        price *= _SPARSE_SPEED * n_rows * n_features / max(1.0, n_stored)
+    is_sparse = _is_sparse(dataset)
+    price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=is_sparse)
     if n_features > _FEW_COLUMNS:
         return "sdca", "many columns", price
     stiffness = _sampled_stiffness(problem, dataset, communicator)
@@ -324,14 +326,29 @@ def _choose_for_corners(
     return "ipm", "its loss has corners, which few rows are near to", never
 
 
-def _patience_of_many(dataset: Dataset, communicator: Communicator) -> float:
-    """Return how many epochs of a hinge of many columns are worth the Hessians of a continuation.
+def _price_of_systems(n_rows: float, n_features: int, n_stored: float, *, is_sparse: bool) -> float:
+    """Return how many epochs take as long as all systems of an interior point method."""
+    if not is_sparse:
+        return _SYSTEMS_A_COLUMN * n_features
+    entries = max(1.0, n_stored) / max(1.0, n_rows)  # of a row
+    if not is_thin(n_rows, n_features, n_stored):
+        return _SYSTEMS_A_COLUMN * _SPARSE_SPEED * n_features**2 / entries
+    factor = _FACTOR_OF_A_COLUMN * n_features**3 / max(1.0, n_stored)
+    return _SYSTEMS_AN_ENTRY * (entries + factor)
 
-    Those of sparse rows would be of a block of the columns, and fewer rows than columns leave
-    most of one empty.
+
+def _patience_of_many(problem: Problem, dataset: Dataset, communicator: Communicator) -> float:
+    """Return how many epochs of a hinge of many columns are worth the systems of another method.
+
+    Of dense rows that is a continuation, whose Hessians of sparse rows would be of a block of the
+    columns: there it is the interior point method. Fewer rows than columns leave most of a Hessian
+    empty.
     """
     n_features = dataset.matrix.shape[1]
     n_rows = _count_rows(dataset, communicator)
+    if support.suits_systems(problem, dataset, communicator):
+        n_stored = float(dataset.matrix.n_stored)
+        return _price_of_systems(n_rows, n_features, n_stored, is_sparse=True)
     if _is_sparse(dataset) or n_features > MOST_DENSE_COLUMNS or n_rows < n_features:
         return math.inf
     price = 2.0 if is_streamed(dataset) else 1.0  # a step reads rows twice

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from snapml.data import ChunkedMatrix, Dataset
+from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import dual_coordinate_ascent, softmax_ascent
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.interior_point import working_rows
+from snapml.solvers.interior_point.working_matrix import is_thin
+from snapml.solvers.newton.curvature import HOT_COLUMNS
 from snapml.solvers.working_sets import working_set_descent
 
-__all__ = ["check", "is_by_ascent", "is_cornered", "is_streamed", "needs_interior"]
+__all__ = ["check", "is_by_ascent", "is_cornered", "is_streamed", "needs_interior", "suits_systems"]
 
 # Columns up to which coefficients have bounds: descent on their Gram matrix keeps them.
 _MOST_BOUNDED = 5000
@@ -83,6 +85,23 @@ def is_by_ascent(problem: Problem, settings: Settings) -> bool:
 def is_cornered(problem: Problem) -> bool:
     """Return whether the loss has corners that nothing rounds off."""
     return problem.loss.n_corners > 0 and problem.loss.smoothed is None
+
+
+def suits_systems(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
+    """Return whether an interior point method goes on where coordinate ascent gets slow.
+
+    Of the hinge, which can be smoothed, for sparse rows alone: a Hessian of dense ones costs no
+    more, and their continuation needs fewer.
+    """
+    if is_cornered(problem):
+        return True
+    matrix = dataset.matrix
+    if problem.loss.n_corners == 0 or communicator.size > 1:
+        return False
+    n_rows, n_features = matrix.shape
+    is_many = HOT_COLUMNS < n_features <= min(n_rows, working_rows.MOST_COLUMNS)
+    is_sparse = isinstance(matrix, CompressedMatrix)
+    return is_sparse and is_many and is_thin(n_rows, n_features, matrix.n_stored)
 
 
 def needs_interior(problem: Problem) -> bool:

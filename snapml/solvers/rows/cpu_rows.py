@@ -26,6 +26,7 @@ __all__ = [
     "inspect",
     "margins",
     "native_rows",
+    "scaled_sparse_gram",
     "sparse_gram",
     "squared_norms",
     "without_duplicates",
@@ -336,6 +337,41 @@ def sparse_gram(matrix: CompressedMatrix, weights: np.ndarray, n_threads: int = 
     gram = np.zeros((size, size))
     add_gram(native_rows(matrix, pool), pool, weights, gram)
     gram += np.tril(gram, -1).T
+    return gram
+
+
+def scaled_sparse_gram(
+    matrix: CompressedMatrix,
+    weights: np.ndarray,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    bias: float,
+    n_threads: int,
+) -> np.ndarray:
+    """Return the weighted Gram matrix of sparse rows in centred and scaled columns.
+
+    Parameters
+    ----------
+    matrix : CompressedMatrix
+        The rows.
+    weights : ndarray of shape (n_rows,), float64
+        One for each row.
+    mean, scale : ndarray of shape (n_features,), float64
+        Of the columns.
+    bias : float
+        The intercept's column, which is the last.
+    n_threads : int
+        Threads to use.
+
+    Returns
+    -------
+    ndarray of shape (n_features + 1, n_features + 1), float64
+        Both halves.
+    """
+    pool = _native.ThreadPool(n_threads)
+    gram = np.zeros((len(mean) + 1, len(mean) + 1))
+    add_gram(native_rows(matrix, pool), pool, weights, gram)
+    _native.scale_gram(gram, mean, scale, bias)
     return gram
 
 
