@@ -23,10 +23,11 @@ from snapml.solvers.stopping import Progress, StoppingRule
 
 __all__ = ["check_solvable", "solve"]
 
-# Running gaps below this many squared roundings of the objective are noise.
 # Share of the objective below which a gap leaves no room for a model that is better by much.
 _CLOSE = 1e-2
-_ROUNDING_LEVEL = 1e3
+# Running gaps below this many squared roundings of the objective are noise; and below the other
+# share coefficients change by a hundredth of a millionth.
+_ROUNDING_LEVEL, _FINEST = 1e3, 1e-16
 
 
 def solve(
@@ -245,11 +246,11 @@ def _polish(
 ) -> bool:
     """Go on to rounding level while that costs next to nothing; return whether anything was done.
 
-    On small data the answer is then as exact as the number type allows, whatever `tol` is.
+    On small data the answer is then nearly as exact as the number type allows, whatever `tol` is.
     """
     n_stored = float(communicator.allreduce_sum(np.array([float(engine.n_stored)]))[0])
     n_epochs = min(progress.rule.max_iter, int(engine.free_visits // max(1.0, n_stored)))
-    floor = _ROUNDING_LEVEL * float(np.finfo(engine.shared.dtype).eps) ** 2
+    floor = max(_FINEST, _ROUNDING_LEVEL * float(np.finfo(engine.shared.dtype).eps) ** 2)
     first = len(progress.history)
     if n_epochs <= first:
         return False
