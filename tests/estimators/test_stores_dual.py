@@ -89,7 +89,7 @@ def test_slow_coordinate_ascent_hands_over(tmp_path, monkeypatch):
 
 def test_reads_that_choose_the_solver_are_few_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(rules, "_STIFFNESS_CHUNKS", 2)
-    X, y = example(n_rows=300, n_features=600, is_sparse=True)
+    X, y = example(n_rows=1000, n_features=600, is_sparse=True)
     store = stored(tmp_path / "wide", X / 10, y, memory_limit=0)
     read = {"matrix": 0, "rows": 0}
     plain = {name: getattr(ChunkedDataset, name) for name in read}

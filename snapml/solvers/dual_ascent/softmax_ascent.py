@@ -24,7 +24,7 @@ from snapml.solvers.stopping import Progress, StoppingRule
 
 __all__ = ["solve", "suits"]
 
-_FREE_VISITS = 1_000_000  # entries that epochs may visit for nothing, to end at rounding level
+_FREE_VISITS = 250_000  # entries that epochs may visit for nothing, to end at rounding level
 _POLISHED = 1e3 * float(np.finfo(np.float64).eps) ** 2
 
 

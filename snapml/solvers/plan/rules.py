@@ -189,9 +189,9 @@ def choose(
         return "pqn", "it continues from coefficients", never
     if problem.loss.is_quadratic and _is_sparse(dataset) and _may_rest(dataset, communicator):
         return "pqn", "one step of a quadratic loss is all", never
-    stiffness = _sampled_stiffness(problem, dataset, communicator)
     if _is_sparse(dataset):
-        return _choose_for_sparse(problem, dataset, communicator, stiffness)
+        return _choose_for_sparse(problem, dataset, communicator)
+    stiffness = _sampled_stiffness(problem, dataset, communicator)
     if stiffness > _EASY_STIFFNESS:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", never
     return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
@@ -237,7 +237,7 @@ def _may_rest(dataset: Dataset, communicator: Communicator) -> bool:
 
 
 def _choose_for_sparse(
-    problem: Problem, dataset: Dataset, communicator: Communicator, stiffness: float
+    problem: Problem, dataset: Dataset, communicator: Communicator
 ) -> tuple[str, str, float]:
     """Coordinate ascent, unless many epochs meet few columns.
 
@@ -252,6 +252,7 @@ def _choose_for_sparse(
     if not is_tall:
         patience = _SPARSE_PATIENCE if communicator.size == 1 else _MERGED_PATIENCE
         return "sdca", "sparse rows", price * patience
+    stiffness = _sampled_stiffness(problem, dataset, communicator)
     if stiffness > _STIFF:
         return "pqn", f"rows are long for this regularisation ({stiffness:.2g})", math.inf
     return "sdca", "sparse rows", price * _TALL_PATIENCE
