@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 import threading
@@ -156,7 +157,8 @@ def multiply_blas_threads(factor: int) -> Iterator[None]:
     factor : int
         Number of processes, this one among them; no other fit of this one runs.
     """
-    found = [(library, library.num_threads) for library in _blas_libraries() if factor > 1]
+    libraries = itertools.chain(*_blas_libraries()) if factor > 1 else ()
+    found = [(library, library.num_threads) for library in libraries]
     try:
         for library, n_threads in found:
             _set_num_threads(library, factor * n_threads)
@@ -182,6 +184,7 @@ class _BlasLimits:
     def _start(self) -> None:
         self._lock = threading.Lock()
         self._held: list[int] = []
+        self._least: int | None = None  # of those held
         self._found: list[tuple[Any, int]] = []
 
     def forget(self) -> None:
@@ -193,17 +196,16 @@ class _BlasLimits:
         has_fits = bool(self._held)
         self._start()
         if has_fits:
-            for library in _blas_libraries():
+            for library in itertools.chain(*_blas_libraries()):
                 _set_num_threads(library, 1)
 
     @contextmanager
     def hold(self, n_threads: int) -> Iterator[None]:
         """Keep to a number of threads inside."""
-        libraries = _blas_libraries()
-        own = [(each, each.num_threads) for each in libraries if _is_of_threads(each)]
+        shared, of_threads = _blas_libraries()
+        own = [(each, each.num_threads) for each in of_threads]
         with self._lock:
             if not self._held and not self._found:
-                shared = [each for each in libraries if not _is_of_threads(each)]
                 self._found = [(library, library.num_threads) for library in shared]
             self._held.append(n_threads)
             self._apply()
@@ -219,8 +221,11 @@ class _BlasLimits:
                 self._apply()
 
     def _apply(self) -> None:
-        for library, found in self._found:
-            _set_num_threads(library, min([found, *self._held]))
+        least = min(self._held, default=None)
+        if least != self._least:  # to set what is set takes as long as a small product
+            for library, found in self._found:
+                _set_num_threads(library, found if least is None else min(found, least))
+        self._least = least
         if not self._held:
             self._found = []
 
@@ -247,9 +252,14 @@ def _set_num_threads(library: Any, n_threads: int) -> None:
 
 
 @functools.cache
-def _blas_libraries() -> list[Any]:
-    """Return the libraries of BLAS; looking for them takes milliseconds."""
-    return list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
+def _blas_libraries() -> tuple[list[Any], list[Any]]:
+    """Return the libraries of BLAS, with one number of threads for all and with one for each.
+
+    Looking for them takes milliseconds.
+    """
+    found = list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
+    of_threads = [each for each in found if _is_of_threads(each)]
+    return [each for each in found if each not in of_threads], of_threads
 
 
 def _cgroup_cores() -> int:

@@ -194,7 +194,7 @@ def test_blas_has_the_threads_of_all_tasks(monkeypatch):
         found.append(blas.num_threads)
         return trains(*arguments)
 
-    monkeypatch.setattr(threads, "_blas_libraries", lambda: [blas])
+    monkeypatch.setattr(threads, "_blas_libraries", lambda: ([blas], []))
     monkeypatch.setattr(worker, "fit", seen)
     X, y = rows(90, "dense")
     answers(REQUEST, in_parts(X, y, [0, 30, 60, 90], "dense"))

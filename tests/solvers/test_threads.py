@@ -212,7 +212,8 @@ def test_blas_on_openmp_keeps_a_number_for_each_thread(monkeypatch):
         _real_set_num_threads = set_num_threads
 
     library = Library(threading_layer="openmp")
-    monkeypatch.setattr(threads, "_blas_libraries", lambda: [library])
+    assert threads._is_of_threads(library)
+    monkeypatch.setattr(threads, "_blas_libraries", lambda: ([], [library]))
 
     def inside_and_after():
         with limit_blas_threads(2):

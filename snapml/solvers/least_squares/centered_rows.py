@@ -235,26 +235,65 @@ class CenteredRows:
                 out += block.T @ values[rows]
         return self.total(out)
 
-    def gram(self) -> np.ndarray:
-        """Return the matrix of scalar products of the columns.
+    def residual(self, targets: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return targets less the rows times some columns, and the columns times that.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_rows, k)
+            As `center` returns them.
+        coef : ndarray of shape (n_features, k)
+            Columns.
 
         Returns
         -------
-        ndarray of shape (n_features, n_features), float64
+        residual : ndarray of shape (n_rows, k)
+            ``targets - dot(coef)``.
+        products : ndarray of shape (n_features, k)
+            ``transposed_dot(residual)``, from the same read of the rows.
+        """
+        if self.stays_sparse:
+            residual = targets - self.dot(coef)
+            return residual, self.transposed_dot(residual)
+        residual = np.empty_like(targets)
+        products = np.zeros_like(coef)
+        with self._threads_of_blocks(coef.shape[1]):
+            for rows, block in self._blocks():
+                np.subtract(targets[rows], block @ coef, out=residual[rows])
+                products += block.T @ residual[rows]
+        return residual, self.total(products)
+
+    def gram(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the matrix of scalar products of the columns, and the columns times targets.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_rows, k)
+            As `center` returns them.
+
+        Returns
+        -------
+        gram : ndarray of shape (n_features, n_features), float64
             Symmetric.
+        products : ndarray of shape (n_features, k)
+            ``transposed_dot(targets)``, of dense rows from the same read.
         """
         if self.stays_sparse:
             assert isinstance(self._matrix, CompressedMatrix)
             product = self.total(sparse_gram(self._matrix, self.weights, self._n_threads)[:-1, :-1])
-            return product - self.total_weight * np.outer(self.mean, self.mean)
-        if self.shape[0] * self.shape[1] <= _KEPT_ENTRIES and self.shape[0]:
-            ((_, block),) = self._blocks()
-            return self.total(block.T @ block)  # NumPy takes BLAS's symmetric product for it
+            product -= self.total_weight * np.outer(self.mean, self.mean)
+            return product, self.transposed_dot(targets)
+        sums = np.zeros((self.shape[1], targets.shape[1]))
         out = np.zeros((self.shape[1], self.shape[1]), order="F")
+        is_kept = bool(self.shape[0]) and self.shape[0] * self.shape[1] <= _KEPT_ENTRIES
         with self._threads_of_blocks(self.shape[1]):
-            for _, block in self._blocks():
-                out = dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=True, lower=True)
-        return self.total(out + np.tril(out, -1).T)
+            for rows, block in self._blocks():
+                if is_kept:
+                    out = block.T @ block  # NumPy takes BLAS's symmetric product for it
+                else:
+                    out = dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=True, lower=True)
+                sums += block.T @ targets[rows]
+        return self.total(out if is_kept else out + np.tril(out, -1).T), self.total(sums)
 
     def kernel(self) -> np.ndarray:
         """Return the matrix of scalar products of the rows.
@@ -336,9 +375,8 @@ class CenteredRows:
         for start in range(0, self.shape[0], step):
             rows = slice(start, min(start + step, self.shape[0]))
             part = self._rows[rows]
-            wide = part.astype(np.float64)
-            block = wide if isinstance(wide, np.ndarray) else wide.toarray()
-            block -= self.mean
+            dense = part if isinstance(part, np.ndarray) else part.toarray()
+            block = np.subtract(dense, self.mean, dtype=np.float64)
             if has_rest:
                 block -= self.mean_rest
             if self._has_weights:

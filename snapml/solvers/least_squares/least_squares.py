@@ -250,14 +250,15 @@ def _solve_any_sign(
 
 def _by_columns(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _Solution | None:
     """Solve the normal equations, refined on the residual; None where they are ill conditioned."""
-    gram = rows.gram()
+    gram, products = rows.gram(targets)
     solves = _inverses(gram, alphas)
     if solves is None:
         return None
     coef = np.zeros((rows.shape[1], targets.shape[1]))
     for number in range(_MAX_REFINEMENTS + 1):
-        residual = targets - rows.dot(coef) if number else targets
-        gradient = rows.transposed_dot(residual) - alphas * coef
+        if number:
+            products = rows.residual(targets, coef)[1]
+        gradient = products - alphas * coef
         step = _each(solves, gradient)
         coef += step
         if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(coef, axis=0)):
@@ -328,7 +329,7 @@ def _by_steps_along_columns(
     """
     if not rows.stays_sparse:
         return None
-    gram = rows.gram()
+    gram = rows.gram(targets)[0]
     least = max(tol**2, _CLEARLY * len(gram) * float(np.finfo(np.float64).eps))
     least *= float(np.abs(gram).sum(axis=0).max())
     try:
@@ -428,7 +429,7 @@ def _solve_positive(
     """Solve with coefficients of at least zero, by the active-set method of SciPy's nnls."""
     n_features = rows.shape[1]
     products = rows.transposed_dot(targets)
-    gram = rows.gram() if n_features <= _MAX_ORDER else None
+    gram = rows.gram(targets)[0] if n_features <= _MAX_ORDER else None
     reduced: tuple[np.ndarray, np.ndarray] | None = None
     columns = []
     for target, alpha in enumerate(alphas):
@@ -465,9 +466,9 @@ def _certify(
     The objective is quadratic: at a gradient g it is g.inverse(H).g / 2 above its minimum, which
     is at most g.g / (2 alpha), a bound that trusts no factorisation.
     """
-    residual = targets - rows.dot(coef.T)
+    residual, products = rows.residual(targets, coef.T)
     sums = rows.sums(residual)
-    gradient = alphas * coef.T - rows.transposed_dot(residual)
+    gradient = alphas * coef.T - products
     squares = rows.total(np.sum(residual**2, axis=0)) / 2
     objective = squares + alphas * np.sum(coef**2, axis=1) / 2
     gaps = []

@@ -34,6 +34,8 @@ _EASY_STIFFNESS = 5.0
 # The same for losses with corners on few rows, or on dense ones, whose systems are quick; and the
 # columns of which systems cost nothing.
 _CORNERED_STIFFNESS, _CORNERED_COLUMNS = 2.0, 8
+# On so small data that an interior point method takes most of its time to begin: epochs.
+_TINY_PATIENCE = 80.0
 # Entries up to which every method is quick, and the exact one best; and those of the hinge up to
 # which all its stages are one call of microseconds.
 _SMALL, _TINY = 200_000, 20_000
@@ -320,6 +322,8 @@ def _choose_for_corners(
     price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=is_sparse)
     if n_features > _FEW_COLUMNS:
         return "sdca", "many columns", price
+    if n_stored <= _TINY:
+        return "sdca", "small data", max(price, _TINY_PATIENCE)
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     most = _EASY_STIFFNESS if n_stored > _SMALL and is_sparse else _CORNERED_STIFFNESS
     if stiffness <= most and n_features >= _CORNERED_COLUMNS:
