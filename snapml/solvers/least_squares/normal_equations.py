@@ -226,13 +226,13 @@ def _dense_sums(
 ) -> tuple[np.ndarray, np.ndarray]:
     size = len(origin)
     products, sums = np.zeros((size, size), order="F"), np.zeros(size)
-    roots = None if weights is None else np.sqrt(weights)
+    roots = np.ones(len(y)) if weights is None else np.sqrt(weights)
     for rows, block in _blocks(matrix, y, origin):
-        if roots is not None:
+        if weights is not None:
             block *= roots[rows, np.newaxis]
         with blas_threads_for(float(len(block)) * size * size):
             products = dsyrk(1.0, block.T, beta=1.0, c=products, overwrite_c=True, lower=True)
-        sums += block.sum(axis=0) if roots is None else roots[rows] @ block
+        sums += roots[rows] @ block  # of few columns faster than `sum`
     products += np.tril(products, -1).T
     return products, sums
 
@@ -248,9 +248,9 @@ def _blocks(
         rows = slice(first, min(first + step, len(y)))
         block = buffer[: rows.stop - first]
         part = values[rows]
-        block[:, :-1] = part if isinstance(part, np.ndarray) else part.toarray()
-        block[:, -1] = y[rows]
-        block -= origin
+        dense = part if isinstance(part, np.ndarray) else part.toarray()
+        np.subtract(dense, origin[:-1], out=block[:, :-1])
+        np.subtract(y[rows], origin[-1], out=block[:, -1])
         yield rows, block
 
 
