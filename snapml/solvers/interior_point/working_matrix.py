@@ -10,14 +10,10 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix
 from snapml.solvers.rows.cpu_rows import scaled_sparse_gram
+from snapml.solvers.rows.scaled_rows import are_near, have_sparse_products
 
-__all__ = ["Scaling", "WorkingMatrix", "is_thin", "squares"]
+__all__ = ["Scaling", "WorkingMatrix", "squares"]
 
-# Sparse rows are multiplied entry by entry where the square of a row's entries is at most so many
-# times the columns: a pair takes 0.35 ns there, a column of a dense row 7 ns.
-_MOST_PAIRS_A_COLUMN = 20.0
-# Means of more than so many times the scale would lose their products to rounding.
-_MOST_MEAN = 1e4
 _BLOCK_ROWS = 4096
 
 
@@ -37,27 +33,6 @@ class WorkingMatrix(Protocol):
 
     def columns(self, places: np.ndarray) -> np.ndarray:
         """Return a few columns, dense."""
-
-
-def is_thin(n_rows: float, n_features: int, n_stored: float) -> bool:
-    """Return whether products of sparse rows cost less than those of dense ones.
-
-    Parameters
-    ----------
-    n_rows : float
-        Rows.
-    n_features : int
-        Columns.
-    n_stored : float
-        Entries of the rows.
-
-    Returns
-    -------
-    bool
-        If not, rows are made dense.
-    """
-    entries = n_stored / max(1.0, n_rows)
-    return entries * entries <= _MOST_PAIRS_A_COLUMN * n_features
 
 
 @dataclass(frozen=True)
@@ -93,8 +68,8 @@ class Scaling:
         """
         if not isinstance(values, csr_matrix):
             return _Dense(self, values)
-        is_near = bool((abs(self.mean) <= _MOST_MEAN * self.scale).all())
-        if is_near and is_thin(values.shape[0], values.shape[1], values.nnz):
+        is_thin = have_sparse_products(values.shape[0], values.shape[1], values.nnz)
+        if is_thin and are_near(self.mean, self.scale):
             return _Sparse(self, values, n_threads)
         return _Dense(self, values.toarray())
 

@@ -45,6 +45,7 @@ class SampledCurvature:
         self._has_slowed = False
         self._decrements: deque[float] = deque(maxlen=_WATCHED_STEPS)
         self._is_quadratic = engine.problem.loss.is_quadratic
+        self._jumps = engine.problem.loss.kinks != "none"
         self.expected = math.inf  # objective at the minimum over the sample, as the sample has it
         self._take(sample_rows(engine, self._total) if uses_sample else self._total)
 
@@ -122,6 +123,8 @@ class SampledCurvature:
             return False
         if self.is_exact and self.engine.n_features <= CHEAP_COLUMNS:
             return True
+        if self.is_exact and self._jumps:
+            return self._has_slowed  # how steps decline says little of the next
         is_due = self._has_slowed and (self.is_exact or descent.n_passes in _RENEWALS)
         return is_due and self._reads_of_update(descent) < self._reads_left(descent)
 

@@ -17,13 +17,13 @@ from snapml.solvers.dual_ascent import softmax_ascent
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import working_rows
-from snapml.solvers.interior_point.working_matrix import is_thin
 from snapml.solvers.newton import small_newton
 from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.newton.sample_size import products_of_factors
 from snapml.solvers.plan import out_of_core, support
 from snapml.solvers.plan.support import is_streamed
 from snapml.solvers.rows.cpu_rows import squared_norms
+from snapml.solvers.rows.scaled_rows import have_sparse_products
 
 __all__ = ["choose", "is_better_apart", "products_worth_a_trial"]
 
@@ -336,7 +336,7 @@ def _price_of_systems(n_rows: float, n_features: int, n_stored: float, *, is_spa
     if not is_sparse:
         return _SYSTEMS_A_COLUMN * n_features
     entries = max(1.0, n_stored) / max(1.0, n_rows)  # of a row
-    if not is_thin(n_rows, n_features, n_stored):
+    if not have_sparse_products(n_rows, n_features, n_stored):
         return _SYSTEMS_A_COLUMN * _SPARSE_SPEED * n_features**2 / entries
     factor = _FACTOR_OF_A_COLUMN * n_features**3 / max(1.0, n_stored)
     return _SYSTEMS_AN_ENTRY * (entries + factor)

@@ -14,8 +14,8 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import dual_coordinate_ascent, softmax_ascent
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.interior_point import working_rows
-from snapml.solvers.interior_point.working_matrix import is_thin
 from snapml.solvers.newton.curvature import HOT_COLUMNS
+from snapml.solvers.rows.scaled_rows import have_sparse_products
 from snapml.solvers.working_sets import working_set_descent
 
 __all__ = ["check", "is_by_ascent", "is_cornered", "is_streamed", "needs_interior", "suits_systems"]
@@ -101,7 +101,7 @@ def suits_systems(problem: Problem, dataset: Dataset, communicator: Communicator
     n_rows, n_features = matrix.shape
     is_many = HOT_COLUMNS < n_features <= min(n_rows, working_rows.MOST_COLUMNS)
     is_sparse = isinstance(matrix, CompressedMatrix)
-    return is_sparse and is_many and is_thin(n_rows, n_features, matrix.n_stored)
+    return is_sparse and is_many and have_sparse_products(n_rows, n_features, matrix.n_stored)
 
 
 def needs_interior(problem: Problem) -> bool:

@@ -15,11 +15,11 @@ from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.engine import own_curvatures
 from snapml.solvers.rows.cpu_margins import CpuMargins
 from snapml.solvers.rows.cpu_rows import (
-    add_gram,
     as_array,
     centred_sums,
     inspect,
     native_rows,
+    scaled_gram,
     squared_norms,
 )
 from snapml.solvers.rows.host_arrays import HostArrays, column_grams
@@ -218,10 +218,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         ndarray of shape (n_features + 1, n_features + 1), float64
             The intercept's column is the last.
         """
-        gram = np.zeros((self.n_features + 1, self.n_features + 1))
-        add_gram(self._rows, self._pool, weights, gram)
-        _native.scale_gram(gram, mean, scale, self.bias_column)
-        return gram
+        return scaled_gram(self._rows, self._pool, weights, mean, scale, self.bias_column)
 
     def weighted_squares(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""

@@ -26,6 +26,7 @@ __all__ = [
     "inspect",
     "margins",
     "native_rows",
+    "scaled_gram",
     "scaled_sparse_gram",
     "sparse_gram",
     "squared_norms",
@@ -340,6 +341,21 @@ def sparse_gram(matrix: CompressedMatrix, weights: np.ndarray, n_threads: int = 
     return gram
 
 
+def scaled_gram(
+    rows: _native.Rows,
+    pool: _native.ThreadPool,
+    weights: np.ndarray,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    bias: float,
+) -> np.ndarray:
+    """Return what `scaled_sparse_gram` does, of the extension's view of compressed rows."""
+    gram = np.zeros((len(mean) + 1, len(mean) + 1))
+    add_gram(rows, pool, weights, gram)
+    _native.scale_gram(gram, mean, scale, bias)
+    return gram
+
+
 def scaled_sparse_gram(
     matrix: CompressedMatrix,
     weights: np.ndarray,
@@ -369,10 +385,7 @@ def scaled_sparse_gram(
         Both halves.
     """
     pool = _native.ThreadPool(n_threads)
-    gram = np.zeros((len(mean) + 1, len(mean) + 1))
-    add_gram(native_rows(matrix, pool), pool, weights, gram)
-    _native.scale_gram(gram, mean, scale, bias)
-    return gram
+    return scaled_gram(native_rows(matrix, pool), pool, weights, mean, scale, bias)
 
 
 def centred_sums(

@@ -13,7 +13,7 @@ from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.rows.streaming_engine import HostPrimalEngine
 from snapml.solvers.threads import blas_threads_for
 
-__all__ = ["MOST_WIDE_COLUMNS", "ScaledRows"]
+__all__ = ["MOST_WIDE_COLUMNS", "ScaledRows", "are_near", "have_sparse_products"]
 
 # Up to here a Gram matrix in float64 costs less than what it saves.
 MOST_WIDE_COLUMNS = 256
@@ -22,6 +22,43 @@ MOST_WIDE_COLUMNS = 256
 # no column's mean is so many times its scale that their difference would be lost in the rounding.
 _MOST_PAIRS_A_COLUMN = 20.0
 _MOST_MEAN = 1e4
+
+
+def have_sparse_products(n_rows: float, n_features: int, n_stored: float) -> bool:
+    """Return whether products of sparse rows cost less entry by entry than those of dense rows.
+
+    Parameters
+    ----------
+    n_rows : float
+        Rows.
+    n_features : int
+        Columns.
+    n_stored : float
+        Entries of the rows.
+
+    Returns
+    -------
+    bool
+        If not, rows are made dense.
+    """
+    entries = n_stored / max(1.0, n_rows)
+    return entries * entries <= _MOST_PAIRS_A_COLUMN * n_features
+
+
+def are_near(mean: np.ndarray, scale: np.ndarray) -> bool:
+    """Return whether products may be centred afterwards: no mean is far more than its scale.
+
+    Parameters
+    ----------
+    mean, scale : ndarray of shape (n_features,), float64
+        Of the columns.
+
+    Returns
+    -------
+    bool
+        If not, their differences would be rounding.
+    """
+    return bool(np.all(np.abs(mean) <= _MOST_MEAN * scale))
 
 
 class ScaledRows:
@@ -52,10 +89,8 @@ class ScaledRows:
         is_wide = engine.dtype == np.float64 or engine.n_features <= MOST_WIDE_COLUMNS
         self.dtype = np.dtype(np.float64 if is_wide else np.float32)
         self._mean, self._scale = engine.to_rows(self.mean), engine.to_rows(self.scale)
-        entries = engine.n_stored / max(1, engine.n_rows)  # of a row
-        is_short = entries**2 <= _MOST_PAIRS_A_COLUMN * engine.n_features
-        is_near = bool(np.all(np.abs(self.mean) <= _MOST_MEAN * self.scale))
-        if not (is_short and is_near):
+        sizes = engine.n_rows, engine.n_features, engine.n_stored
+        if not (have_sparse_products(*sizes) and are_near(self.mean, self.scale)):
             self._entries = None
 
     @functools.cached_property
