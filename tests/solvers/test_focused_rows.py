@@ -83,7 +83,7 @@ def test_more_visits_to_few_rows_save_epochs(monkeypatch, n_threads, least, is_d
     options = dict(
         deterministic=is_deterministic,
         C=0.01,
-        tol=1e-6,
+        tol=1e-12,
         solver="sdca",
         n_threads=n_threads,
         max_iter=500,

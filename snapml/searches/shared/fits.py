@@ -64,8 +64,9 @@ _logger = logging.getLogger("snapml")
 # 1 GB.
 _MOST_NUMBERS = 1 << 26
 # Products after which a model is given up: as many as take as long as the factors of its Hessian
-# that a fit alone is taken to need, from the model of the C before.
-_FACTORS_ALONE, _FEWEST_PRODUCTS = 3.0, 200.0
+# that a fit alone is taken to need, from the model of the C before; and numbers of X that products
+# may read before that, in a fraction of a second.
+_FACTORS_ALONE, _FREE_NUMBERS = 3.0, 2e8
 # Predictions of several classes turn on differences of their margins, not on one sign: models as
 # near to their minima as those of two classes can score a few thousandths from them.
 _SEVERAL_CLASSES = 0.1
@@ -422,7 +423,9 @@ class _Group:
         """Return the products that a step alone, by a factor of the Hessian, takes as long as."""
         if self._device_ids or self._is_multinomial or not isinstance(self._matrix, DenseMatrix):
             return math.inf
-        return max(_FEWEST_PRODUCTS, _FACTORS_ALONE * products_of_dense_factor(*self._matrix.shape))
+        n_rows, n_features = self._matrix.shape
+        least = _FREE_NUMBERS / max(1, n_rows * n_features)
+        return max(least, _FACTORS_ALONE * products_of_dense_factor(n_rows, n_features))
 
     def _most_on_host(self) -> int:
         """Return how many models go side by side where products are the host's.

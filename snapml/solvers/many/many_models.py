@@ -220,7 +220,8 @@ class _Descent:
         n_before = self._n_products.copy()
         direction, rest = self._direction(gradient, scaling, curvatures, intercept_curvature)
         most = int((self._n_products - n_before).max(initial=0))
-        self._shared.see(most, self._products.shape)
+        if self._problem.loss.kinks == "none":  # else rows at rest would be missed where they move
+            self._shared.see(most, self._products.shape)
         is_spent = self._n_products[self.models] >= self._most_products
         slope = self._dots(direction, gradient, self._n_places)
         has_moved = self._advance(direction, values, slope)

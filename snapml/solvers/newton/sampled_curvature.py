@@ -24,7 +24,7 @@ _STALE = 0.1
 # A curvature from a sample can be renewed before these steps only: the pairs correct the rest.
 _RENEWALS = (5, 15, 31)
 _SAMPLE_RENEWALS = (0, 6)
-# Steps whose decline tells how many are left: the most, and the fewest.
+# Steps whose decline tells how many are left: the most, and the fewest, of all columns' curvature.
 _WATCHED_STEPS, _FEWEST_STEPS = 5, 3
 # The share of the tolerance that the squared decrement may have to fall to: under a weak penalty
 # a certificate asks for more than its tolerance.
@@ -225,7 +225,8 @@ class SampledCurvature:
         seen, target = self._decrements, self._tol * abs(descent.value)
         if self.is_exact:
             target *= _BEYOND_TOL
-        if len(seen) < _FEWEST_STEPS:
+        is_whole = isinstance(self.curvature, DenseCurvature)
+        if len(seen) < (_FEWEST_STEPS if is_whole else _WATCHED_STEPS):
             return math.inf
         if not seen[-1] > target > 0.0:
             return 0.0

@@ -512,8 +512,10 @@ def _in_row_space(
 
     own = replace(rule, control=rule.control.through(in_columns))
     begin = Start() if start.coef is None else Start(coef=space.in_basis(start.coef))
-    inner = _in_one_call(problem, space.dataset, communicator, own, settings, begin)
-    if inner is None:
+    inner = None
+    if math.isfinite(problem.loss.curvature_bound):  # else margins ask for more than its tolerance
+        inner = _in_one_call(problem, space.dataset, communicator, own, settings, begin)
+    if inner is None or _goes_on(inner, rule):
         inner = _quasi_newton(problem, space.dataset, communicator, own, settings, begin)
     if start.coef is not None and _goes_on(inner, rule):  # a start so far away that steps are lost
         inner = _quasi_newton(problem, space.dataset, communicator, own, settings, Start())

@@ -96,12 +96,11 @@ class HostArrays(ABC):
             The sums.
         """
         taken: np.ndarray = self.dense_rows(rows)
-        ones = np.ones(len(taken))  # products with them are faster than `sum` of few columns
         if centre is None:
-            return np.asarray(ones @ taken.astype(np.float64, copy=False))
+            return np.asarray(taken.sum(axis=0, dtype=np.float64))
         centred = taken - centre
         centred *= centred
-        return np.asarray(ones @ centred)
+        return np.asarray(centred.sum(axis=0))
 
     def scale_rows(
         self,
