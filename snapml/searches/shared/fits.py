@@ -420,7 +420,7 @@ class _Group:
         return np.where(self._y[:, None] == chosen, 1.0, -1.0).astype(dtype)
 
     def _most_products(self) -> float:
-        """Return the products that a step alone, by a factor of the Hessian, takes as long as."""
+        """Return the products that take as long as a fit alone, by factors of its Hessians."""
         if self._device_ids or self._is_multinomial or not isinstance(self._matrix, DenseMatrix):
             return math.inf
         n_rows, n_features = self._matrix.shape

@@ -263,7 +263,17 @@ class CenteredRows:
                 products += block.T @ residual[rows]
         return residual, self.total(products)
 
-    def gram(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def gram(self) -> np.ndarray:
+        """Return the matrix of scalar products of the columns.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features), float64
+            Symmetric.
+        """
+        return self.gram_and_products(np.empty((self.shape[0], 0)))[0]
+
+    def gram_and_products(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the matrix of scalar products of the columns, and the columns times targets.
 
         Parameters

@@ -250,7 +250,7 @@ def _solve_any_sign(
 
 def _by_columns(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _Solution | None:
     """Solve the normal equations, refined on the residual; None where they are ill conditioned."""
-    gram, products = rows.gram(targets)
+    gram, products = rows.gram_and_products(targets)
     solves = _inverses(gram, alphas)
     if solves is None:
         return None
@@ -329,7 +329,7 @@ def _by_steps_along_columns(
     """
     if not rows.stays_sparse:
         return None
-    gram = rows.gram(targets)[0]
+    gram = rows.gram()
     least = max(tol**2, _CLEARLY * len(gram) * float(np.finfo(np.float64).eps))
     least *= float(np.abs(gram).sum(axis=0).max())
     try:
@@ -428,8 +428,11 @@ def _solve_positive(
 ) -> _Solution:
     """Solve with coefficients of at least zero, by the active-set method of SciPy's nnls."""
     n_features = rows.shape[1]
-    products = rows.transposed_dot(targets)
-    gram = rows.gram(targets)[0] if n_features <= _MAX_ORDER else None
+    gram: np.ndarray | None = None
+    if n_features <= _MAX_ORDER:
+        gram, products = rows.gram_and_products(targets)
+    else:
+        products = rows.transposed_dot(targets)
     reduced: tuple[np.ndarray, np.ndarray] | None = None
     columns = []
     for target, alpha in enumerate(alphas):

@@ -152,9 +152,7 @@ class LeaveOneOut:
             self._basis = left * singular
         else:
             eigenvalues, self._directions = eigh(
-                self._rows.gram(np.empty((self._rows.shape[0], 0)))[0],
-                overwrite_a=True,
-                check_finite=False,
+                self._rows.gram(), overwrite_a=True, check_finite=False
             )
             self._eigenvalues = np.maximum(eigenvalues, 0.0)
             self._basis = self._rows.dot(self._directions)

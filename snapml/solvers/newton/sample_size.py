@@ -186,8 +186,7 @@ def products_of_factors(engine: PrimalEngine, total: float, n_stored: float) -> 
     n_columns, n_outputs, costs = engine.n_features, engine.n_outputs, _costs(engine)
     reads = reads_of_hessian(engine, int(total), int(total), int(n_stored))
     read_ns = n_stored * (costs.sparse if engine.is_sparse else costs.dense) + costs.read
-    factor_ns = n_columns * (costs.product * n_columns * n_columns / 3.0 + costs.factor)
-    return (reads + n_outputs * factor_ns / read_ns) / (_READS_A_PRODUCT * n_outputs)
+    return _products(reads, read_ns, n_columns, n_outputs, costs)
 
 
 def products_of_dense_factor(n_rows: int, n_features: int) -> float:
@@ -204,6 +203,11 @@ def products_of_dense_factor(n_rows: int, n_features: int) -> float:
         About, with the Gram matrix that is factored.
     """
     costs = _OF_A_CORE
-    hessian_ns = n_rows * n_features * (costs.scaled + costs.product * n_features)
-    factor_ns = costs.product * n_features**3 / 3.0
-    return (hessian_ns + factor_ns) / (_READS_A_PRODUCT * n_rows * n_features * costs.dense)
+    reads = (costs.scaled + costs.product * n_features) / costs.dense
+    return _products(reads, n_rows * n_features * costs.dense, n_features, 1, costs)
+
+
+def _products(reads: float, read_ns: float, n_columns: int, n_outputs: int, costs: _Costs) -> float:
+    """Return the products that take as long as so many reads for a Hessian, and its factors."""
+    factor_ns = n_columns * (costs.product * n_columns * n_columns / 3.0 + costs.factor)
+    return (reads + n_outputs * factor_ns / read_ns) / (_READS_A_PRODUCT * n_outputs)
