@@ -23,11 +23,19 @@ from snapml.estimators.base import LinearEstimator, all_or_nothing, callers_leve
 from snapml.estimators.offsets import check_offset, targets_without
 from snapml.estimators.placement import with_host_predictions
 from snapml.solvers.control import Interim
-from snapml.solvers.least_squares.least_squares import LeastSquaresResult, solve_least_squares
+from snapml.solvers.least_squares.few_columns import solve_few_columns
+from snapml.solvers.least_squares.least_squares import solve_least_squares
+from snapml.solvers.least_squares.result import LeastSquaresResult
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import overflow_error
 
-__all__ = ["LinearRegression", "LinearRegressor", "check_nonnegative", "least_squares_fit"]
+__all__ = [
+    "LinearRegression",
+    "LinearRegressor",
+    "check_nonnegative",
+    "few_columns_fit",
+    "least_squares_fit",
+]
 
 # Relative gaps, in units of the data's rounding, that a solution may have; and the least `tol`.
 _RESOLUTION, _LEAST_TOL = 8.0, 1e-10
@@ -299,11 +307,7 @@ def least_squares_fit(
     ValueError
         If X is not finite, or the fit overflows.
     """
-    targets = estimator._target_columns(matrix, y)
-    with np.errstate(over="ignore"):  # refused as not finite
-        targets = targets.astype(matrix.dtype, copy=False)
-    if not np.isfinite(targets).all():
-        raise ValueError(f"y: expected numbers that are finite in {matrix.dtype}")
+    targets = _finite_targets(estimator, matrix, y)
     try:
         result = solve_least_squares(
             matrix,
@@ -316,8 +320,73 @@ def least_squares_fit(
         )
     except NonFiniteError:
         raise_non_finite(estimator, X)
+    return _checked(estimator, result, targets, weights)
+
+
+def few_columns_fit(
+    estimator: LinearEstimator,
+    matrix: Matrix,
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    alphas: np.ndarray,
+) -> LeastSquaresResult | None:
+    """Solve least squares as `least_squares_fit` does, where one call of the extension is enough.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has ``fit_intercept`` and ``n_threads``, and is named in messages.
+    matrix : Matrix
+        The rows, checked but for entries that are not finite.
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Targets.
+    weights : ndarray of shape (n_rows,) or None
+        Sample weights.
+    alphas : ndarray of shape (n_targets,), float64
+        Strength of the penalty of each target.
+
+    Returns
+    -------
+    LeastSquaresResult or None
+        Finite; None where one call is not enough.
+
+    Raises
+    ------
+    ValueError
+        If the fit overflows.
+    """
+    targets = _finite_targets(estimator, matrix, y)
+    result = solve_few_columns(
+        matrix,
+        targets,
+        weights,
+        bool(estimator.fit_intercept),
+        np.asarray(alphas, dtype=np.float64),
+        estimator._communicator(),
+        estimator.n_threads,
+    )
+    return None if result is None else _checked(estimator, result, targets, weights)
+
+
+def _finite_targets(estimator: LinearEstimator, matrix: Matrix, y: np.ndarray) -> np.ndarray:
+    """Return the targets in the type of the rows, one column each."""
+    targets = estimator._target_columns(matrix, y)
+    with np.errstate(over="ignore"):  # refused as not finite
+        targets = targets.astype(matrix.dtype, copy=False)
+    if not np.isfinite(targets).all():
+        raise ValueError(f"y: expected numbers that are finite in {matrix.dtype}")
+    return targets
+
+
+def _checked(
+    estimator: LinearEstimator,
+    result: LeastSquaresResult,
+    targets: np.ndarray,
+    weights: np.ndarray | None,
+) -> LeastSquaresResult:
+    """Refuse models that overflow, and warn of those that are far from the minimum."""
     if not (np.isfinite(result.coef).all() and np.isfinite(result.objective).all()):
-        raise overflow_error(matrix.dtype)
+        raise overflow_error(targets.dtype)
     _warn_of_gap(estimator, result, targets, weights)
     return result
 

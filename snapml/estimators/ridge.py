@@ -19,6 +19,7 @@ from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import (
     LinearRegressor,
     check_nonnegative,
+    few_columns_fit,
     least_squares_fit,
 )
 from snapml.estimators.offsets import check_offset, targets_without
@@ -26,6 +27,7 @@ from snapml.estimators.placement import fit_input, host_copy_errors
 from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.solvers.control import Interim, among_outputs
 from snapml.solvers.least_squares.least_squares import is_direct
+from snapml.solvers.least_squares.result import LeastSquaresResult
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
 
@@ -41,6 +43,8 @@ _SMALL = 1_000_000
 # Targets of dense rows that one Gram matrix serves sooner than iterations, whose own factors are of
 # up to so many columns (solvers/plan/choice.py).
 _MANY_TARGETS, _FEW_COLUMNS = 4, 512
+# Columns of dense rows up to which the equations are solved however many the rows are.
+_NARROW = 256
 # Share of the entries up to which sparse rows are thin, and reads of them (50 products each) within
 # which conjugate gradients must get to the minimum where equations would be small.
 _THIN, _TRIAL_READS = 0.3, 8
@@ -67,6 +71,12 @@ class RidgeModel(CallbackSupport, LinearEstimator):
             check_finite_in("alpha", alpha, matrix.dtype)
             check_finite_in("1 / alpha", 1.0 / alpha, matrix.dtype)
         is_small = self._is_direct(matrix, alphas)
+        started_s = time.perf_counter()
+        if not is_small and not rule.control.is_active and self._is_narrow(matrix, alphas):
+            found = few_columns_fit(self, matrix, y, weights, alphas)
+            if found is not None:
+                self._store_direct(found, started_s, y, alphas)
+                return
         if not is_small or self._is_worth_a_trial(matrix, alphas):
             own = replace(rule, max_iter=min(rule.max_iter, _TRIAL_READS)) if is_small else rule
             results = self._iterated(X, matrix, y, weights, alphas, problem, own, is_trial=is_small)
@@ -103,6 +113,14 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         is_one_gram = has_many_targets and isinstance(matrix, DenseMatrix)
         return is_one_gram or matrix.n_stored <= _SMALL
 
+    def _is_narrow(self, matrix: Matrix, alphas: np.ndarray) -> bool:
+        """Say whether rows are many, but their equations take less time than two or three reads."""
+        if self.positive or self._checked_devices(matrix) or self._communicator().size > 1:
+            return False
+        if self.solver in ("sdca", "pqn", "sag", "saga") or not isinstance(matrix, DenseMatrix):
+            return False
+        return matrix.shape[1] <= _NARROW
+
     def _is_worth_a_trial(self, matrix: Matrix, alphas: np.ndarray) -> bool:
         """Say whether small rows are so thin that few products with them may be all they need."""
         if self.positive or alphas.min() == 0 or self.tol < _LEAST_ITERATIVE_TOL:
@@ -125,6 +143,12 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         result = least_squares_fit(
             self, X, matrix, y, weights, alphas=alphas, is_positive=self.positive, tol=0.0
         )
+        self._store_direct(result, started_s, y, alphas)
+
+    def _store_direct(
+        self, result: LeastSquaresResult, started_s: float, y: np.ndarray, alphas: np.ndarray
+    ) -> None:
+        """Keep the models that linear equations have."""
         time_s = time.perf_counter() - started_s
         self._store_models(result.coef, result.intercept, y)
         self.n_iter_ = np.ones(len(alphas), dtype=np.int32)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -62,7 +63,9 @@ def many_cores(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(threads, "_read", lambda path: None)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    return monkeypatch
+    threads._cgroup_quota.cache_clear()
+    yield monkeypatch
+    threads._cgroup_quota.cache_clear()
 
 
 def test_all_cores_are_available_where_nothing_limits_them(many_cores):
@@ -109,6 +112,16 @@ def test_omp_num_threads_limits(many_cores, value, expected):
 def test_quota_of_the_control_group_limits(many_cores, files, expected):
     many_cores.setattr(threads, "_read", lambda path: files.get(path.name))
     assert available_threads() == expected
+
+
+def test_quota_is_read_once_in_a_second(many_cores):
+    many_cores.setattr(time, "monotonic", lambda: 7.0)
+    many_cores.setattr(threads, "_read", lambda path: "300000 100000")
+    assert available_threads() == 3
+    many_cores.setattr(threads, "_read", lambda path: "100000 100000")
+    assert available_threads() == 3
+    many_cores.setattr(time, "monotonic", lambda: 8.1)
+    assert available_threads() == 1
 
 
 def test_file_that_is_not_there_reads_as_none(tmp_path):

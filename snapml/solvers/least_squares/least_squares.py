@@ -16,7 +16,6 @@ from scipy.linalg import (
     cho_factor,
     cho_solve,
     eigh,
-    eigvalsh,
     get_lapack_funcs,
     svd,
 )
@@ -29,7 +28,9 @@ from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.least_squares.centered_rows import CenteredRows
 from snapml.solvers.least_squares.exact_sums import sum_with_products
+from snapml.solvers.least_squares.few_columns import solve_few_columns
 from snapml.solvers.least_squares.nonnegative import nonnegative_lower_bound
+from snapml.solvers.least_squares.result import BY_COLUMNS, LeastSquaresResult, singular_values
 from snapml.solvers.rows.cpu_rows import check_rows
 from snapml.solvers.threads import (
     blas_threads_for,
@@ -55,35 +56,6 @@ _TINY, _FEW_STEPS, _REACHED_LIMIT = 1e-13, 300, 7
 _REFINED = 1e-11  # a relative correction below which another changes nothing
 
 _Solve = Callable[[np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True)
-class LeastSquaresResult:
-    """One model per target.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (n_targets, n_features), the matrix's dtype
-        w.
-    intercept : ndarray of shape (n_targets,), the matrix's dtype
-        b.
-    rank : int or None
-        Of the (centred) matrix; None where it was not determined.
-    singular : ndarray of shape (min(n_rows, n_features),) or None
-        Singular values of the (centred, weighted) matrix.
-    gap, objective : ndarray of shape (n_targets,)
-        What the objective can be above its minimum, and its value, as above.
-    description : str
-        What was run.
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    rank: int | None
-    singular: np.ndarray | None
-    gap: np.ndarray
-    objective: np.ndarray
-    description: str
 
 
 @dataclass(frozen=True)
@@ -164,9 +136,15 @@ def solve_least_squares(
     NotImplementedError
         If there are several shards, and too many columns to decompose on each.
     """
+    strengths = np.full(targets.shape[1], alphas, dtype=np.float64)
+    if not is_positive:
+        found = solve_few_columns(
+            matrix, targets, row_weights, fit_intercept, strengths, communicator, n_threads
+        )
+        if found is not None:
+            return found
     check_rows(matrix, n_threads)
     n_threads = _check_shards(matrix, n_threads, communicator)
-    strengths = np.broadcast_to(np.asarray(alphas, dtype=np.float64), targets.shape[1])
     n_operations = float(matrix.n_stored) * min(matrix.shape)
     n_most = resolve_n_threads(n_threads, matrix.n_stored)
     with limit_blas_threads(n_most), blas_threads_for(n_operations):
@@ -180,18 +158,16 @@ def solve_least_squares(
             gap, objective, sums = _certify(
                 rows, centered, strengths, coef.astype(np.float64), solution, is_positive
             )
-    weight = rows.total_weight
-    best = sums / weight if fit_intercept else np.zeros_like(beside)
-    return LeastSquaresResult(
+    result = LeastSquaresResult(
         coef,
         intercept,
         solution.rank,
         solution.singular,
-        # An intercept beside its best value costs half the weights times the distance squared.
-        gap + weight * (beside - best) ** 2 / 2,
-        objective + beside * (weight * beside / 2 - sums),
+        gap,
+        objective,
         solution.description,
     )
+    return result.with_intercepts(beside, sums, rows.total_weight) if fit_intercept else result
 
 
 def _rounded_intercepts(
@@ -265,13 +241,12 @@ def _by_columns(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> 
             break
     singular = None
     if not (alphas.any() or rows.stays_sparse):  # nobody is told those of sparse rows
-        singular = np.sqrt(np.maximum(eigvalsh(gram)[::-1], 0.0))
+        singular = singular_values(gram)
 
     def decrement(gradient: np.ndarray, target: int) -> float:
         return float(gradient @ solves[target](gradient)) / 2
 
-    name = "normal equations of the columns (Cholesky), refined"
-    return _Solution(coef, name, decrement, rows.shape[1], singular)
+    return _Solution(coef, BY_COLUMNS, decrement, rows.shape[1], singular)
 
 
 def _by_rows(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _Solution | None:
