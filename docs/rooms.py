@@ -25,6 +25,7 @@ _WITHOUT_PYTHON = {
     "native/dual": "coordinate ascent's sweeps, and the sums of its certificate",
     "native/primal": "the fused pass, and products with the Hessian",
     "native/small": "a whole fit on rows that stay in the cache",
+    "native/squares": "sums over few dense columns, and least squares on them",
     "native/columns": "coordinate descent on packed columns and on their Gram matrix",
     "native/many": "many models in one read",
     "native/text": "svmlight, click logs, numbers in text",

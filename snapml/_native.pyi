@@ -357,6 +357,39 @@ def small_newton_groups(
     coef: NDArray[Any],
     facts: NDArray[Any],
 ) -> None: ...
+def least_squares(
+    pool: ThreadPool,
+    rows: Rows,
+    targets: NDArray[Any],
+    row_weights: NDArray[Any] | None,
+    is_centred: bool,
+    alphas: NDArray[Any],
+    coef: NDArray[Any],
+    facts: NDArray[Any],
+    gram: NDArray[Any] | None,
+) -> tuple[bool, float, float]: ...
+def row_sums(
+    pool: ThreadPool,
+    rows: Rows,
+    targets: NDArray[Any],
+    row_weights: NDArray[Any] | None,
+    origin: NDArray[Any],
+    products: NDArray[Any],
+    sums: NDArray[Any],
+) -> None: ...
+def certify_squares(
+    pool: ThreadPool,
+    rows: Rows,
+    targets: NDArray[Any],
+    row_weights: NDArray[Any] | None,
+    centre: NDArray[Any],
+    has_intercept: bool,
+    models: NDArray[Any],
+    l1: NDArray[Any],
+    l2: NDArray[Any],
+    is_positive: bool,
+    out: NDArray[Any],
+) -> None: ...
 
 class Columns:
     @staticmethod

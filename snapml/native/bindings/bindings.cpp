@@ -39,6 +39,7 @@ void bind_core(nb::module_& m);         // core_bindings.cpp
 void bind_many(nb::module_& m);         // many_bindings.cpp
 void bind_primal(nb::module_& m);       // primal_bindings.cpp
 void bind_small(nb::module_& m);        // small_bindings.cpp
+void bind_squares(nb::module_& m);      // squares_bindings.cpp
 void bind_columns(nb::module_& m);      // column_bindings.cpp
 void bind_io(nb::module_& m);           // io_bindings.cpp
 void bind_memory(nb::module_& m);       // memory_bindings.cpp
@@ -485,6 +486,7 @@ NB_MODULE(_native, m) {
   bind_many(m);
   bind_primal(m);
   bind_small(m);
+  bind_squares(m);
   bind_columns(m);
   bind_io(m);
 #ifndef _WIN32

@@ -11,8 +11,6 @@
 #include "bindings/dispatch.hpp"
 #include "bindings/without_gil.hpp"
 #include "rows/rows.hpp"
-#include "small/centred_blocks.hpp"
-#include "small/least_squares.hpp"
 #include "small/newton.hpp"
 #include "small/smoothed_hinge.hpp"
 #include "small/softmax_problem.hpp"
@@ -24,21 +22,6 @@ void bind_small(nb::module_& m);
 namespace {
 
 constexpr int64 kEntryNumbers = 4;
-
-// The numbers of a vector as float64, `common` for all where there is none, with `padding` behind
-// them up to a multiple of eight.
-template <class Real>
-std::vector<double> widened(const std::optional<ReadOnlyArray>& array, const char* name, int64 size,
-                            double common, double padding) {
-  std::vector<double> wide(static_cast<std::size_t>(small::whole(size)), padding);
-  if (!array) {
-    std::fill(wide.begin(), wide.begin() + size, common);
-    return wide;
-  }
-  const Real* const values = vector_argument<Real>(*array, name, size);
-  std::copy(values, values + size, wide.begin());
-  return wide;
-}
 
 // What each row is to become, and what it counts; keeps what `targets` points to.
 struct SmallTargets {
@@ -337,78 +320,6 @@ void small_newton_groups(ThreadPool& pool, const Rows& rows, const std::string& 
       rows.view);
 }
 
-// Least squares of dense rows. coef (n_targets x n_cols) gets the models, and facts the numbers of
-// `small::LeastSquaresFacts` of each; `gram`, where it is wanted, the centred columns' products.
-// Returns whether the equations could be trusted, the rows' weighted squares and their weight.
-std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& rows,
-                                               const ReadOnlyArray& targets,
-                                               const std::optional<ReadOnlyArray>& row_weights,
-                                               bool is_centred, const ReadOnlyArray& alphas,
-                                               const AnyArray& coef, const AnyArray& facts,
-                                               const std::optional<AnyArray>& gram) {
-  constexpr int64 kLeastSquaresFacts = 5;
-  const int64 n_targets = static_cast<int64>(alphas.size());
-  const double* const strengths = vector_argument<double>(alphas, "alphas", n_targets);
-  return std::visit(
-      [&](const auto& view) -> std::tuple<bool, double, double> {
-        using View = std::decay_t<decltype(view)>;
-        using Real = typename View::Real;
-        if constexpr (std::is_same_v<View, DenseView<Real>>) {
-          const int64 n = view.n_rows, p = view.n_cols;
-          if (n == 0) throw std::invalid_argument("rows: expected at least one, got none");
-          const double* const y = vector_argument<double>(targets, "targets", n_targets * n);
-          const auto weights = widened<double>(row_weights, "row_weights", n, 1.0, 0.0);
-          double* const models = vector_argument<double>(coef, "coef", n_targets * p);
-          double* to = vector_argument<double>(facts, "facts", kLeastSquaresFacts * n_targets);
-          double* const products = gram ? vector_argument<double>(*gram, "gram", p * p) : nullptr;
-          return without_gil([&](Interrupt& interrupt) -> std::tuple<bool, double, double> {
-            small::LeastSquares<Real> fit(view, y, weights.data(), n_targets, is_centred, pool,
-                                          interrupt);
-            std::vector<small::LeastSquaresFacts> found(static_cast<std::size_t>(n_targets));
-            const bool is_solved = fit.solve(strengths, models, found.data());
-            if (!is_solved) return {false, 0.0, 0.0};
-            if (products != nullptr) fit.store_gram(products);
-            for (const small::LeastSquaresFacts& each : found) {
-              for (const double x :
-                   {each.objective, each.bound, each.intercept, each.beside, each.residuals}) {
-                *to++ = x;
-              }
-            }
-            return {true, fit.squares(), fit.total_weight()};
-          });
-        } else {
-          throw std::invalid_argument("rows: expected dense ones");
-        }
-      },
-      rows.view);
-}
-
-// What `small::row_sums` makes of dense rows: products (n_cols + 1)^2, sums (n_cols + 1).
-void row_sums(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& targets,
-              const std::optional<ReadOnlyArray>& row_weights, const ReadOnlyArray& origin,
-              const AnyArray& products, const AnyArray& sums) {
-  std::visit(
-      [&](const auto& view) {
-        using View = std::decay_t<decltype(view)>;
-        using Real = typename View::Real;
-        if constexpr (std::is_same_v<View, DenseView<Real>>) {
-          const int64 n = view.n_rows, size = view.n_cols + 1;
-          const double* const y = vector_argument<double>(targets, "targets", n);
-          const auto weights = widened<double>(row_weights, "row_weights", n, 1.0, 0.0);
-          const double* const from = vector_argument<double>(origin, "origin", size);
-          double* const to = vector_argument<double>(products, "products", size * size);
-          double* const beside = vector_argument<double>(sums, "sums", size);
-          without_gil([&](Interrupt& interrupt) {
-            small::row_sums(view, y, weights.data(), from, to, beside, pool, interrupt);
-            return true;
-          });
-        } else {
-          throw std::invalid_argument("rows: expected dense ones");
-        }
-      },
-      rows.view);
-}
-
 }  // namespace
 
 void bind_small(nb::module_& m) {
@@ -432,11 +343,6 @@ void bind_small(nb::module_& m) {
         nb::arg("weight"), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
         nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
         nb::arg("facts"));
-  m.def("least_squares", &least_squares, nb::arg("pool"), nb::arg("rows"), nb::arg("targets"),
-        nb::arg("row_weights").none(), nb::arg("is_centred"), nb::arg("alphas"), nb::arg("coef"),
-        nb::arg("facts"), nb::arg("gram").none());
-  m.def("row_sums", &row_sums, nb::arg("pool"), nb::arg("rows"), nb::arg("targets"),
-        nb::arg("row_weights").none(), nb::arg("origin"), nb::arg("products"), nb::arg("sums"));
 }
 
 }  // namespace snapml::native

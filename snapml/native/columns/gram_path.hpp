@@ -9,6 +9,7 @@
 
 #include "columns/gram_descent.hpp"
 #include "small/sparse_step.hpp"
+#include "squares/elastic_net_bounds.hpp"
 
 namespace snapml::native {
 
@@ -80,8 +81,7 @@ class GramPath {
   // The slope along a column, without the L1 norm.
   double slope(int64 j) const { return slopes_[at(j)] + ridge_ * coef_[at(j)]; }
 
-  // P, and its distance from the dual objective at the residuals times the best factor of those
-  // that leave every slope within the norm's bounds. docs/algorithms.md, section 13.
+  // P, and its distance from the dual objective, by the Gram matrix alone.
   GramFit judge(const ElasticNet<double>& penalty) const {
     double fitted = 0, half = 0, norm = 0, square = 0, largest = 0;
     for (int64 j = 0; j < equations_.n_cols; ++j) {
@@ -93,13 +93,12 @@ class GramPath {
       norm += std::fabs(w), square += w * w;
     }
     const double residuals = std::max(0.0, equations_.squares + half) + penalty.l2 * square;
-    const double along = equations_.squares - fitted;  // the targets times the residuals
-    const double most = largest > penalty.l1 ? penalty.l1 / largest : 1;
-    const double best = residuals > 0 ? std::clamp(along / residuals, 0.0, most) : most;
+    const double along = equations_.squares - fitted;
+    const squares::Bounds bounds =
+        squares::bounds_of({residuals, along, norm, largest}, penalty.l1);
     GramFit fit;
-    fit.objective = 0.5 * residuals + penalty.l1 * norm;
-    const double bound = best * along - 0.5 * best * best * residuals;
-    fit.gap = std::max(0.0, fit.objective - bound);
+    fit.objective = bounds.objective;
+    fit.gap = std::max(0.0, bounds.objective - bounds.lower);
     fit.is_solved = fit.gap <= std::max(tol_ * fit.objective, kRounding * equations_.squares);
     return fit;
   }

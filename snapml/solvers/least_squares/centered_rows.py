@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.communicator import Communicator, SerialCommunicator
+from snapml.solvers.least_squares.dense_sums import MOST_COLUMNS, row_sums
 from snapml.solvers.rows.cpu_rows import sparse_gram
 from snapml.solvers.threads import blas_threads_for
 
@@ -271,7 +272,14 @@ class CenteredRows:
         ndarray of shape (n_features, n_features), float64
             Symmetric.
         """
-        return self.gram_and_products(np.empty((self.shape[0], 0)))[0]
+        nothing = np.empty((self.shape[0], 0))
+        if not isinstance(self._rows, np.ndarray) or not 0 < self.shape[1] <= MOST_COLUMNS:
+            return self.gram_and_products(nothing)[0]
+        if not self.shape[0] or self.mean_rest.any():
+            return self.gram_and_products(nothing)[0]
+        weights = self.weights if self._has_weights else None
+        own = row_sums(self._matrix, nothing, weights, self.mean, self._n_threads)[0]
+        return self.total(own)
 
     def gram_and_products(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the matrix of scalar products of the columns, and the columns times targets.

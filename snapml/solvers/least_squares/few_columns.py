@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapml import _native
 from snapml.data import DenseMatrix, Matrix
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.least_squares import dense_sums
+from snapml.solvers.least_squares.dense_sums import MOST_COLUMNS
 from snapml.solvers.least_squares.result import BY_COLUMNS, LeastSquaresResult, singular_values
 from snapml.solvers.range_checks import check_range
-from snapml.solvers.rows.cpu_rows import native_rows
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["solve_few_columns"]
 
-# Columns and targets up to which the extension's own products are as fast as those of BLAS.
-_MOST_COLUMNS, _MOST_TARGETS = 512, 16
+_MOST_TARGETS = 16  # of which products one by one are as fast as all together
 
 
 def solve_few_columns(
@@ -63,36 +62,32 @@ def solve_few_columns(
         If squares of the entries overflow in the matrix's dtype.
     """
     n_rows, n_features = matrix.shape
-    n_targets = len(alphas)
     if not isinstance(matrix, DenseMatrix) or not (communicator is None or communicator.size == 1):
         return None
-    if not 0 < n_features <= min(n_rows, _MOST_COLUMNS) or n_targets > _MOST_TARGETS:
+    if not 0 < n_features <= min(n_rows, MOST_COLUMNS) or len(alphas) > _MOST_TARGETS:
         return None
-    coef, facts = np.empty((n_targets, n_features)), np.empty((n_targets, 5))
-    gram = None if alphas.any() else np.empty((n_features, n_features))
-    pool = _native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored))
-    is_solved, squares, total_weight = _native.least_squares(
-        pool,
-        native_rows(matrix, pool),
-        np.ascontiguousarray(targets.T, dtype=np.float64),
-        None if row_weights is None else row_weights.astype(np.float64, copy=False),
+    found = dense_sums.solved(
+        matrix,
+        targets,
+        row_weights,
         fit_intercept,
         alphas,
-        coef,
-        facts,
-        gram,
+        resolve_n_threads(n_threads, matrix.n_stored),
+        wants_gram=not alphas.any(),
     )
-    if not is_solved:
+    if found is None:
         return None
-    check_range(squares, matrix.dtype)
-    objective, bound, intercept, beside, sums = facts.T
+    check_range(found.squares, matrix.dtype)
+    pairs = zip(found.objective, found.bound, strict=True)
     result = LeastSquaresResult(
-        coef.astype(matrix.dtype, copy=False),
-        intercept.astype(matrix.dtype),
+        found.coef.astype(matrix.dtype, copy=False),
+        found.intercept.astype(matrix.dtype),
         n_features,
-        None if gram is None else singular_values(gram),
-        np.array([certified_gap(p, p - b) for p, b in zip(objective, bound, strict=True)]),
-        objective,
+        None if found.gram is None else singular_values(found.gram),
+        np.array([certified_gap(objective, objective - bound) for objective, bound in pairs]),
+        found.objective,
         BY_COLUMNS,
     )
-    return result.with_intercepts(beside, sums, total_weight) if fit_intercept else result
+    if not fit_intercept:
+        return result
+    return result.with_intercepts(found.beside, found.sums, found.total_weight)

@@ -56,7 +56,7 @@ class LeaveOneOut:
         check_rows(matrix, n_threads)
         self._matrix, self._targets = matrix, np.asarray(targets, dtype=np.float64)
         self._n_threads = resolve_n_threads(n_threads, matrix.n_stored)
-        self._rows = CenteredRows(matrix, row_weights, fit_intercept)
+        self._rows = CenteredRows(matrix, row_weights, fit_intercept, n_threads=self._n_threads)
         self._centered, mean, rest = self._rows.center(targets)
         self._target_mean = mean + rest
         total = self._rows.weights.sum()

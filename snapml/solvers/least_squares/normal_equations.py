@@ -15,8 +15,9 @@ from scipy.linalg.blas import dsyrk
 from snapml import _native
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.problems import Penalty
+from snapml.solvers.least_squares import dense_sums
 from snapml.solvers.least_squares.centered_rows import readable
-from snapml.solvers.rows.cpu_rows import native_rows, sparse_gram
+from snapml.solvers.rows.cpu_rows import sparse_gram
 from snapml.solvers.threads import blas_threads_for, limit_blas_threads, resolve_n_threads
 
 __all__ = ["MOST_COLUMNS", "NormalEquations", "PathModels", "RowSums"]
@@ -26,7 +27,6 @@ MOST_COLUMNS = 3000
 # A float64 block that stays in a cache while it is used; and the share of entries from which on
 # sparse rows are multiplied as dense ones.
 _BLOCK_ENTRIES, _DENSE_SHARE = 1 << 15, 0.1
-_FEW_COLUMNS = 513  # and targets, of which the extension's products are as fast as BLAS's
 _ROWS_AT_ONCE = 256  # of the sums, which take much room
 
 
@@ -226,13 +226,8 @@ def _dense_sums(
     matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, origin: np.ndarray, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
     size = len(origin)
-    if isinstance(matrix, DenseMatrix) and size <= _FEW_COLUMNS:
-        products, sums = np.empty((size, size)), np.empty(size)
-        pool = _native.ThreadPool(n_threads)
-        targets = np.ascontiguousarray(y, dtype=np.float64)
-        rows = native_rows(matrix, pool)
-        _native.row_sums(pool, rows, targets, weights, origin, products, sums)
-        return products, sums
+    if isinstance(matrix, DenseMatrix) and size <= dense_sums.MOST_COLUMNS:
+        return dense_sums.row_sums(matrix, y[:, np.newaxis], weights, origin, n_threads)
     products, sums = np.zeros((size, size), order="F"), np.zeros(size)
     roots = np.ones(len(y)) if weights is None else np.sqrt(weights)
     for rows, block in _blocks(matrix, y, origin):

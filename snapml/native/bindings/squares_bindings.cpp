@@ -1,0 +1,143 @@
+// The face of least squares of dense rows, and of sums over them, towards Python.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+
+#include <optional>
+#include <tuple>
+
+#include "bindings/arguments.hpp"
+#include "bindings/without_gil.hpp"
+#include "rows/rows.hpp"
+#include "squares/elastic_net_bounds.hpp"
+#include "squares/least_squares.hpp"
+
+namespace snapml::native {
+
+void bind_squares(nb::module_& m);
+
+namespace {
+
+// Dense rows with their targets, and what keeps the weights of their sums.
+template <class Call>
+auto with_dense(const Rows& rows, const ReadOnlyArray& targets,
+                const std::optional<ReadOnlyArray>& row_weights, Call call) {
+  using Result = decltype(call(squares::RowsWithTargets<double>{}, std::vector<double>{}));
+  return std::visit(
+      [&](const auto& view) -> Result {
+        using View = std::decay_t<decltype(view)>;
+        using Real = typename View::Real;
+        if constexpr (std::is_same_v<View, DenseView<Real>>) {
+          if (view.n_rows == 0)
+            throw std::invalid_argument("rows: expected at least one, got none");
+          const int64 n_targets = static_cast<int64>(targets.size()) / view.n_rows;
+          const double* const y =
+              vector_argument<double>(targets, "targets", n_targets * view.n_rows);
+          return call(squares::RowsWithTargets<Real>{view, y, n_targets},
+                      widened<double>(row_weights, "row_weights", view.n_rows, 1.0, 0.0));
+        } else {
+          throw std::invalid_argument("rows: expected dense ones");
+        }
+      },
+      rows.view);
+}
+
+// Least squares of dense rows. coef (n_targets x n_cols) gets the models, and facts the numbers of
+// `squares::LeastSquaresFacts` of each; `gram`, where it is wanted, the centred columns' products.
+// Returns whether the equations could be trusted, the rows' weighted squares and their weight.
+std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& rows,
+                                               const ReadOnlyArray& targets,
+                                               const std::optional<ReadOnlyArray>& row_weights,
+                                               bool is_centred, const ReadOnlyArray& alphas,
+                                               const AnyArray& coef, const AnyArray& facts,
+                                               const std::optional<AnyArray>& gram) {
+  constexpr int64 kLeastSquaresFacts = 5;
+  return with_dense(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
+    using Real = std::decay_t<decltype(*all.rows.values)>;
+    const int64 n_targets = all.n_targets, n_cols = all.rows.n_cols;
+    const double* const strengths = vector_argument<double>(alphas, "alphas", n_targets);
+    double* const models = vector_argument<double>(coef, "coef", n_targets * n_cols);
+    double* to = vector_argument<double>(facts, "facts", kLeastSquaresFacts * n_targets);
+    double* const products =
+        gram ? vector_argument<double>(*gram, "gram", n_cols * n_cols) : nullptr;
+    return without_gil([&](Interrupt& interrupt) -> std::tuple<bool, double, double> {
+      squares::LeastSquares<Real> fit(all, weights.data(), is_centred, pool, interrupt);
+      std::vector<squares::LeastSquaresFacts> found(static_cast<std::size_t>(n_targets));
+      if (!fit.solve(strengths, models, found.data())) return {false, 0.0, 0.0};
+      if (products != nullptr) fit.store_gram(products);
+      for (const squares::LeastSquaresFacts& each : found) {
+        for (const double x :
+             {each.objective, each.bound, each.intercept, each.beside, each.residuals}) {
+          *to++ = x;
+        }
+      }
+      return {true, fit.squares(), fit.total_weight()};
+    });
+  });
+}
+
+// What `squares::row_sums` makes of dense rows and their targets, n_columns of them: the matrix of
+// their products in `products`, their sums in `sums`.
+void row_sums(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& targets,
+              const std::optional<ReadOnlyArray>& row_weights, const ReadOnlyArray& origin,
+              const AnyArray& products, const AnyArray& sums) {
+  with_dense(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
+    const int64 n = all.n_columns();
+    const double* const from = vector_argument<double>(origin, "origin", n);
+    double* const to = vector_argument<double>(products, "products", n * n);
+    double* const beside = vector_argument<double>(sums, "sums", n);
+    return without_gil([&](Interrupt& interrupt) {
+      const auto found = squares::row_sums(all, weights.data(), from, pool, interrupt);
+      std::copy_n(found.data(), n * n, to);
+      std::copy_n(found.data() + n * n, n, beside);
+      return true;
+    });
+  });
+}
+
+// Reads the rows once for models (n_models x n_cols) of one target, with penalties of their own.
+// `out` gets P of each, a lower bound of its minimum, and the sum of the residuals, which are those
+// of the best intercept where one is free: the centre is then that of all rows.
+void certify_squares(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& targets,
+                     const std::optional<ReadOnlyArray>& row_weights, const ReadOnlyArray& centre,
+                     bool has_intercept, const ReadOnlyArray& models, const ReadOnlyArray& l1,
+                     const ReadOnlyArray& l2, bool is_positive, const AnyArray& out) {
+  with_dense(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
+    const int64 n = all.rows.n_cols, n_models = static_cast<int64>(l1.size());
+    if (all.n_targets != 1) throw std::invalid_argument("targets: expected one for each row");
+    const double* const from = vector_argument<double>(centre, "centre", n + 1);
+    const double* const w = vector_argument<double>(models, "models", n_models * n);
+    const double* const l1s = vector_argument<double>(l1, "l1", n_models);
+    const double* const l2s = vector_argument<double>(l2, "l2", n_models);
+    double* const to = vector_argument<double>(out, "out", n_models * 3);
+    return without_gil([&](Interrupt& interrupt) {
+      double total = 0;
+      for (const double weight : weights) total += weight;
+      const auto sums =
+          squares::residual_sums(all, weights.data(), from, w, n_models, pool, interrupt);
+      for (int64 k = 0; k < n_models; ++k) {
+        const double* const own = sums.data() + k * (n + 2);
+        const double shift = has_intercept ? own[n + 1] / total : 0;
+        const squares::Bounds found = squares::bounds_at(own, n, own[n] - shift * own[n + 1],
+                                                         w + k * n, l1s[k], l2s[k], is_positive);
+        to[3 * k] = found.objective, to[3 * k + 1] = found.lower, to[3 * k + 2] = own[n + 1];
+      }
+      return true;
+    });
+  });
+}
+
+}  // namespace
+
+void bind_squares(nb::module_& m) {
+  m.def("least_squares", &least_squares, nb::arg("pool"), nb::arg("rows"), nb::arg("targets"),
+        nb::arg("row_weights").none(), nb::arg("is_centred"), nb::arg("alphas"), nb::arg("coef"),
+        nb::arg("facts"), nb::arg("gram").none());
+  m.def("row_sums", &row_sums, nb::arg("pool"), nb::arg("rows"), nb::arg("targets"),
+        nb::arg("row_weights").none(), nb::arg("origin"), nb::arg("products"), nb::arg("sums"));
+  m.def("certify_squares", &certify_squares, nb::arg("pool"), nb::arg("rows"), nb::arg("targets"),
+        nb::arg("row_weights").none(), nb::arg("centre"), nb::arg("has_intercept"),
+        nb::arg("models"), nb::arg("l1"), nb::arg("l2"), nb::arg("is_positive"), nb::arg("out"));
+}
+
+}  // namespace snapml::native

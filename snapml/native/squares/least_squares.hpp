@@ -1,0 +1,234 @@
+// Least squares of few dense columns, with an L2 penalty or none: the normal equations of the
+// centred columns, refined on the residual. docs/algorithms.md, section 14.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "small/factor.hpp"
+#include "squares/centred_blocks.hpp"
+
+namespace snapml::native::squares {
+
+// Sums with what their rounding loses (Ogita, Rump and Oishi, SIAM J. Sci. Comput. 26, 2005): of
+// numbers that nearly cancel each other all digits are right.
+class ExactSum {
+ public:
+  void add(double x) {
+    const double sum = high_ + x, moved = sum - high_;
+    low_ += (high_ - (sum - moved)) + (x - moved);
+    high_ = sum;
+  }
+
+  void add_product(double x, double y) {
+    const double product = x * y;
+    add(product);
+    low_ += std::fma(x, y, -product);
+  }
+
+  double value() const { return high_ + low_; }
+
+ private:
+  double high_ = 0, low_ = 0;
+};
+
+// What is known of one target's model.
+struct LeastSquaresFacts {
+  double objective = 0, bound = 0;  // of P above its minimum, both for the means' intercept
+  double intercept = 0;             // in the type of the rows
+  double beside = 0;                // by how much it is rounded
+  double residuals = 0;             // their weighted sum
+};
+
+// min_w sum_i c_i (x_i.w + b - y_i)^2 / 2 + alpha ||w||^2 / 2 for every target.
+template <class Real>
+class LeastSquares {
+ public:
+  // Weights are padded with zeros to a multiple of eight.
+  LeastSquares(const RowsWithTargets<Real>& all, const double* weights, bool is_centred,
+               ThreadPool& pool, Interrupt& interrupt)
+      : all_(all),
+        weights_(weights),
+        is_centred_(is_centred),
+        n_cols_(all.rows.n_cols),
+        stride_(whole(n_cols_)),
+        pool_(pool),
+        interrupt_(interrupt),
+        mean_(size(all.n_columns())) {}
+
+  // Whether the equations are so well conditioned, and the means so near, that the models in coef
+  // (n_targets x n_cols), which are rounded to Real, are as good as any.
+  bool solve(const double* alphas, double* coef, LeastSquaresFacts* facts) {
+    for (int64 i = 0; i < all_.rows.n_rows; ++i) total_weight_ += weights_[i];
+    if (!(total_weight_ > 0) || !find_means()) return false;
+    products_ = row_sums(all_, weights_, mean_.data(), pool_, interrupt_);
+    if (interrupt_.requested() || !are_near() || !factorise_all(alphas)) return false;
+    std::fill_n(coef, all_.n_targets * n_cols_, 0.0);
+    std::vector<double> residuals, slope(size(n_cols_)), step(size(n_cols_));
+    for (int number = 0; number <= kMostSteps && !interrupt_.requested(); ++number) {
+      bool is_done = number > 0;
+      for (int64 k = 0; k < all_.n_targets; ++k) {
+        double* const w = coef + k * n_cols_;
+        const double* const sums =
+            number == 0 ? product(n_cols_ + k) : residuals.data() + k * (n_cols_ + 2);
+        for (int64 j = 0; j < n_cols_; ++j) slope[at(j)] = sums[j] - alphas[k] * w[j];
+        step = slope;
+        small::solve_factored(factors_[factor_of_[at(k)]].data(), n_cols_, stride_, step.data());
+        if (number > 0) judge(w, sums, alphas[k], slope.data(), step.data(), facts[k]);
+        if (number > 0 && changes_nothing(w, step.data())) continue;
+        for (int64 j = 0; j < n_cols_; ++j) w[j] = rounded(w[j] + step[at(j)]);
+        is_done = false;
+      }
+      if (is_done) {
+        for (int64 k = 0; k < all_.n_targets; ++k) find_intercept(k, coef, facts[k]);
+        return true;
+      }
+      residuals =
+          residual_sums(all_, weights_, mean_.data(), coef, all_.n_targets, pool_, interrupt_);
+    }
+    return false;
+  }
+
+  // The Gram matrix of the centred columns, whole.
+  void store_gram(double* to) const {
+    for (int64 i = 0; i < n_cols_; ++i) std::copy_n(product(i), n_cols_, to + i * n_cols_);
+  }
+
+  // sum_i c_i ||x_i||^2
+  double squares() const {
+    double sum = 0;
+    for (int64 j = 0; j < n_cols_; ++j) {
+      sum += product(j)[j] + total_weight_ * mean_[at(j)] * mean_[at(j)];
+    }
+    return sum;
+  }
+
+  double total_weight() const { return total_weight_; }
+
+ private:
+  // A mean of more than so many times the spread is rounded by more than counts; pivots below this
+  // share of their diagonal entry tell of columns that depend on each other; a relative step below
+  // which another changes nothing, and how many are taken.
+  static constexpr double kFar = 1e6, kLeastTrusted = 1e-8, kRefined = 1e-11;
+  static constexpr int kMostSteps = 6;
+
+  static std::size_t size(int64 n) { return static_cast<std::size_t>(n); }
+  static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
+  // Of a column, or behind them a target, with all of them.
+  const double* product(int64 j) const { return products_.data() + j * all_.n_columns(); }
+
+  // Means about the first row, so that those of constant columns are exact. Returns whether all
+  // entries are finite.
+  bool find_means() {
+    std::vector<double> from(mean_.size());
+    const DenseView<Real>& view = all_.rows;
+    for (int64 j = 0; j < n_cols_; ++j) {
+      from[at(j)] = static_cast<double>(view.values[j * view.col_stride]);
+    }
+    for (int64 k = 0; k < all_.n_targets; ++k) {
+      from[at(n_cols_ + k)] = all_.targets[k * view.n_rows];
+    }
+    const std::vector<double> sums = column_sums(all_, weights_, from.data(), pool_, interrupt_);
+    for (std::size_t j = 0; j < from.size(); ++j) {
+      if (!std::isfinite(from[j]) || !std::isfinite(sums[j])) return false;
+      if (is_centred_) mean_[j] = from[j] + sums[j] / total_weight_;
+    }
+    return true;
+  }
+
+  // Whether rounding of the means is of no account.
+  bool are_near() const {
+    for (int64 j = 0; j < all_.n_columns(); ++j) {
+      const double square = product(j)[j], mean = mean_[at(j)];
+      const bool is_constant = square == 0;
+      if (!is_constant && !(mean * mean <= kFar * kFar * (square / total_weight_))) return false;
+    }
+    return true;
+  }
+
+  // One factor for all targets of one penalty.
+  bool factorise_all(const double* alphas) {
+    for (int64 k = 0; k < all_.n_targets; ++k) {
+      const double* const same = std::find(alphas, alphas + k, alphas[k]);
+      if (same != alphas + k) {
+        factor_of_.push_back(factor_of_[at(same - alphas)]);
+        continue;
+      }
+      factor_of_.push_back(factors_.size());
+      factors_.emplace_back(size(stride_ * stride_));
+      if (!factorise_with(alphas[k], factors_.back())) return false;
+    }
+    return true;
+  }
+
+  bool factorise_with(double alpha, std::vector<double>& h) const {
+    std::vector<double> diagonal(size(n_cols_));
+    for (int64 j = 0; j < n_cols_; ++j) {
+      std::copy_n(product(j), n_cols_, h.data() + j * stride_);
+      diagonal[at(j)] = h[at(j * stride_ + j)] += alpha;
+    }
+    if (!small::factorise(h.data(), n_cols_, stride_)) return false;
+    for (int64 j = 0; j < n_cols_; ++j) {
+      if (!(h[at(j * stride_ + j)] > kLeastTrusted * diagonal[at(j)])) return false;
+    }
+    return true;
+  }
+
+  // `slope` is minus the gradient of P at w, `step` the one that would end there.
+  void judge(const double* w, const double* sums, double alpha, const double* slope,
+             const double* step, LeastSquaresFacts& facts) const {
+    double length = 0;
+    for (int64 j = 0; j < n_cols_; ++j) length += w[j] * w[j];
+    facts.objective = (sums[n_cols_] + alpha * length) / 2;
+    facts.residuals = sums[n_cols_ + 1];
+    facts.bound = bound(slope, step, alpha, facts.objective);
+  }
+
+  // What P at a gradient g is above its minimum: at most g.inverse(H).g / 2, g.g / (2 alpha), and
+  // itself.
+  double bound(const double* g, const double* step, double alpha, double objective) const {
+    double decrement = 0, square = 0;
+    for (int64 j = 0; j < n_cols_; ++j) decrement += g[j] * step[j], square += g[j] * g[j];
+    const double least = std::min(objective, decrement / 2);
+    return alpha > 0 ? std::min(least, square / (2 * alpha)) : least;
+  }
+
+  // Whether the type does not show a step, or it is too short to matter.
+  bool changes_nothing(const double* w, const double* step) const {
+    bool has_moved = false;
+    double moved = 0, length = 0;
+    for (int64 j = 0; j < n_cols_; ++j) {
+      has_moved = has_moved || rounded(w[j] + step[j]) != w[j];
+      moved += step[j] * step[j], length += w[j] * w[j];
+    }
+    return !has_moved || std::sqrt(moved) <= kRefined * std::sqrt(length);
+  }
+
+  void find_intercept(int64 k, const double* coef, LeastSquaresFacts& facts) const {
+    if (!is_centred_) return;
+    ExactSum sum;
+    sum.add(mean_[at(n_cols_ + k)]);
+    for (int64 j = 0; j < n_cols_; ++j) sum.add_product(-mean_[at(j)], coef[k * n_cols_ + j]);
+    facts.intercept = rounded(sum.value());
+    sum.add(-facts.intercept);
+    facts.beside = -sum.value();
+  }
+
+  static double rounded(double x) { return static_cast<double>(static_cast<Real>(x)); }
+
+  const RowsWithTargets<Real> all_;
+  const double* const weights_;
+  const bool is_centred_;
+  const int64 n_cols_, stride_;
+  ThreadPool& pool_;
+  Interrupt& interrupt_;
+  double total_weight_ = 0;
+  std::vector<double> mean_;      // of columns and targets
+  std::vector<double> products_;  // of them with each other
+  std::vector<std::vector<double>> factors_;
+  std::vector<std::size_t> factor_of_;
+};
+
+}  // namespace snapml::native::squares
