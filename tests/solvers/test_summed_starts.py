@@ -9,7 +9,7 @@ from snapml.data import Dataset
 from snapml.problems import Bounds, Intercept, Logistic, Penalty, Problem, Squared
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
-from snapml.solvers.least_squares import summed_starts
+from snapml.solvers.least_squares import summed_fits, summed_starts
 from snapml.solvers.newton import small_newton
 from snapml.solvers.plan import choice
 from snapml.solvers.result import StartModel
@@ -18,10 +18,13 @@ from snapml.solvers.stopping import StoppingRule
 PENALTIES = [Penalty(0.1, 0.0), Penalty(0.05, 0.02), Penalty(0.01, 0.0, is_positive=True)]
 
 
-@pytest.fixture(autouse=True)
-def many_rows(monkeypatch):
-    """Keep these rows from the methods of few rows."""
+@pytest.fixture(autouse=True, params=["one read for all", "working sets"])
+def certified_by(request, monkeypatch):
+    """Keep these rows from the methods of few rows, and say what certifies their models."""
     monkeypatch.setattr(small_newton, "_MOST_ENTRIES", 0)
+    is_one_read = request.param == "one read for all"
+    monkeypatch.setattr(summed_fits, "_LEAST_ENTRIES", 0 if is_one_read else 1 << 60)
+    return request.param
 
 
 def make_dataset(kind, n_rows=400, n_columns=12):
@@ -66,12 +69,16 @@ def solve(problem, penalties, dataset, tol=1e-9):
 @pytest.mark.parametrize(
     "kind", ["rows", "columns", "far", "float32", "weights", "offsets", "sparse"]
 )
-def test_one_read_certifies_what_the_sums_gave(kind, penalty, intercept):
+def test_one_read_certifies_what_the_sums_gave(kind, penalty, intercept, certified_by):
     X, dataset = make_dataset(kind)
     problem = Problem(Squared(), intercept, penalty=penalty)
     assert summed_starts.suits(problem, dataset.matrix)
     (found,) = solve(problem, [penalty], dataset, 1e-5 if kind == "float32" else 1e-9)
     assert found.has_converged
+    if certified_by == "one read for all" and kind not in ("far", "sparse"):
+        assert found.description == "sums over the rows, 1 thread: columns are few"
+    else:
+        assert "working-set" in found.description or kind == "far"
     assert 1 <= found.n_iter <= (6 if kind == "far" else 1)  # sums of far columns lose digits
     slopes, shift, scale = slopes_of(found, X, dataset, penalty)
     atol = (2e-3 if kind == "float32" else 1e-4) * scale
@@ -82,6 +89,37 @@ def test_one_read_certifies_what_the_sums_gave(kind, penalty, intercept):
     assert (-slopes if penalty.is_positive else np.abs(slopes)).max() <= penalty.l1 + atol
     if intercept is Intercept.FREE:
         assert abs(shift) <= atol
+
+
+@pytest.mark.parametrize("kind", ["rows", "float32", "weights", "offsets"])
+def test_gap_and_objective_are_those_of_the_rounded_model(kind, certified_by):
+    X, dataset = make_dataset(kind)
+    penalty = Penalty(0.05, 0.02)
+    problem = Problem(Squared(), Intercept.FREE, penalty=penalty)
+    (found,) = solve(problem, [penalty], dataset, 1e-5 if kind == "float32" else 1e-9)
+    c = np.full(len(X), dataset.weight) if dataset.row_weights is None else dataset.row_weights
+    c, w = c.astype(np.float64), found.coef.astype(np.float64)
+    fixed = 0.0 if dataset.offsets is None else dataset.offsets
+    residuals = dataset.labels - fixed - X.astype(np.float64) @ w - found.intercept
+    objective = c @ residuals**2 / 2 + 0.05 * np.abs(w).sum() + 0.01 * w @ w
+    assert found.objective == pytest.approx(objective, rel=1e-12)
+    (best,) = solve(
+        problem,
+        [penalty],
+        Dataset(
+            as_matrix(X.astype(np.float64)),
+            dataset.labels.astype(np.float64),
+            None if dataset.row_weights is None else c,
+            float(dataset.weight),
+            dataset.offsets,
+        ),
+        1e-13,
+    )
+    assert found.gap >= objective - best.objective - 1e-13 * objective
+    if certified_by == "working sets":
+        return
+    stiffness = float(c @ np.square(X.astype(np.float64)).sum(axis=1)) / len(X)
+    assert found.mean_stiffness == pytest.approx(stiffness, rel=1e-5)
 
 
 def test_a_path_is_that_of_single_fits():
@@ -131,14 +169,16 @@ def test_overflowing_sums_give_no_model():
     _, dataset = make_dataset("rows")
     far = Dataset(as_matrix(1e200 * np.ones((400, 12))), dataset.labels, None, 1.0, None)
     problem = Problem(Squared(), penalty=PENALTIES[0])
-    assert summed_starts.models(problem, [PENALTIES[0]], far, 1e-8) is None
+    with np.errstate(over="raise"):
+        assert summed_starts.summed(problem, far) is None
 
 
 def test_a_start_leads_to_the_same_model():
     _, dataset = make_dataset("rows")
     problem = Problem(Squared(), Intercept.FREE, penalty=PENALTIES[0])
     start = StartModel(np.arange(12.0), 3.0)
-    (cold,) = summed_starts.models(problem, [PENALTIES[0]], dataset, 1e-12)
-    (warm,) = summed_starts.models(problem, [PENALTIES[0]], dataset, 1e-12, start)
+    summed = summed_starts.summed(problem, dataset)
+    (cold,) = summed_starts.models(summed, [PENALTIES[0]], 1e-12)
+    (warm,) = summed_starts.models(summed, [PENALTIES[0]], 1e-12, start)
     np.testing.assert_allclose(warm.coef, cold.coef, atol=1e-5)
     assert warm.intercept == pytest.approx(cold.intercept, abs=1e-4)

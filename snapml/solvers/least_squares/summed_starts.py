@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from snapml.data import CompressedMatrix, Dataset, Matrix
 from snapml.problems import Intercept, Penalty, Problem
 from snapml.solvers.least_squares.centered_rows import readable
-from snapml.solvers.least_squares.normal_equations import RowSums
+from snapml.solvers.least_squares.normal_equations import NormalEquations, RowSums
 from snapml.solvers.result import FitResult, StartModel
 
-__all__ = ["models", "near_means", "suits"]
+__all__ = ["Summed", "models", "near_means", "suits", "summed", "targets_of"]
 
 # Columns whose products cost less than the steps that they save, and rows a column; and a share of
 # the tolerance, so that the first read of the rows finds it met.
@@ -72,40 +73,113 @@ def near_means(matrix: Matrix, y_mean: float) -> np.ndarray:
     return origin
 
 
-def models(
-    problem: Problem,
-    penalties: Sequence[Penalty],
-    dataset: Dataset,
-    tol: float,
-    start: FitResult | StartModel | None = None,
-    n_threads: int | None = None,
-) -> list[StartModel] | None:
-    """Minimise with one penalty after the other on sums over the rows.
+@dataclass(frozen=True)
+class Summed:
+    """The sums of a problem's rows, and what they stand for.
+
+    Attributes
+    ----------
+    sums : RowSums
+        About an origin near the means.
+    equations : NormalEquations
+        Of the mean of halves of squares.
+    scale : float
+        c_i of the problem for one of the sums.
+    origin_target : float
+        What was taken from the targets.
+    """
+
+    sums: RowSums
+    equations: NormalEquations
+    scale: float
+    origin_target: float
+
+    @property
+    def center(self) -> np.ndarray:
+        """Means of columns and targets, or zeros where no intercept is fitted."""
+        center = self.equations.center.copy()
+        center[-1] += self.origin_target
+        return center
+
+    @property
+    def squares(self) -> float:
+        """Sum of the rows' squared norms, weighted."""
+        origin, sums = self.sums.origin[:-1], self.sums.sums[:-1]
+        about = np.trace(self.sums.products) - self.sums.products[-1, -1]
+        return float(about + 2.0 * origin @ sums + self.sums.weight * origin @ origin)
+
+    def intercept(self, coef: np.ndarray, residuals: float) -> float:
+        """Return the best intercept of a model.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_features,)
+            w.
+        residuals : float
+            Their weighted sum with the intercept of the means.
+
+        Returns
+        -------
+        float
+            b.
+        """
+        center = self.center
+        own = float(center[-1] - coef.astype(np.float64) @ center[:-1])
+        return own + residuals / self.sums.weight
+
+    def shares(self, penalty: Penalty) -> Penalty:
+        """Return the penalty beside the mean of the losses.
+
+        Parameters
+        ----------
+        penalty : Penalty
+            The problem's, beside their sum.
+
+        Returns
+        -------
+        Penalty
+            Of the same kind.
+        """
+        total = self.sums.weight * self.scale
+        return Penalty(penalty.l1 / total, penalty.l2 / total, penalty.is_positive)
+
+
+def targets_of(dataset: Dataset) -> np.ndarray:
+    """Return what models without an offset are to predict.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Labels, and offsets if there are any.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+        Labels less offsets.
+    """
+    targets = dataset.labels.astype(np.float64)
+    return targets if dataset.offsets is None else targets - dataset.offsets
+
+
+def summed(problem: Problem, dataset: Dataset, n_threads: int | None = None) -> Summed | None:
+    """Read the rows once.
 
     Parameters
     ----------
     problem : Problem
         What `suits`.
-    penalties : sequence of Penalty
-        With l1 > 0, from strong to weak.
     dataset : Dataset
         Rows, labels and weights.
-    tol : float
-        Share of the objective that a duality gap may be.
-    start : FitResult, StartModel or None, default=None
-        Model to start from.
     n_threads : int or None, default=None
         Threads of the products.
 
     Returns
     -------
-    list of StartModel or None
-        One for each penalty; None where numbers overflow or a model was not found so.
+    Summed or None
+        None where numbers overflow, or no row has a weight.
     """
     has_intercept = problem.intercept is Intercept.FREE
-    targets = dataset.labels.astype(np.float64)
-    if dataset.offsets is not None:
-        targets = targets - dataset.offsets
+    targets = targets_of(dataset)
     origin = np.zeros(dataset.matrix.shape[1] + 1)
     if has_intercept:
         origin = near_means(dataset.matrix, float(targets.mean()))
@@ -116,11 +190,38 @@ def models(
         equations = sums.equations(has_intercept=has_intercept)
     if equations is None:
         return None
-    total = sums.weight * (dataset.weight if dataset.row_weights is None else 1.0)
-    shares = [Penalty(p.l1 / total, p.l2 / total, p.is_positive) for p in penalties]
+    scale = dataset.weight if dataset.row_weights is None else 1.0
+    return Summed(sums, equations, scale, float(origin[-1]))
+
+
+def models(
+    summed: Summed,
+    penalties: Sequence[Penalty],
+    tol: float,
+    start: FitResult | StartModel | None = None,
+) -> list[StartModel] | None:
+    """Minimise with one penalty after the other on sums over the rows.
+
+    Parameters
+    ----------
+    summed : Summed
+        Of the rows.
+    penalties : sequence of Penalty
+        With l1 > 0, from strong to weak.
+    tol : float
+        Share of the objective that a duality gap may be.
+    start : FitResult, StartModel or None, default=None
+        Model to start from.
+
+    Returns
+    -------
+    list of StartModel or None
+        One for each penalty; None where a model was not found so.
+    """
     begin = None if start is None else np.asarray(start.coef, dtype=np.float64).ravel()
-    found = equations.path(shares, _FINER * tol, begin)
+    shares = [summed.shares(each) for each in penalties]
+    found = summed.equations.path(shares, _FINER * tol, begin)
     if not found.is_solved:
         return None
-    intercepts = found.intercept + (origin[-1] if has_intercept else 0.0)
+    intercepts = found.intercept + summed.origin_target
     return [StartModel(*model) for model in zip(found.coef, intercepts.tolist(), strict=True)]

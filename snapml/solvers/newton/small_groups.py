@@ -12,7 +12,8 @@ import numpy as np
 from snapml import _native
 from snapml.data import Dataset, Matrix
 from snapml.problems import Penalty, Problem
-from snapml.solvers.newton.small_newton import MOST_PASSES, is_small, judge_rounded
+from snapml.solvers.certificate import certified_gap
+from snapml.solvers.newton.small_newton import MOST_PASSES, is_small
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.cpu_rows import checked_rows, native_rows
@@ -227,9 +228,10 @@ def _results(
     """Return what the extension has found, rounded as a model is."""
     is_solved, n_passes, time_s, _, _, rounded, stiffness = facts.T
     check_range(float(stiffness.max(initial=0.0, where=is_solved > 0)), matrix.dtype)
-    judged = [
-        judge_rounded(found, bound, own, rule) for found, bound, own in facts[:, 3:6].tolist()
-    ]
+    judged = []
+    for found, bound, own in facts[:, 3:6].tolist():
+        gap = certified_gap(own, bound)
+        judged.append((gap, rule.is_met_rounded(gap, certified_gap(found, bound), own)))
     intercept, n_columns = np.zeros(len(points)), matrix.shape[1]
     if bias:
         intercept = bias * points[:, -1].astype(matrix.dtype).astype(np.float64)

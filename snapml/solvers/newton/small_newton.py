@@ -24,7 +24,7 @@ from snapml.solvers.rows.cpu_rows import native_rows
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["MOST_PASSES", "SPARSER", "is_small", "judge_rounded", "solve", "suits"]
+__all__ = ["MOST_PASSES", "SPARSER", "is_small", "solve", "suits"]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
@@ -205,7 +205,8 @@ def _run(
         coefs[:, :, :n_columns] = points
     if is_solved:
         check_range(stiffness, matrix.dtype)
-    gap, is_met = judge_rounded(objective, bound, rounded, rule)
+    gap = certified_gap(rounded, bound)
+    is_met = rule.is_met_rounded(gap, certified_gap(objective, bound), rounded)
     coef = point[:, : matrix.shape[1]].astype(matrix.dtype)
     intercept = np.zeros(n_outputs)
     if bias:
@@ -228,32 +229,6 @@ def _run(
 def _most_passes(problem: Problem) -> int:
     """Return how many passes are worth it; under an L1 norm most of a step is no pass."""
     return MOST_PASSES if problem.penalty.is_smooth else 2 * MOST_PASSES
-
-
-def judge_rounded(
-    objective: float, bound: float, rounded: float, rule: StoppingRule
-) -> tuple[float, bool]:
-    """Return the certified gap of a model in the rows' type, and whether it is small enough.
-
-    Parameters
-    ----------
-    objective, rounded : float
-        P of the model as it was found, and as it is rounded.
-    bound : float
-        No model has a lower objective.
-    rule : StoppingRule
-        Tolerance.
-
-    Returns
-    -------
-    gap : float
-        Of the rounded model.
-    is_met : bool
-        Whether rounding has left it within the tolerance, or where it was.
-    """
-    gap = certified_gap(rounded, bound)
-    enough = max(rule.tol, rule.resolution) * abs(rounded)
-    return gap, gap <= max(certified_gap(objective, bound), enough)
 
 
 def _history(entries: np.ndarray) -> list[dict[str, float]]:

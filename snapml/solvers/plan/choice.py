@@ -22,7 +22,7 @@ from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
 from snapml.solvers.dual_ascent.softmax_duals import SoftmaxDuals
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import working_rows
-from snapml.solvers.least_squares import summed_starts
+from snapml.solvers.least_squares import summed_fits, summed_starts
 from snapml.solvers.newton import quasi_newton, small_groups, small_newton, smoothed_hinge
 from snapml.solvers.newton.row_space import RowSpace, is_far_wider
 from snapml.solvers.plan import device_choice, out_of_core, rules, support
@@ -236,6 +236,10 @@ def _fit_sequence(
         return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
+    if summed_fits.suits(problem, penalties, dataset, communicator, rule, settings):
+        found = summed_fits.solve(problem, penalties, dataset, rule, start, settings.n_threads)
+        if found is not None:
+            return found
     if len(problems) == 1:
         begin = Start() if start is None else Start(coef=start.point(problem.bias_column))
         alone = _in_one_call(problems[0], dataset, communicator, rule, settings, begin)
@@ -282,8 +286,8 @@ def _summed_starts(
     has_norms = all(each.l1 > 0.0 for each in penalties)
     if not (is_alone and has_norms) or rule.max_iter < 1:
         return None
-    n_threads = settings.n_threads
-    return summed_starts.models(problem, penalties, dataset, rule.tol, start, n_threads)
+    summed = summed_starts.summed(problem, dataset, settings.n_threads)
+    return None if summed is None else summed_starts.models(summed, penalties, rule.tol, start)
 
 
 def _after_sums(result: FitResult) -> FitResult:
