@@ -43,8 +43,9 @@ _SMALL = 1_000_000
 # Targets of dense rows that one Gram matrix serves sooner than iterations, whose own factors are of
 # up to so many columns (solvers/plan/choice.py).
 _MANY_TARGETS, _FEW_COLUMNS = 4, 512
-# Columns of dense rows up to which the equations are solved however many the rows are.
-_NARROW = 256
+# Columns up to which the equations are solved however many the rows are: their products cost less
+# than two or three reads. Twice as many where rows have at most so many entries.
+_NARROW, _FEW_ENTRIES = 256, 40
 # Share of the entries up to which sparse rows are thin, and reads of them (50 products each) within
 # which conjugate gradients must get to the minimum where equations would be small.
 _THIN, _TRIAL_READS = 0.3, 8
@@ -117,9 +118,10 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         """Say whether rows are many, but their equations take less time than two or three reads."""
         if self.positive or self._checked_devices(matrix) or self._communicator().size > 1:
             return False
-        if self.solver in ("sdca", "pqn", "sag", "saga") or not isinstance(matrix, DenseMatrix):
+        if self.solver in ("sdca", "pqn", "sag", "saga") or isinstance(matrix, ChunkedMatrix):
             return False
-        return matrix.shape[1] <= _NARROW
+        has_few_products = matrix.n_stored <= _FEW_ENTRIES * matrix.shape[0]
+        return matrix.shape[1] <= (2 * _NARROW if has_few_products else _NARROW)
 
     def _is_worth_a_trial(self, matrix: Matrix, alphas: np.ndarray) -> bool:
         """Say whether small rows are so thin that few products with them may be all they need."""

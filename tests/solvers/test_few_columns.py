@@ -1,6 +1,7 @@
 """Least squares of few dense columns in one call, against plain NumPy, and what it leaves."""
 
 import _thread
+import itertools
 import threading
 import time
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from snapml import Ridge, RidgeClassifier
-from snapml.data import CompressedMatrix, DenseMatrix
+from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.least_squares import dense_sums, few_columns
 from snapml.solvers.least_squares.few_columns import solve_few_columns
@@ -158,12 +159,77 @@ def test_what_it_cannot_solve_is_left_to_others(other):
     assert solve_few_columns(DenseMatrix(X), Y, None, True, np.zeros(Y.shape[1]), None) is None
 
 
-def test_sparse_rows_and_ranks_are_left_to_others():
+def test_stores_and_ranks_are_left_to_others():
     X, Y, _ = problem(90, 4, 1, np.float64)
-    sparse = csr_matrix(X)
-    compressed = CompressedMatrix(sparse.indptr, sparse.indices, 4, sparse.data)
-    assert solve_few_columns(compressed, Y, None, True, np.ones(1), None) is None
+    assert solve_few_columns(object.__new__(ChunkedMatrix), Y, None, True, np.ones(1), None) is None
     assert solve_few_columns(DenseMatrix(X), Y, None, True, np.ones(1), _TwoRanks()) is None
+
+
+def compressed(X, index_type=np.int32, *, has_values=True, seed=None):
+    """Return a matrix's entries row by row, in any order where there is a seed."""
+    sparse = csr_matrix(X)
+    indices, values = sparse.indices.copy(), sparse.data.copy()
+    if seed is not None:
+        rng = np.random.default_rng(seed)
+        for first, last in itertools.pairwise(sparse.indptr):
+            order = first + rng.permutation(last - first)
+            indices[first:last], values[first:last] = sparse.indices[order], sparse.data[order]
+    offsets = sparse.indptr.astype(index_type)
+    own = values if has_values else None
+    return CompressedMatrix(offsets, indices.astype(index_type), X.shape[1], own)
+
+
+@pytest.mark.parametrize("index_type", [np.int32, np.int64])
+@pytest.mark.parametrize("density", [0.05, 0.2, 0.8], ids=["thin", "between", "nearly dense"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("has_intercept", [False, True])
+def test_sparse_rows_have_the_models_of_dense_ones(
+    has_intercept, is_weighted, dtype, density, index_type
+):
+    X, Y, weights = problem(700, 40, 2, dtype)
+    X *= np.random.default_rng(1).random(X.shape) < density
+    weights, alphas = weights if is_weighted else None, np.array([1.0, 3.0])
+    for n_threads in (1, 3):
+        matrix = compressed(X, index_type, seed=5)
+        found = solve_few_columns(matrix, Y, weights, has_intercept, alphas, None, n_threads)
+        dense = solve_few_columns(DenseMatrix(X), Y, weights, has_intercept, alphas, None)
+        tol = 1e-6 if dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(found.coef, dense.coef, atol=tol * np.abs(dense.coef).max())
+        np.testing.assert_allclose(found.intercept, dense.intercept, rtol=10 * tol)
+        np.testing.assert_allclose(found.objective, dense.objective, rtol=1e-9)
+        assert np.all(found.gap <= 1e-9 * found.objective)
+        assert found.singular is None
+
+
+@pytest.mark.parametrize("density", [0.1, 0.8])
+def test_entries_without_values_are_ones(density):
+    X = (np.random.default_rng(2).random((300, 30)) < density).astype(np.float64)
+    Y = X[:, :1] + np.random.default_rng(3).normal(size=(300, 1))
+    implicit = solve_few_columns(compressed(X, has_values=False), Y, None, True, np.ones(1), None)
+    dense = solve_few_columns(DenseMatrix(X), Y, None, True, np.ones(1), None)
+    np.testing.assert_allclose(implicit.coef, dense.coef, rtol=1e-5)
+
+
+def test_entries_of_one_place_add_up():
+    X = np.random.default_rng(2).normal(size=(200, 30)) * (
+        np.random.default_rng(4).random((200, 30)) < 0.1
+    )
+    once = compressed(X)
+    twice = CompressedMatrix(
+        2 * once.indptr, np.repeat(once.indices, 2), 30, np.repeat(once.values / 2, 2)
+    )
+    models = [
+        solve_few_columns(each, X[:, :1] + 1.0, None, True, np.ones(1), None)
+        for each in (once, twice)
+    ]
+    np.testing.assert_allclose(models[0].coef, models[1].coef, rtol=1e-10)
+
+
+def test_thin_columns_that_are_almost_constant_are_left_to_others():
+    X = np.random.default_rng(2).normal(size=(200, 30)) * (np.arange(200) % 30 == 0)[:, np.newaxis]
+    X[:, 0] = 1.0 + 1e-3 * X[:, 1]
+    assert solve_few_columns(compressed(X), X[:, 1:2], None, True, np.ones(1), None) is None
 
 
 def test_squares_beyond_the_type_are_refused():

@@ -1,4 +1,4 @@
-// The face of least squares of dense rows, and of sums over them, towards Python.
+// The face of least squares of few columns, and of sums over rows, towards Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
@@ -18,31 +18,23 @@ void bind_squares(nb::module_& m);
 
 namespace {
 
-// Dense rows with their targets, and what keeps the weights of their sums.
+// Calls call(rows with their targets, the weights of their sums).
 template <class Call>
-auto with_dense(const Rows& rows, const ReadOnlyArray& targets,
-                const std::optional<ReadOnlyArray>& row_weights, Call call) {
-  using Result = decltype(call(squares::RowsWithTargets<double>{}, std::vector<double>{}));
+auto with_targets(const Rows& rows, const ReadOnlyArray& targets,
+                  const std::optional<ReadOnlyArray>& row_weights, Call call) {
+  if (rows.n_rows() == 0) throw std::invalid_argument("rows: expected at least one, got none");
+  const int64 n_rows = rows.n_rows(), n_targets = static_cast<int64>(targets.size()) / n_rows;
+  const double* const y = vector_argument<double>(targets, "targets", n_targets * n_rows);
+  const auto weights = widened<double>(row_weights, "row_weights", n_rows, 1.0, 0.0);
   return std::visit(
-      [&](const auto& view) -> Result {
-        using View = std::decay_t<decltype(view)>;
-        using Real = typename View::Real;
-        if constexpr (std::is_same_v<View, DenseView<Real>>) {
-          if (view.n_rows == 0)
-            throw std::invalid_argument("rows: expected at least one, got none");
-          const int64 n_targets = static_cast<int64>(targets.size()) / view.n_rows;
-          const double* const y =
-              vector_argument<double>(targets, "targets", n_targets * view.n_rows);
-          return call(squares::RowsWithTargets<Real>{view, y, n_targets},
-                      widened<double>(row_weights, "row_weights", view.n_rows, 1.0, 0.0));
-        } else {
-          throw std::invalid_argument("rows: expected dense ones");
-        }
+      [&](const auto& view) {
+        return call(squares::RowsWithTargets<std::decay_t<decltype(view)>>{view, y, n_targets},
+                    weights);
       },
       rows.view);
 }
 
-// Least squares of dense rows. coef (n_targets x n_cols) gets the models, and facts the numbers of
+// Least squares of few columns. coef (n_targets x n_cols) gets the models, and facts the numbers of
 // `squares::LeastSquaresFacts` of each; `gram`, where it is wanted, the centred columns' products.
 // Returns whether the equations could be trusted, the rows' weighted squares and their weight.
 std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& rows,
@@ -52,8 +44,8 @@ std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& row
                                                const AnyArray& coef, const AnyArray& facts,
                                                const std::optional<AnyArray>& gram) {
   constexpr int64 kLeastSquaresFacts = 5;
-  return with_dense(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
-    using Real = std::decay_t<decltype(*all.rows.values)>;
+  return with_targets(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
+    using View = std::decay_t<decltype(all.rows)>;
     const int64 n_targets = all.n_targets, n_cols = all.rows.n_cols;
     const double* const strengths = vector_argument<double>(alphas, "alphas", n_targets);
     double* const models = vector_argument<double>(coef, "coef", n_targets * n_cols);
@@ -61,7 +53,7 @@ std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& row
     double* const products =
         gram ? vector_argument<double>(*gram, "gram", n_cols * n_cols) : nullptr;
     return without_gil([&](Interrupt& interrupt) -> std::tuple<bool, double, double> {
-      squares::LeastSquares<Real> fit(all, weights.data(), is_centred, pool, interrupt);
+      squares::LeastSquares<View> fit(all, weights.data(), is_centred, pool, interrupt);
       std::vector<squares::LeastSquaresFacts> found(static_cast<std::size_t>(n_targets));
       if (!fit.solve(strengths, models, found.data())) return {false, 0.0, 0.0};
       if (products != nullptr) fit.store_gram(products);
@@ -76,12 +68,12 @@ std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& row
   });
 }
 
-// What `squares::row_sums` makes of dense rows and their targets, n_columns of them: the matrix of
+// What `squares::row_sums` makes of rows and their targets, n_columns of them: the matrix of
 // their products in `products`, their sums in `sums`.
 void row_sums(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& targets,
               const std::optional<ReadOnlyArray>& row_weights, const ReadOnlyArray& origin,
               const AnyArray& products, const AnyArray& sums) {
-  with_dense(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
+  with_targets(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
     const int64 n = all.n_columns();
     const double* const from = vector_argument<double>(origin, "origin", n);
     double* const to = vector_argument<double>(products, "products", n * n);
@@ -102,7 +94,7 @@ void certify_squares(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& ta
                      const std::optional<ReadOnlyArray>& row_weights, const ReadOnlyArray& centre,
                      bool has_intercept, const ReadOnlyArray& models, const ReadOnlyArray& l1,
                      const ReadOnlyArray& l2, bool is_positive, const AnyArray& out) {
-  with_dense(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
+  with_targets(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
     const int64 n = all.rows.n_cols, n_models = static_cast<int64>(l1.size());
     if (all.n_targets != 1) throw std::invalid_argument("targets: expected one for each row");
     const double* const from = vector_argument<double>(centre, "centre", n + 1);

@@ -1,4 +1,4 @@
-// Least squares of few dense columns, with an L2 penalty or none: the normal equations of the
+// Least squares of few columns, with an L2 penalty or none: the normal equations of the
 // centred columns, refined on the residual. docs/algorithms.md, section 14.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "small/factor.hpp"
-#include "squares/centred_blocks.hpp"
+#include "squares/row_sums.hpp"
 
 namespace snapml::native::squares {
 
@@ -43,11 +43,13 @@ struct LeastSquaresFacts {
 };
 
 // min_w sum_i c_i (x_i.w + b - y_i)^2 / 2 + alpha ||w||^2 / 2 for every target.
-template <class Real>
+template <class View>
 class LeastSquares {
  public:
+  using Real = typename View::Real;
+
   // Weights are padded with zeros to a multiple of eight.
-  LeastSquares(const RowsWithTargets<Real>& all, const double* weights, bool is_centred,
+  LeastSquares(const RowsWithTargets<View>& all, const double* weights, bool is_centred,
                ThreadPool& pool, Interrupt& interrupt)
       : all_(all),
         weights_(weights),
@@ -108,10 +110,11 @@ class LeastSquares {
   double total_weight() const { return total_weight_; }
 
  private:
-  // A mean of more than so many times the spread is rounded by more than counts; pivots below this
-  // share of their diagonal entry tell of columns that depend on each other; a relative step below
-  // which another changes nothing, and how many are taken.
-  static constexpr double kFar = 1e6, kLeastTrusted = 1e-8, kRefined = 1e-11;
+  // A mean of more than so many times the spread is rounded by more than counts, or, where products
+  // are centred after they are made, takes away too many of their digits; pivots below this share
+  // of their diagonal entry tell of columns that depend on each other; a relative step below which
+  // another changes nothing, and how many are taken.
+  static constexpr double kFar = 1e6, kFarOfThin = 10, kLeastTrusted = 1e-8, kRefined = 1e-11;
   static constexpr int kMostSteps = 6;
 
   static std::size_t size(int64 n) { return static_cast<std::size_t>(n); }
@@ -122,14 +125,10 @@ class LeastSquares {
   // Means about the first row, so that those of constant columns are exact. Returns whether all
   // entries are finite.
   bool find_means() {
-    std::vector<double> from(mean_.size());
-    const DenseView<Real>& view = all_.rows;
-    for (int64 j = 0; j < n_cols_; ++j) {
-      from[at(j)] = static_cast<double>(view.values[j * view.col_stride]);
-    }
-    for (int64 k = 0; k < all_.n_targets; ++k) {
-      from[at(n_cols_ + k)] = all_.targets[k * view.n_rows];
-    }
+    const std::vector<double> zeros(mean_.size());
+    CentredBlocks<View> blocks(all_, zeros.data());
+    const double* const origin = blocks.fill(0, 1);
+    const std::vector<double> from(origin, origin + mean_.size());
     const std::vector<double> sums = column_sums(all_, weights_, from.data(), pool_, interrupt_);
     for (std::size_t j = 0; j < from.size(); ++j) {
       if (!std::isfinite(from[j]) || !std::isfinite(sums[j])) return false;
@@ -142,8 +141,9 @@ class LeastSquares {
   bool are_near() const {
     for (int64 j = 0; j < all_.n_columns(); ++j) {
       const double square = product(j)[j], mean = mean_[at(j)];
+      const double far = is_thin(all_.rows) && j < n_cols_ ? kFarOfThin : kFar;
       const bool is_constant = square == 0;
-      if (!is_constant && !(mean * mean <= kFar * kFar * (square / total_weight_))) return false;
+      if (!is_constant && !(mean * mean <= far * far * (square / total_weight_))) return false;
     }
     return true;
   }
@@ -218,7 +218,7 @@ class LeastSquares {
 
   static double rounded(double x) { return static_cast<double>(static_cast<Real>(x)); }
 
-  const RowsWithTargets<Real> all_;
+  const RowsWithTargets<View> all_;
   const double* const weights_;
   const bool is_centred_;
   const int64 n_cols_, stride_;

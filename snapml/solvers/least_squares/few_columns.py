@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapml.data import DenseMatrix, Matrix
+from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.least_squares import dense_sums
@@ -61,9 +61,11 @@ def solve_few_columns(
     ValueError
         If squares of the entries overflow in the matrix's dtype.
     """
-    n_rows, n_features = matrix.shape
-    if not isinstance(matrix, DenseMatrix) or not (communicator is None or communicator.size == 1):
+    if not isinstance(matrix, DenseMatrix | CompressedMatrix):
         return None
+    if not (communicator is None or communicator.size == 1):
+        return None
+    n_rows, n_features = matrix.shape
     if not 0 < n_features <= min(n_rows, MOST_COLUMNS) or len(alphas) > _MOST_TARGETS:
         return None
     found = dense_sums.solved(
@@ -73,7 +75,7 @@ def solve_few_columns(
         fit_intercept,
         alphas,
         resolve_n_threads(n_threads, matrix.n_stored),
-        wants_gram=not alphas.any(),
+        wants_gram=not alphas.any() and isinstance(matrix, DenseMatrix),
     )
     if found is None:
         return None
