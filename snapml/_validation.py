@@ -538,15 +538,20 @@ def check_classes(estimator: Any, y: np.ndarray, exchange: Exchange = alone) -> 
         If there are fewer than two classes or the targets are continuous.
     """
     own = distinct(y)
-    # Labels that are whole numbers, and few, are classes: nothing is left to ask.
-    is_whole = y.dtype.kind in "biu" or (
-        y.dtype.kind == "f" and bool((np.isfinite(own) & (own == np.trunc(own))).all())
-    )
-    if len(y) and not (is_whole and 2 * len(own) <= len(y)):  # a shard may be empty
+    if len(y) and not _are_clearly_classes(own, len(y)):  # a shard may be empty
         check_classification_targets(y)
     classes = _union(exchange(own))
     _check_two(estimator, classes)
     return classes
+
+
+def _are_clearly_classes(values: np.ndarray, n_rows: int) -> bool:
+    """Say whether different labels are whole numbers, and few: nothing is left to ask."""
+    is_whole = values.dtype.kind in "biu" or (
+        values.dtype.kind == "f"
+        and bool((np.isfinite(values) & (values == np.trunc(values))).all())
+    )
+    return is_whole and 2 * len(values) <= n_rows
 
 
 def check_labels(y: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -569,6 +574,8 @@ def check_labels(y: np.ndarray) -> tuple[np.ndarray, bool]:
     ValueError
         If the targets are continuous, or classes of several outputs.
     """
+    if y.ndim == 1 and y.dtype.kind in "biuf" and _are_clearly_classes(distinct(y), len(y)):
+        return y, False
     is_multilabel = type_of_target(y, input_name="y").startswith("multilabel")
     if not is_multilabel:
         y = column_or_1d(y, warn=True)

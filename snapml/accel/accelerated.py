@@ -125,11 +125,12 @@ class AcceleratedTree(Accelerated):
 
 def _learned(model: Any) -> dict[str, Any]:
     """Return what a fit has left, but for what only fits of one library read."""
-    return {
+    learned = {
         name: value
         for name, value in vars(model).items()
-        if name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))
+        if name.endswith("_") and not name.startswith("_")
     }
+    return learned | {name: getattr(model, name) for name in _PRIVATE if hasattr(model, name)}
 
 
 def _say_once(name: str, reason: str) -> None:

@@ -12,7 +12,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from snapml._validation import check_finite_in, check_labels, check_sample_weight
+from snapml._validation import check_finite_in, check_labels, check_sample_weight, distinct
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import LinearClassifier, LinearEstimator, all_or_nothing
 from snapml.estimators.fit_call import CallbackSupport
@@ -73,7 +73,8 @@ class RidgeModel(CallbackSupport, LinearEstimator):
             check_finite_in("1 / alpha", 1.0 / alpha, matrix.dtype)
         is_small = self._is_direct(matrix, alphas)
         started_s = time.perf_counter()
-        if not is_small and not rule.control.is_active and self._is_narrow(matrix, alphas):
+        may_try = problem.intercept is not Intercept.PENALISED and not rule.control.is_active
+        if not is_small and may_try and self._is_narrow(matrix):
             found = few_columns_fit(self, matrix, y, weights, alphas)
             if found is not None:
                 self._store_direct(found, started_s, y, alphas)
@@ -114,7 +115,7 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         is_one_gram = has_many_targets and isinstance(matrix, DenseMatrix)
         return is_one_gram or matrix.n_stored <= _SMALL
 
-    def _is_narrow(self, matrix: Matrix, alphas: np.ndarray) -> bool:
+    def _is_narrow(self, matrix: Matrix) -> bool:
         """Say whether rows are many, but their equations take less time than two or three reads."""
         if self.positive or self._checked_devices(matrix) or self._communicator().size > 1:
             return False
@@ -412,7 +413,6 @@ class Ridge(RidgeModel, LinearRegressor):
 class RidgeLabels(LinearClassifier):
     """Base of the ridge classifiers: every class, or label, is a target of -1 and 1."""
 
-    _label_binarizer: Any
     _is_multilabel: bool
     _stored_attributes = ("_is_multilabel",)
 
@@ -426,11 +426,24 @@ class RidgeLabels(LinearClassifier):
         if self.class_weight is not None:
             factors = compute_sample_weight(self.class_weight, y)
             weights = check_sample_weight(factors if weights is None else weights * factors, matrix)
-        self._label_binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
-        targets = self._label_binarizer.fit_transform(y).astype(matrix.dtype)
-        self.classes_ = self._label_binarizer.classes_
         self._is_multilabel = is_multilabel
+        # scikit-learn's own way asks of which type the labels are six times.
+        classes = np.empty(0) if is_multilabel or y.dtype.kind == "O" else distinct(y)
+        if len(classes) < 2:
+            binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
+            targets = binarizer.fit_transform(y).astype(matrix.dtype)
+            self.classes_ = binarizer.classes_
+            return matrix, y, targets, weights
+        self.classes_ = classes
+        shown = classes[1:] if len(classes) == 2 else classes
+        targets = np.where(y[:, np.newaxis] == shown, 1.0, -1.0).astype(matrix.dtype)
         return matrix, y, targets, weights
+
+    @property
+    def _label_binarizer(self) -> LabelBinarizer:
+        """What scikit-learn's ridge classifiers have learned of the labels."""
+        labels = np.eye(len(self.classes_), dtype=int) if self._is_multilabel else self.classes_
+        return LabelBinarizer(pos_label=1, neg_label=-1).fit(labels)
 
     def predict(self, X: Any) -> Any:
         """Predict class labels.

@@ -91,7 +91,7 @@ class ExportedLinearModel(PortableModel):
         theirs = sklearn_class(type(model))(**_their_parameters(model))
         vars(theirs).update(_learned(model, type(theirs)))
         if hasattr(model, "_is_multilabel"):
-            theirs._label_binarizer = _label_binarizer(model)
+            theirs._label_binarizer = model._label_binarizer
         give_link(theirs)
         return theirs
 
@@ -286,12 +286,6 @@ def _logistic_solver(model: Any) -> str:
     if mixes - {0.0} and not is_liblinears:
         return "saga"
     return "lbfgs" if model.solver in _OWN_SOLVERS else str(model.solver)
-
-
-def _label_binarizer(model: Any) -> LabelBinarizer:
-    """Return what scikit-learn's ridge classifiers have learned of the labels."""
-    labels = np.eye(len(model.classes_), dtype=int) if model._is_multilabel else model.classes_
-    return LabelBinarizer(pos_label=1, neg_label=-1).fit(labels)
 
 
 def _one_vs_rest(model: Any) -> Any:
