@@ -138,13 +138,21 @@ def test_a_path_is_that_of_single_fits():
         (Problem(Logistic(), penalty=Penalty(0.1, 0.0)), (400, 12)),
         (Problem(Squared(), Intercept.PENALISED, penalty=Penalty(0.1, 0.0)), (400, 12)),
         (Problem(Squared(), penalty=Penalty(0.1, 0.0)), (40, 12)),
-        (Problem(Squared(), penalty=Penalty(0.1, 0.0)), (4000, 200)),
+        (Problem(Squared(), penalty=Penalty(0.1, 0.0)), (4000, 520)),
+        (Problem(Squared(), penalty=Penalty(0.1, 0.0)), (8000, 260)),
         (
             Problem(Squared(), penalty=Penalty(0.1, 0.0, bounds=Bounds(np.zeros(12), np.ones(12)))),
             (400, 12),
         ),
     ],
-    ids=["another loss", "penalised intercept", "few rows", "many columns", "bounds"],
+    ids=[
+        "another loss",
+        "penalised intercept",
+        "few rows",
+        "many columns",
+        "many columns of many rows",
+        "bounds",
+    ],
 )
 def test_other_problems_are_left_to_reads_of_rows(problem, shape):
     assert not summed_starts.suits(problem, as_matrix(np.ones(shape)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from snapml.data import CompressedMatrix, Dataset, Matrix
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Penalty, Problem
 from snapml.solvers.least_squares.centered_rows import readable
 from snapml.solvers.least_squares.normal_equations import NormalEquations, RowSums
@@ -15,9 +15,10 @@ from snapml.solvers.result import FitResult, StartModel
 
 __all__ = ["Summed", "models", "near_means", "suits", "summed", "targets_of"]
 
-# Columns whose products cost less than the steps that they save, and rows a column; and a share of
-# the tolerance, so that the first read of the rows finds it met.
-_MOST_COLUMNS, _ROWS_A_COLUMN, _FINER = 128, 4, 0.1
+# Columns whose products cost less than the steps that they save, of dense rows twice as many, and
+# of few such rows twice as many again; and rows a column.
+_MOST_COLUMNS, _ROWS_A_COLUMN, _FEW_NUMBERS = 128, 4, 2_000_000
+_FINER = 0.1  # a share of the tolerance, so that the first read of the rows finds it met
 _SAMPLED_ROWS = 1000
 _MOST_STORED = 0.3  # of the entries; of fewer, products over columns read less
 
@@ -47,7 +48,10 @@ def suits(problem: Problem, matrix: Matrix) -> bool:
     )
     if is_thin:
         return False
-    return 0 < n_columns <= _MOST_COLUMNS and n_rows >= _ROWS_A_COLUMN * n_columns
+    most = _MOST_COLUMNS
+    if isinstance(matrix, DenseMatrix):
+        most *= 4 if n_rows * n_columns <= _FEW_NUMBERS else 2
+    return 0 < n_columns <= most and n_rows >= _ROWS_A_COLUMN * n_columns
 
 
 def near_means(matrix: Matrix, y_mean: float) -> np.ndarray:
