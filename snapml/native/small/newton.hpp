@@ -50,6 +50,9 @@ struct Decline {
 
   void see(double decrement) { before = last, last = decrement, ++steps; }
 
+  // What the next step's is at most, as long as none falls by less than the last one.
+  double next() const { return std::isfinite(before) ? last * std::min(1.0, last / before) : last; }
+
   // How many more steps like the last one lead to a target.
   double steps_to(double target) const {
     if (last <= target) return 0;
@@ -75,7 +78,7 @@ class Newton {
       interrupt_.poll(0);
       if (interrupt_.requested()) break;
       const double target = judge(point);
-      if (found_.is_solved && decline_.last <= target) break;
+      if (found_.is_solved && decline_.next() <= target) break;
       if (found_.n_passes >= rule_.most_passes) break;
       if (static_cast<int64>(found_.history.size()) >= rule_.most_entries) break;
       const double decrement = advance(point, trial, target);
@@ -99,7 +102,7 @@ class Newton {
   // Under an L1 norm the Hessian of so few is cheap; of more, few are needed.
   static constexpr int64 kFewColumns = 64;
   // Entries that a fit may visit in all before another step counts as work.
-  static constexpr double kFreeVisits = 1e6;
+  static constexpr double kFreeVisits = 5e5;
   static constexpr int kMostHalvings = 50;
   static constexpr int kFewHalvings = 6, kMostAttempts = 6;  // where the model can be another
   // Steps from a new factor to the minimum, about; and the cost of a factor, in passes, up to which
