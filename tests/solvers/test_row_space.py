@@ -5,9 +5,10 @@ import warnings
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from snapml import HuberRegressor, LogisticRegression, PoissonRegressor
+from snapml import HuberRegressor, LinearSVC, LogisticRegression, PoissonRegressor
 from snapml._validation import as_matrix
 from snapml.data import Dataset
 from snapml.problems import Intercept, Logistic, Penalty, Problem
@@ -116,3 +117,24 @@ def test_rows_whose_products_overflow_are_refused():
     X, y = make_rows()
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="overflow in float64"):
         space_of(X * 1e200, y, Intercept.FREE, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "shape", "way"),
+    [
+        (LogisticRegression(), (150, 300), "in the span of the rows"),
+        (LogisticRegression(), (250, 300), "the rows stay in the cache"),
+        (LogisticRegression(), (90, 180), "the rows stay in the cache"),
+        (LinearSVC(), (250, 300), "dual coordinate ascent"),
+        (LinearSVC(), (70, 140), "the rows stay in the cache"),
+    ],
+)
+def test_few_rows_beside_their_columns_need_no_hessian_of_these(estimator, shape, way):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=shape)
+    y = X[:, :5].sum(axis=1) + rng.normal(size=len(X)) > 0
+    model = estimator.fit(X, y)
+    assert way in model.solver_
+    assert model.gap_ <= 1e-5 * model.objective_
+    other = clone(estimator).set_params(solver="pqn", tol=1e-10).fit(X, y)
+    assert model.objective_ == pytest.approx(other.objective_, rel=2e-5)

@@ -24,7 +24,7 @@ __all__ = ["RowSpace", "is_far_wider"]
 # By how much margins may be missed.
 _MOST_MISSED = 1e-7
 # Dense rows up to which the span is worth its basis, where there are so many times as many columns.
-_MOST_ROWS, _LEAST_TIMES = 2000, 2
+_MOST_ROWS, _LEAST_TIMES = 2000, 1.5
 _COLUMNS_AT_ONCE = 4096  # that are made wide and centred
 
 
@@ -186,7 +186,7 @@ def _pull(problem: Problem, dataset: Dataset) -> float:
 
 
 def is_far_wider(matrix: Matrix) -> bool:
-    """Return whether rows are dense, in memory, and at most half as many as their columns.
+    """Return whether rows are dense, in memory, and at most two thirds as many as their columns.
 
     Parameters
     ----------

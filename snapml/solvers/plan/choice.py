@@ -40,6 +40,8 @@ __all__ = ["fit", "fit_sequence", "small_path"]
 
 # Up to here the rows' products, and their eigenvalues, are cheap.
 _FEW_ROWS = 1000
+# Columns, more than rows, from which on Hessians of them cost more than sweeps, and than the span.
+_MANY_FOR_SWEEPS, _MANY_FOR_SPAN = 150, 200
 # Share of the squares of y that is rounding where the rows can be interpolated.
 _INTERPOLATED = 1e-20
 # Gap, as a share of the objective, above which the continuation of the hinge starts from zero
@@ -148,9 +150,10 @@ def _fit(
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
     if rules.is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
-    found = _in_one_call(problem, dataset, communicator, rule, settings, start)
-    if found is not None:
-        return found
+    if not _is_short(problem, dataset):
+        found = _in_one_call(problem, dataset, communicator, rule, settings, start)
+        if found is not None:
+            return found
     choose = partial(rules.choose, problem, dataset, communicator, settings, start)
     solver, reason, patience = rule.observer.decide(choose)
     if solver == "ipm":
@@ -482,6 +485,22 @@ def _working_sets(
     return _descents(problem, penalties, dataset, communicator, rule, settings, begin)[0]
 
 
+def _is_short(problem: Problem, dataset: Dataset) -> bool:
+    """Return whether dense rows are so few that Hessians of the columns cost more than other ways.
+
+    Those are sweeps over rows for a loss whose curvature jumps, and else the span of the rows.
+    """
+    n_rows, n_features = dataset.matrix.shape
+    is_dense = isinstance(dataset.matrix, DenseMatrix)
+    if not is_dense or n_rows >= n_features or not problem.penalty.is_smooth:
+        return False
+    if problem.loss.kinks == "curvature":
+        has_sweeps = problem.loss.has_dual_step and problem.penalty.l2 > 0.0
+        return has_sweeps and n_features >= _MANY_FOR_SWEEPS
+    is_bounded = math.isfinite(problem.loss.curvature_bound)
+    return is_bounded and n_features >= _MANY_FOR_SPAN and is_far_wider(dataset.matrix)
+
+
 def _is_wide(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
     """Return whether few rows span the coefficients that are worth a look."""
     n_rows, n_features = dataset.matrix.shape
@@ -569,6 +588,10 @@ def _hand_over(
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
     trial = _trial(problem, dataset, rest)
     is_dense = isinstance(dataset.matrix, DenseMatrix)  # products of sparse rows cost less
+    if _is_short(problem, dataset) and not is_far_wider(dataset.matrix):
+        found = _in_one_call(problem, dataset, communicator, rest, settings, start)
+        if found is not None:
+            return _joined(first, found, reason)
     if is_dense and _is_wide(problem, dataset, communicator):
         second = _in_row_space(problem, dataset, communicator, trial, settings, start)
     else:
