@@ -41,7 +41,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/columns/cpu_column_engine.py",
     "solvers/rows/host_losses.py",
     "solvers/rows/output_panels.py",
-    "solvers/least_squares/dense_sums.py",
+    "solvers/least_squares/compiled_sums.py",
     "solvers/least_squares/normal_equations.py",
     "solvers/many/many_chunks.py",
     "solvers/many/many_rows.py",

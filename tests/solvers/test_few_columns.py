@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 from snapml import Ridge, RidgeClassifier
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.least_squares import dense_sums, few_columns
+from snapml.solvers.least_squares import compiled_sums, few_columns
 from snapml.solvers.least_squares.few_columns import solve_few_columns
 
 
@@ -146,7 +146,7 @@ OTHERS = {
     "an infinite entry": lambda X, Y: (np.where(X[0, 0] == X, np.inf, X), Y),
     "many targets": lambda X, Y: (X, np.tile(Y, few_columns._MOST_TARGETS + 1)),
     "many columns": lambda X, Y: (
-        np.zeros((600, dense_sums.MOST_COLUMNS + 1)),
+        np.zeros((600, compiled_sums.MOST_COLUMNS + 1)),
         np.ones((600, 1)),
     ),
     "no columns": lambda X, Y: (X[:, :0], Y),

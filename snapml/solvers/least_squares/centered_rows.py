@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.communicator import Communicator, SerialCommunicator
-from snapml.solvers.least_squares.dense_sums import MOST_COLUMNS, row_sums
+from snapml.solvers.least_squares.compiled_sums import MOST_COLUMNS, row_sums
 from snapml.solvers.rows.cpu_rows import sparse_gram
 from snapml.solvers.threads import blas_threads_for
 

@@ -1,4 +1,4 @@
-"""Least squares of few dense columns, in one call of the extension.
+"""Least squares of few columns, in one call of the extension.
 
 The same equations as those of `snapml.solvers.least_squares.least_squares`, solved where their
 rows are read: of small data every step in NumPy takes longer than its arithmetic.
@@ -11,8 +11,8 @@ import numpy as np
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.least_squares import dense_sums
-from snapml.solvers.least_squares.dense_sums import MOST_COLUMNS
+from snapml.solvers.least_squares import compiled_sums
+from snapml.solvers.least_squares.compiled_sums import MOST_COLUMNS
 from snapml.solvers.least_squares.result import BY_COLUMNS, LeastSquaresResult, singular_values
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.threads import resolve_n_threads
@@ -68,7 +68,7 @@ def solve_few_columns(
     n_rows, n_features = matrix.shape
     if not 0 < n_features <= min(n_rows, MOST_COLUMNS) or len(alphas) > _MOST_TARGETS:
         return None
-    found = dense_sums.solved(
+    found = compiled_sums.solved(
         matrix,
         targets,
         row_weights,

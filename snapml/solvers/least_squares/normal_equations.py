@@ -13,9 +13,9 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from snapml import _native
-from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.data import CompressedMatrix, Matrix
 from snapml.problems import Penalty
-from snapml.solvers.least_squares import dense_sums
+from snapml.solvers.least_squares import compiled_sums
 from snapml.solvers.least_squares.centered_rows import readable
 from snapml.solvers.rows.cpu_rows import sparse_gram
 from snapml.solvers.threads import blas_threads_for, limit_blas_threads, resolve_n_threads
@@ -226,8 +226,8 @@ def _dense_sums(
     matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, origin: np.ndarray, n_threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
     size = len(origin)
-    if isinstance(matrix, DenseMatrix) and size <= dense_sums.MOST_COLUMNS:
-        return dense_sums.row_sums(matrix, y[:, np.newaxis], weights, origin, n_threads)
+    if size <= compiled_sums.MOST_COLUMNS:
+        return compiled_sums.row_sums(matrix, y[:, np.newaxis], weights, origin, n_threads)
     products, sums = np.zeros((size, size), order="F"), np.zeros(size)
     roots = np.ones(len(y)) if weights is None else np.sqrt(weights)
     for rows, block in _blocks(matrix, y, origin):

@@ -1,4 +1,4 @@
-"""Least squares with an L1 penalty on sums over dense rows, certified by one more read of them.
+"""Least squares with an L1 penalty on sums over rows, certified by one more read of them.
 
 Of few columns the sums say all that coordinate descent needs; the rows are read once for them, and
 once for the certificates of all models. docs/algorithms.md, section 13.
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from snapml.data import Dataset, DenseMatrix
+from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Penalty, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings
-from snapml.solvers.least_squares import dense_sums, summed_starts
+from snapml.solvers.least_squares import compiled_sums, summed_starts
 from snapml.solvers.least_squares.summed_starts import Summed
 from snapml.solvers.observer import SILENT
 from snapml.solvers.range_checks import check_range
@@ -65,7 +65,7 @@ def suits(
     matrix = dataset.matrix
     if not is_alone or is_watched or rule.max_iter < 1 or dataset.labels.ndim != 1:
         return False
-    if not isinstance(matrix, DenseMatrix) or matrix.n_stored < _LEAST_ENTRIES:
+    if not isinstance(matrix, DenseMatrix | CompressedMatrix) or matrix.n_stored < _LEAST_ENTRIES:
         return False
     has_norms = all(each.l1 > 0.0 for each in penalties)
     return has_norms and summed_starts.suits(problem, matrix)
@@ -150,7 +150,7 @@ def _certified(
 ) -> np.ndarray:
     """Return P of each point, a lower bound of its minimum, and the sum of its residuals."""
     own = [Penalty(p.l1 / summed.scale, p.l2 / summed.scale, p.is_positive) for p in penalties]
-    facts = dense_sums.certified(
+    facts = compiled_sums.certified(
         dataset,
         summed_starts.targets_of(dataset),
         summed.center,

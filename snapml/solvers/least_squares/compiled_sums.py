@@ -1,4 +1,4 @@
-"""Least squares of few dense columns, and sums over them, in one call of the extension each."""
+"""Least squares of few columns, and sums over rows, in one call of the extension each."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def row_sums(
     origin: np.ndarray,
     n_threads: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return sums of products of dense columns and targets with each other, and of them.
+    """Return sums of products of columns and targets with each other, and of them.
 
     Parameters
     ----------
-    matrix : DenseMatrix
+    matrix : DenseMatrix or CompressedMatrix
         Of at least one row.
     targets : ndarray of shape (n_rows, n_targets)
         Columns beside those of the rows; maybe none.
@@ -97,7 +97,7 @@ def solved(
 
     Parameters
     ----------
-    matrix : DenseMatrix
+    matrix : DenseMatrix or CompressedMatrix
         Of at least as many rows as columns.
     targets : ndarray of shape (n_rows, n_targets)
         y, finite.
@@ -146,7 +146,7 @@ def certified(
     penalties: list[Penalty],
     n_threads: int,
 ) -> np.ndarray:
-    """Read dense rows once for the certificates of some models.
+    """Read rows once for the certificates of some models.
 
     Parameters
     ----------
