@@ -144,13 +144,13 @@ def test_a_fold_solves_one_path_of_each_mixture(monkeypatch):
 def test_ridge_reads_a_fold_once_for_all_classes_and_alphas(monkeypatch):
     X, y = make_data(3)
     solved = []
-    whole = shared_regressions.solve_least_squares
+    whole = shared_regressions.solve_few_columns
 
-    def counted(matrix, targets, *args, **options):
-        solved.append(targets.shape[1])
-        return whole(matrix, targets, *args, **options)
+    def counted(matrix, targets, weights, has_intercept, alphas, *args):
+        solved.append(len(alphas))
+        return whole(matrix, targets, weights, has_intercept, alphas, *args)
 
-    monkeypatch.setattr(shared_regressions, "solve_least_squares", counted)
+    monkeypatch.setattr(shared_regressions, "solve_few_columns", counted)
     grid = {"alpha": [0.1, 1.0, 10.0, 100.0]}
     whole_search = GridSearchCV(RidgeClassifier(), grid, cv=3).fit(X, y)
     assert solved == [12] * 3

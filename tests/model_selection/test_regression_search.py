@@ -99,15 +99,19 @@ def test_a_pipeline_ends_in_a_regression():
 def test_ridge_reads_a_fold_once_for_all_alphas(monkeypatch):
     X, y = make_data()
     solved = []
-    whole = shared_regressions.solve_least_squares
+    whole = shared_regressions.solve_few_columns
 
-    def counted(matrix, targets, *args, **options):
-        solved.append(targets.shape[1])
-        return whole(matrix, targets, *args, **options)
+    def counted(matrix, targets, weights, has_intercept, alphas, *args):
+        solved.append(len(alphas))
+        return whole(matrix, targets, weights, has_intercept, alphas, *args)
 
-    monkeypatch.setattr(shared_regressions, "solve_least_squares", counted)
-    GridSearchCV(Ridge(), ALPHAS, cv=4).fit(X, y)
+    monkeypatch.setattr(shared_regressions, "solve_few_columns", counted)
+    found = GridSearchCV(Ridge(), ALPHAS, cv=4).fit(X, y)
     assert solved == [6] * 4
+    monkeypatch.setattr(shared_regressions, "solve_few_columns", lambda *args: None)
+    other = GridSearchCV(Ridge(), ALPHAS, cv=4).fit(X, y)
+    for name in ("mean_test_score", "split0_test_score"):
+        np.testing.assert_allclose(found.cv_results_[name], other.cv_results_[name], rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,19 @@ def test_threads_give_equal_bits_each_time_and_nearly_those_of_one():
     np.testing.assert_allclose(fits[0], fits[1], rtol=1e-12)
 
 
+@pytest.mark.parametrize("density", [1.0, 0.1], ids=["dense", "thin"])
+def test_models_have_the_targets_in_turn(density):
+    X, Y, weights = problem(400, 30, 2, np.float64)
+    X *= np.random.default_rng(1).random(X.shape) < density
+    matrix = DenseMatrix(X) if density == 1.0 else compressed(X)
+    alphas = np.array([0.5, 0.5, 3.0, 3.0, 20.0, 20.0])
+    found = solve_few_columns(matrix, Y, weights, True, alphas, None)
+    alone = solve_few_columns(matrix, np.tile(Y, 3), weights, True, alphas, None)
+    np.testing.assert_allclose(found.coef, alone.coef, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(found.intercept, alone.intercept, rtol=1e-10)
+    np.testing.assert_allclose(found.objective, alone.objective, rtol=1e-10)
+
+
 def test_intercept_of_targets_far_from_zero_is_rounded_once():
     X, Y, _ = problem(100, 3, 1, np.float64)
     found = solve_few_columns(DenseMatrix(X + 1e4), Y + 1e5, None, True, np.ones(1), None)
@@ -145,6 +158,7 @@ OTHERS = {
     "an entry that is NaN": lambda X, Y: (np.where(X[5, 1] == X, np.nan, X), Y),
     "an infinite entry": lambda X, Y: (np.where(X[0, 0] == X, np.inf, X), Y),
     "many targets": lambda X, Y: (X, np.tile(Y, few_columns._MOST_TARGETS + 1)),
+    "many models": lambda X, Y: (X, np.tile(Y, 8)),
     "many columns": lambda X, Y: (
         np.zeros((600, compiled_sums.MOST_COLUMNS + 1)),
         np.ones((600, 1)),
@@ -156,7 +170,8 @@ OTHERS = {
 @pytest.mark.parametrize("other", OTHERS)
 def test_what_it_cannot_solve_is_left_to_others(other):
     X, Y = OTHERS[other](*problem(90, 4, 1, np.float64)[:2])
-    assert solve_few_columns(DenseMatrix(X), Y, None, True, np.zeros(Y.shape[1]), None) is None
+    alphas = np.zeros(Y.shape[1] * (9 if other == "many models" else 1))
+    assert solve_few_columns(DenseMatrix(X), Y, None, True, alphas, None) is None
 
 
 def test_stores_and_ranks_are_left_to_others():

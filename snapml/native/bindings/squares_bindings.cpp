@@ -34,9 +34,10 @@ auto with_targets(const Rows& rows, const ReadOnlyArray& targets,
       rows.view);
 }
 
-// Least squares of few columns. coef (n_targets x n_cols) gets the models, and facts the numbers of
-// `squares::LeastSquaresFacts` of each; `gram`, where it is wanted, the centred columns' products.
-// Returns whether the equations could be trusted, the rows' weighted squares and their weight.
+// Least squares of few columns. coef (n_models x n_cols) gets the models, of the targets in turn,
+// and facts the numbers of `squares::LeastSquaresFacts` of each; `gram`, where it is wanted, the
+// centred columns' products. Returns whether the equations could be trusted, the rows' weighted
+// squares and their weight.
 std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& rows,
                                                const ReadOnlyArray& targets,
                                                const std::optional<ReadOnlyArray>& row_weights,
@@ -46,15 +47,16 @@ std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& row
   constexpr int64 kLeastSquaresFacts = 5;
   return with_targets(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
     using View = std::decay_t<decltype(all.rows)>;
-    const int64 n_targets = all.n_targets, n_cols = all.rows.n_cols;
-    const double* const strengths = vector_argument<double>(alphas, "alphas", n_targets);
-    double* const models = vector_argument<double>(coef, "coef", n_targets * n_cols);
-    double* to = vector_argument<double>(facts, "facts", kLeastSquaresFacts * n_targets);
+    const int64 n_models = static_cast<int64>(alphas.size()), n_cols = all.rows.n_cols;
+    if (all.n_targets == 0) throw std::invalid_argument("targets: expected at least one");
+    const double* const strengths = vector_argument<double>(alphas, "alphas", n_models);
+    double* const models = vector_argument<double>(coef, "coef", n_models * n_cols);
+    double* to = vector_argument<double>(facts, "facts", kLeastSquaresFacts * n_models);
     double* const products =
         gram ? vector_argument<double>(*gram, "gram", n_cols * n_cols) : nullptr;
     return without_gil([&](Interrupt& interrupt) -> std::tuple<bool, double, double> {
-      squares::LeastSquares<View> fit(all, weights.data(), is_centred, pool, interrupt);
-      std::vector<squares::LeastSquaresFacts> found(static_cast<std::size_t>(n_targets));
+      squares::LeastSquares<View> fit(all, weights.data(), n_models, is_centred, pool, interrupt);
+      std::vector<squares::LeastSquaresFacts> found(static_cast<std::size_t>(n_models));
       if (!fit.solve(strengths, models, found.data())) return {false, 0.0, 0.0};
       if (products != nullptr) fit.store_gram(products);
       for (const squares::LeastSquaresFacts& each : found) {

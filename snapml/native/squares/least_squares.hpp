@@ -34,7 +34,7 @@ class ExactSum {
   double high_ = 0, low_ = 0;
 };
 
-// What is known of one target's model.
+// What is known of a model.
 struct LeastSquaresFacts {
   double objective = 0, bound = 0;  // of P above its minimum, both for the means' intercept
   double intercept = 0;             // in the type of the rows
@@ -42,17 +42,19 @@ struct LeastSquaresFacts {
   double residuals = 0;             // their weighted sum
 };
 
-// min_w sum_i c_i (x_i.w + b - y_i)^2 / 2 + alpha ||w||^2 / 2 for every target.
+// min_w sum_i c_i (x_i.w + b - y_i)^2 / 2 + alpha ||w||^2 / 2: models k of the targets in turn,
+// each with a penalty of its own.
 template <class View>
 class LeastSquares {
  public:
   using Real = typename View::Real;
 
   // Weights are padded with zeros to a multiple of eight.
-  LeastSquares(const RowsWithTargets<View>& all, const double* weights, bool is_centred,
-               ThreadPool& pool, Interrupt& interrupt)
+  LeastSquares(const RowsWithTargets<View>& all, const double* weights, int64 n_models,
+               bool is_centred, ThreadPool& pool, Interrupt& interrupt)
       : all_(all),
         weights_(weights),
+        n_models_(n_models),
         is_centred_(is_centred),
         n_cols_(all.rows.n_cols),
         stride_(whole(n_cols_)),
@@ -61,20 +63,20 @@ class LeastSquares {
         mean_(size(all.n_columns())) {}
 
   // Whether the equations are so well conditioned, and the means so near, that the models in coef
-  // (n_targets x n_cols), which are rounded to Real, are as good as any.
+  // (n_models x n_cols), which are rounded to Real, are as good as any.
   bool solve(const double* alphas, double* coef, LeastSquaresFacts* facts) {
     for (int64 i = 0; i < all_.rows.n_rows; ++i) total_weight_ += weights_[i];
     if (!(total_weight_ > 0) || !find_means()) return false;
     products_ = row_sums(all_, weights_, mean_.data(), pool_, interrupt_);
     if (interrupt_.requested() || !are_near() || !factorise_all(alphas)) return false;
-    std::fill_n(coef, all_.n_targets * n_cols_, 0.0);
+    std::fill_n(coef, n_models_ * n_cols_, 0.0);
     std::vector<double> residuals, slope(size(n_cols_)), step(size(n_cols_));
     for (int number = 0; number <= kMostSteps && !interrupt_.requested(); ++number) {
       bool is_done = number > 0;
-      for (int64 k = 0; k < all_.n_targets; ++k) {
+      for (int64 k = 0; k < n_models_; ++k) {
         double* const w = coef + k * n_cols_;
         const double* const sums =
-            number == 0 ? product(n_cols_ + k) : residuals.data() + k * (n_cols_ + 2);
+            number == 0 ? product(target_of(k)) : residuals.data() + k * (n_cols_ + 2);
         for (int64 j = 0; j < n_cols_; ++j) slope[at(j)] = sums[j] - alphas[k] * w[j];
         step = slope;
         small::solve_factored(factors_[factor_of_[at(k)]].data(), n_cols_, stride_, step.data());
@@ -84,11 +86,10 @@ class LeastSquares {
         is_done = false;
       }
       if (is_done) {
-        for (int64 k = 0; k < all_.n_targets; ++k) find_intercept(k, coef, facts[k]);
+        for (int64 k = 0; k < n_models_; ++k) find_intercept(k, coef, facts[k]);
         return true;
       }
-      residuals =
-          residual_sums(all_, weights_, mean_.data(), coef, all_.n_targets, pool_, interrupt_);
+      residuals = residual_sums(all_, weights_, mean_.data(), coef, n_models_, pool_, interrupt_);
     }
     return false;
   }
@@ -119,6 +120,9 @@ class LeastSquares {
 
   static std::size_t size(int64 n) { return static_cast<std::size_t>(n); }
   static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
+  // Where a model's target is behind the columns.
+  int64 target_of(int64 k) const { return n_cols_ + k % all_.n_targets; }
+
   // Of a column, or behind them a target, with all of them.
   const double* product(int64 j) const { return products_.data() + j * all_.n_columns(); }
 
@@ -148,9 +152,9 @@ class LeastSquares {
     return true;
   }
 
-  // One factor for all targets of one penalty.
+  // One factor for all models of one penalty.
   bool factorise_all(const double* alphas) {
-    for (int64 k = 0; k < all_.n_targets; ++k) {
+    for (int64 k = 0; k < n_models_; ++k) {
       const double* const same = std::find(alphas, alphas + k, alphas[k]);
       if (same != alphas + k) {
         factor_of_.push_back(factor_of_[at(same - alphas)]);
@@ -209,7 +213,7 @@ class LeastSquares {
   void find_intercept(int64 k, const double* coef, LeastSquaresFacts& facts) const {
     if (!is_centred_) return;
     ExactSum sum;
-    sum.add(mean_[at(n_cols_ + k)]);
+    sum.add(mean_[at(target_of(k))]);
     for (int64 j = 0; j < n_cols_; ++j) sum.add_product(-mean_[at(j)], coef[k * n_cols_ + j]);
     facts.intercept = rounded(sum.value());
     sum.add(-facts.intercept);
@@ -220,6 +224,7 @@ class LeastSquares {
 
   const RowsWithTargets<View> all_;
   const double* const weights_;
+  const int64 n_models_;
   const bool is_centred_;
   const int64 n_cols_, stride_;
   ThreadPool& pool_;

@@ -60,8 +60,8 @@ std::vector<double> row_sums(const RowsWithTargets<View>& all, const double* wei
   return out;
 }
 
-// What models (n_models x n_cols) leave of the targets, of the only one or of one each: for every
-// model sum_i c_i r_i x_i, sum_i c_i r_i^2 and sum_i c_i r_i, rows and targets less the centre.
+// What models (n_models x n_cols) leave of the targets, which they have in turn: for every model
+// sum_i c_i r_i x_i, sum_i c_i r_i^2 and sum_i c_i r_i, rows and targets less the centre.
 template <class View>
 std::vector<double> residual_sums(const RowsWithTargets<View>& all, const double* weights,
                                   const double* centre, const double* models, int64 n_models,
@@ -78,7 +78,7 @@ std::vector<double> residual_sums(const RowsWithTargets<View>& all, const double
       sum_of_blocks(all, centre, part * n_models, pool, interrupt,
                     [&](double* own, int64 first, int64 end, const double* rows) {
                       for (int64 k = 0; k < n_models; ++k, own += part) {
-                        const double* y = rows + n + (all.n_targets > 1 ? k : 0);
+                        const double* y = rows + n + k % all.n_targets;
                         double z[kEight], weighted[kEight], squares = 0, sum = 0;
                         for (int64 i = first; i < end; i += kEight, y += kEight * stride) {
                           const double* const x = rows + (i - first) * stride;

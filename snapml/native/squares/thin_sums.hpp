@@ -138,7 +138,7 @@ std::vector<double> thin_residual_sums(const RowsWithTargets<CompressedView<Real
   const int64 n = all.rows.n_cols, part = n + 2;
   std::vector<double> shifts(static_cast<std::size_t>(n_models));
   for (int64 k = 0; k < n_models; ++k) {
-    const int64 target = all.n_targets > 1 ? n + k : n;
+    const int64 target = n + k % all.n_targets;
     double shift = centre[target];
     for (int64 j = 0; j < n; ++j) shift -= centre[j] * models[k * n + j];
     shifts[static_cast<std::size_t>(k)] = shift;
@@ -150,7 +150,7 @@ std::vector<double> thin_residual_sums(const RowsWithTargets<CompressedView<Real
           const double* const w = models + k * n;
           double z = shifts[static_cast<std::size_t>(k)];
           for (int64 e = 0; e < row.n_stored; ++e) z += w[row.indices[e]] * value_of(row, e);
-          const double y = all.targets[(all.n_targets > 1 ? k : 0) * all.rows.n_rows + i];
+          const double y = all.targets[k % all.n_targets * all.rows.n_rows + i];
           const double residual = y - z, weighted = weights[i] * residual;
           for (int64 e = 0; e < row.n_stored; ++e) {
             own[row.indices[e]] += weighted * value_of(row, e);

@@ -29,6 +29,7 @@ from snapml.searches.shared.fold_rows import take_rows
 from snapml.searches.shared.models import must_fit_alone
 from snapml.searches.shared.strengths import FoldSolver, Found
 from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.least_squares.few_columns import solve_few_columns
 from snapml.solvers.least_squares.least_squares import is_direct, solve_least_squares
 from snapml.solvers.stopping import StoppingRule
 
@@ -134,15 +135,19 @@ def _ridges_together(
     """Return what `_ridges` does, of one Gram matrix."""
     alphas = np.array([one.alpha for one in estimators], dtype=np.float64)
     n_targets = targets.shape[1]
-    result = solve_least_squares(
-        matrix,
-        np.tile(targets, len(alphas)),
-        weights,
-        bool(estimators[0].fit_intercept),
-        alphas=np.repeat(alphas, n_targets),
-        tol=0.0,
-        n_threads=estimators[0].n_threads,
-    )
+    has_intercept, n_threads = bool(estimators[0].fit_intercept), estimators[0].n_threads
+    strengths = np.repeat(alphas, n_targets)
+    result = solve_few_columns(matrix, targets, weights, has_intercept, strengths, None, n_threads)
+    if result is None:
+        result = solve_least_squares(
+            matrix,
+            np.tile(targets, len(alphas)),
+            weights,
+            has_intercept,
+            alphas=strengths,
+            tol=0.0,
+            n_threads=n_threads,
+        )
     is_finite = np.isfinite(result.coef).all(axis=1) & np.isfinite(result.objective)
     models: list[Found | None] = []
     for first in range(0, len(is_finite), n_targets):

@@ -58,13 +58,13 @@ class Equations(NamedTuple):
 
     Attributes
     ----------
-    coef : ndarray of shape (n_targets, n_features), float64
+    coef : ndarray of shape (n_models, n_features), float64
         w, rounded to the dtype of the rows.
-    objective, bound : ndarray of shape (n_targets,), float64
+    objective, bound : ndarray of shape (n_models,), float64
         P for the means' intercept, and what that can be above its minimum.
-    intercept, beside : ndarray of shape (n_targets,), float64
+    intercept, beside : ndarray of shape (n_models,), float64
         b, rounded to the dtype of the rows, and by how much.
-    sums : ndarray of shape (n_targets,), float64
+    sums : ndarray of shape (n_models,), float64
         Of the residuals, weighted.
     gram : ndarray of shape (n_features, n_features), float64, or None
         Of the centred columns, where it was asked for.
@@ -105,8 +105,8 @@ def solved(
         s_i; None means that all are one.
     fit_intercept : bool
         Whether there is an unpenalised b.
-    alphas : ndarray of shape (n_targets,), float64
-        Strength of the penalty, at least zero.
+    alphas : ndarray of shape (n_models,), float64
+        Strengths of the penalty, at least zero; model k is of target ``k % n_targets``.
     n_threads : int
         Threads to use.
     wants_gram : bool

@@ -19,7 +19,8 @@ from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["solve_few_columns"]
 
-_MOST_TARGETS = 16  # of which products one by one are as fast as all together
+# Of which products one by one are as fast as all together.
+_MOST_TARGETS, _MOST_MODELS = 16, 64
 
 
 def solve_few_columns(
@@ -43,8 +44,8 @@ def solve_few_columns(
         s_i; None means that all are one.
     fit_intercept : bool
         Whether there is an unpenalised b.
-    alphas : ndarray of shape (n_targets,), float64
-        Strength of the penalty, at least zero.
+    alphas : ndarray of shape (n_models,), float64
+        Strengths of the penalty, at least zero; model k is of target ``k % n_targets``.
     communicator : Communicator or None
         The other shards of the rows.
     n_threads : int or None, default=None
@@ -66,7 +67,9 @@ def solve_few_columns(
     if not (communicator is None or communicator.size == 1):
         return None
     n_rows, n_features = matrix.shape
-    if not 0 < n_features <= min(n_rows, MOST_COLUMNS) or len(alphas) > _MOST_TARGETS:
+    if not 0 < n_features <= min(n_rows, MOST_COLUMNS):
+        return None
+    if targets.shape[1] > _MOST_TARGETS or len(alphas) > _MOST_MODELS:
         return None
     found = compiled_sums.solved(
         matrix,
