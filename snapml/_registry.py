@@ -67,6 +67,7 @@ ESTIMATORS = (
         command="gamma",
         trains_on_ranks=True,
         likelihood="family",
+        has_estimate=True,
     ),
     Entry(
         "GeneralizedLinearRegressor",
@@ -75,6 +76,7 @@ ESTIMATORS = (
         command="glm",
         trains_on_ranks=True,
         likelihood="family",
+        has_estimate=True,
     ),
     Entry(
         "HuberRegressor",
@@ -122,6 +124,7 @@ ESTIMATORS = (
         command="negative-binomial",
         trains_on_ranks=True,
         likelihood="family",
+        has_estimate=True,
     ),
     Entry(
         "PoissonRegressor",
@@ -129,6 +132,7 @@ ESTIMATORS = (
         command="poisson",
         trains_on_ranks=True,
         likelihood="family",
+        has_estimate=True,
     ),
     Entry(
         "QuantileRegressor",
@@ -153,6 +157,7 @@ ESTIMATORS = (
         command="tweedie",
         trains_on_ranks=True,
         likelihood="family",
+        has_estimate=True,
     ),
 )
 """All of them, by name."""

@@ -17,6 +17,7 @@ from snapml._validation import check_device_ids
 from snapml.data import ChunkedDataset, ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix
 from snapml.data.memory_limit import available_bytes
 from snapml.data.store.chunk_format import MANIFEST
+from snapml.estimators.deviance.deviance_regressor import DevianceRegressor
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import byte_limit
@@ -28,6 +29,8 @@ from snapml.solvers.plan.host_room import RowSizes, working_bytes
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["Estimate", "estimate"]
+
+_OF_COUNTS = 16  # bytes a row: targets and offsets in float64
 
 
 @dataclass(frozen=True)
@@ -136,9 +139,10 @@ def estimate(
     ----------
     X : array, sparse matrix, frame, ChunkedDataset or path of a store
         The rows.
-    model : LogisticRegression, LinearSVC, Ridge or RidgeClassifier, default=None
-        Whose fit is meant: its ``memory_limit``, ``device_ids`` and problem count. None is
-        ``LogisticRegression()``.
+    model : estimator, default=None
+        LogisticRegression, LinearSVC, Ridge, RidgeClassifier, or a regressor of counts or amounts
+        (Poisson, Gamma, Tweedie, negative binomial, GeneralizedLinearRegressor): its
+        ``memory_limit``, ``device_ids`` and problem count. None is ``LogisticRegression()``.
     y : array-like or None, default=None
         Targets, which say how many classes or targets there are; None takes what a store says, or
         else two classes or one target.
@@ -187,6 +191,7 @@ def estimate(
         rows.itemsize,
         data_bytes,
         chunk_stored,
+        _OF_COUNTS if isinstance(model, DevianceRegressor) else 0,
     )
     needed, free = _on_devices(X, model, sizes, store, device_bytes)
     return Estimate(
@@ -265,13 +270,17 @@ def _problem(model: Any, n_classes: int, y: Any) -> tuple[Problem, int]:
     """Return the problem that a fit will solve, and how many outputs it has."""
     entry = entry_of(type(model))
     is_known = entry is not None and entry.has_estimate
+    if is_known and isinstance(model, DevianceRegressor) and not getattr(model, "l1_ratio", 0.0):
+        intercept = Intercept.FREE if model.fit_intercept else Intercept.NONE
+        penalty = Penalty() if model._strength() else Penalty(0.0, 0.0)
+        return Problem(model._family().loss, intercept, 1.0, penalty), 1
     is_l1 = getattr(model, "l1_ratio", 0.0) > 0.0 or getattr(model, "penalty", None) == "l1"
     is_other = getattr(model, "loss", None) == "hinge" or getattr(model, "positive", False)
     if not is_known or is_l1 or is_other or model.solver == "sdca":
         raise NotImplementedError(
-            "expected LogisticRegression, LinearSVC(loss='squared_hinge'), Ridge or "
-            f"RidgeClassifier with an L2 penalty or none and without 'sdca', got {model!r}: "
-            "this version cannot tell what others need"
+            "expected LogisticRegression, LinearSVC(loss='squared_hinge'), Ridge, RidgeClassifier "
+            "or a regressor of counts or amounts, with an L2 penalty or none and without 'sdca', "
+            f"got {model!r}: this version cannot tell what others need"
         )
     n_outputs = 1 if n_classes == 2 else n_classes
     if isinstance(model, LinearRegressor):

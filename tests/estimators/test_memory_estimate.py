@@ -42,7 +42,7 @@ def compressed(n_rows, n_columns, each, has_values):
 
 def batches():
     for _ in range(100):
-        if kind in ("dense", "dense store", "classes store"):
+        if kind in ("dense", "dense store", "classes store", "counts", "counts store"):
             X = rng.normal(size=(5_000, 40)).astype(np.float32)
             first = X[:, : 4 if kind == "classes store" else 2]
         else:
@@ -63,8 +63,10 @@ for rows in (small, csr_matrix(small)):
 pages = int(open("/proc/self/statm").read().split()[1])
 # On wide sparse rows coordinate ascent comes first, and takes less.
 model = snapml.LogisticRegression(solver="pqn", max_iter=8, n_threads=2, memory_limit="16MB")
+if "counts" in kind:
+    model = snapml.PoissonRegressor(max_iter=8, n_threads=2, memory_limit="16MB")
 y = None
-if kind == "dense":
+if kind in ("dense", "counts"):
     X, y = np.empty((500_000, 40), np.float32), np.empty(500_000, np.int64)
     for number, (rows, labels) in enumerate(batches()):
         part = slice(5_000 * number, 5_000 * (number + 1))
@@ -87,10 +89,19 @@ def run(kind, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["dense", "dense store", "classes store", "wide sparse store", "sparse store"]
+    "kind",
+    [
+        "dense",
+        "dense store",
+        "classes store",
+        "wide sparse store",
+        "sparse store",
+        "counts",
+        "counts store",
+    ],
 )
 def test_estimate_covers_the_peak_and_not_much_more(tmp_path, kind):
-    if kind != "dense":
+    if kind not in ("dense", "counts"):
         run(kind, f"{tmp_path}/write")
     needed, peak = map(int, run(kind, f"{tmp_path}/").split())
     assert peak <= needed <= 1.5 * peak + 10e6  # what the loaded library has free varies

@@ -43,6 +43,8 @@ class RowSizes:
         Bytes of an entry, and of all rows.
     chunk_stored : int
         Entries of the largest chunk of a store; 0 where all rows are in memory.
+    kept_bytes : int
+        Bytes a row of what an estimator keeps beside labels and weights: targets, offsets.
     device : None
         The host.
     """
@@ -57,6 +59,7 @@ class RowSizes:
     itemsize: int
     row_bytes: int
     chunk_stored: int = 0
+    kept_bytes: int = 0
     device: None = None
 
 
@@ -81,6 +84,7 @@ def working_bytes(sizes: RowSizes, n_threads: int) -> int:
     is_joint = sizes.problem.loss.is_joint
     # Labels, weights, margins of two points; before these the copies that labels are checked in.
     targets = item * ((1 if is_joint else n_outputs) + sizes.has_weights) + 16 * n_outputs
+    targets += sizes.kept_bytes
     checks = 8 * max(2, n_outputs) + item * n_outputs + 8
     of_rows = n_rows * max(targets, checks)
     if sizes.chunk_stored:
