@@ -143,6 +143,20 @@ def test_intercept_of_targets_far_from_zero_is_rounded_once():
     assert abs(found.intercept[0] - exact) <= 1e-15 * 1e5 * 3
 
 
+@pytest.mark.parametrize("density", [1.0, 0.1], ids=["dense", "thin"])
+def test_a_first_row_far_away_loses_no_digits(density):
+    X, Y, weights = problem(300, 30, 2, np.float64)
+    X *= np.random.default_rng(1).random(X.shape) < density
+    X[0] *= 100.0
+    Y[0] += 1e6
+    matrix = DenseMatrix(X) if density == 1.0 else compressed(X)
+    found = solve_few_columns(matrix, Y, weights, True, np.ones(2), None)
+    coef, intercept = oracle(X, Y, weights, True, np.ones(2))
+    np.testing.assert_allclose(found.coef, coef, rtol=1e-8, atol=1e-10 * np.abs(coef).max())
+    np.testing.assert_allclose(found.intercept, intercept, rtol=1e-8)
+    assert np.all(found.gap <= 1e-12 * found.objective)
+
+
 def test_constant_columns_are_no_obstacle_with_a_penalty():
     X, Y, _ = problem(80, 4, 1, np.float64)
     X[:, 2] = 0.1

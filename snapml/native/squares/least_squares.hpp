@@ -66,8 +66,7 @@ class LeastSquares {
   // (n_models x n_cols), which are rounded to Real, are as good as any.
   bool solve(const double* alphas, double* coef, LeastSquaresFacts* facts) {
     for (int64 i = 0; i < all_.rows.n_rows; ++i) total_weight_ += weights_[i];
-    if (!(total_weight_ > 0) || !find_means()) return false;
-    products_ = row_sums(all_, weights_, mean_.data(), pool_, interrupt_);
+    if (!(total_weight_ > 0) || !find_products()) return false;
     if (interrupt_.requested() || !are_near() || !factorise_all(alphas)) return false;
     std::fill_n(coef, n_models_ * n_cols_, 0.0);
     std::vector<double> residuals, slope(size(n_cols_)), step(size(n_cols_));
@@ -115,6 +114,7 @@ class LeastSquares {
   // are centred after they are made, takes away too many of their digits; pivots below this share
   // of their diagonal entry tell of columns that depend on each other; a relative step below which
   // another changes nothing, and how many are taken.
+  static constexpr double kFarOrigin = 100;  // shares of the squares that centring takes away
   static constexpr double kFar = 1e6, kFarOfThin = 10, kLeastTrusted = 1e-8, kRefined = 1e-11;
   static constexpr int kMostSteps = 6;
 
@@ -126,19 +126,39 @@ class LeastSquares {
   // Of a column, or behind them a target, with all of them.
   const double* product(int64 j) const { return products_.data() + j * all_.n_columns(); }
 
-  // Means about the first row, so that those of constant columns are exact. Returns whether all
-  // entries are finite.
-  bool find_means() {
-    const std::vector<double> zeros(mean_.size());
-    CentredBlocks<View> blocks(all_, zeros.data());
-    const double* const origin = blocks.fill(0, 1);
-    const std::vector<double> from(origin, origin + mean_.size());
-    const std::vector<double> sums = column_sums(all_, weights_, from.data(), pool_, interrupt_);
-    for (std::size_t j = 0; j < from.size(); ++j) {
-      if (!std::isfinite(from[j]) || !std::isfinite(sums[j])) return false;
-      if (is_centred_) mean_[j] = from[j] + sums[j] / total_weight_;
+  // Products about the means: of thin rows about zero, of others about the first row, so that those
+  // of constant columns are exact, and centred after that; the refinement makes up for what that
+  // loses. Where it may lose much, the rows are read again. Returns whether all entries are finite.
+  bool find_products() {
+    const std::vector<double> from = origin();
+    products_ = row_sums(all_, weights_, from.data(), pool_, interrupt_);
+    const int64 n = all_.n_columns();
+    const std::vector<double> sums(products_.begin() + n * n, products_.end());
+    bool is_far = false;
+    for (int64 j = 0; j < n; ++j) {
+      if (!std::isfinite(from[at(j)]) || !std::isfinite(sums[at(j)])) return false;
+      if (!is_centred_) continue;
+      mean_[at(j)] = from[at(j)] + sums[at(j)] / total_weight_;
+      const double shift = sums[at(j)] * sums[at(j)] / total_weight_;
+      is_far = is_far || shift > kFarOrigin * (product(j)[j] - shift);
+    }
+    if (is_far && !is_thin(all_.rows)) {
+      products_ = row_sums(all_, weights_, mean_.data(), pool_, interrupt_);
+    } else if (is_centred_) {
+      for (int64 i = 0; i < n; ++i) {
+        const double share = sums[at(i)] / total_weight_;
+        for (int64 j = 0; j < n; ++j) products_[at(i * n + j)] -= share * sums[at(j)];
+      }
     }
     return true;
+  }
+
+  std::vector<double> origin() const {
+    const std::vector<double> zeros(mean_.size());
+    if (!is_centred_ || is_thin(all_.rows)) return zeros;
+    CentredBlocks<View> blocks(all_, zeros.data());
+    const double* const first = blocks.fill(0, 1);
+    return {first, first + mean_.size()};
   }
 
   // Whether rounding of the means is of no account.

@@ -5,24 +5,9 @@
 
 namespace snapml::native::squares {
 
-// sums: sum_i c_i v_i of rows and targets v_i less the centre. Here and below, weights c_i are
-// padded with zeros to a multiple of eight.
-template <class View>
-std::vector<double> column_sums(const RowsWithTargets<View>& all, const double* weights,
-                                const double* centre, ThreadPool& pool, Interrupt& interrupt) {
-  if constexpr (kIsCompressed<View>) {
-    if (is_thin(all.rows)) return thin_column_sums(all, weights, centre, pool, interrupt);
-  }
-  const int64 stride = whole(all.n_columns());
-  return sum_of_blocks(all, centre, stride, pool, interrupt,
-                       [&](double* own, int64 first, int64 end, const double* rows) {
-                         for (int64 i = first; i < end; i += kEight, rows += kEight * stride) {
-                           small::add8(rows, weights + i, stride, own);
-                         }
-                       });
-}
-
-// The upper half of sum_i c_i v_i v_i^T, rows `stride` apart, and behind it sum_i c_i v_i.
+// The upper half of sum_i c_i v_i v_i^T over rows with their targets v_i less the centre, rows
+// `stride` apart, and behind it sum_i c_i v_i. Here and below, weights c_i are padded with zeros to
+// a multiple of eight.
 template <class View>
 std::vector<double> upper_row_sums(const RowsWithTargets<View>& all, const double* weights,
                                    const double* centre, int64 stride, ThreadPool& pool,

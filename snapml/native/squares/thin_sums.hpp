@@ -47,29 +47,6 @@ std::vector<double> sum_of_rows(const View& view, int64 size, ThreadPool& pool,
   });
 }
 
-// sum_i c_i v_i of rows and targets v_i less the centre.
-template <class Real, class Index>
-std::vector<double> thin_column_sums(const RowsWithTargets<CompressedView<Real, Index>>& all,
-                                     const double* weights, const double* centre, ThreadPool& pool,
-                                     Interrupt& interrupt) {
-  const int64 n = all.rows.n_cols, size = all.n_columns();
-  std::vector<double> sums =
-      sum_of_rows(all.rows, size + 1, pool, interrupt, [&](double* own, int64 i) {
-        const CompressedRow<Real, Index> row = all.rows.row(i);
-        for (int64 e = 0; e < row.n_stored; ++e) {
-          own[row.indices[e]] += weights[i] * value_of(row, e);
-        }
-        for (int64 t = 0; t < all.n_targets; ++t) {
-          own[n + t] += weights[i] * (all.targets[t * all.rows.n_rows + i] - centre[n + t]);
-        }
-        own[size] += weights[i];
-      });
-  for (int64 j = 0; j < n; ++j) {
-    sums[static_cast<std::size_t>(j)] -= sums[static_cast<std::size_t>(size)] * centre[j];
-  }
-  return sums;
-}
-
 // h (upper half) and `sums` get the products of a row's entries with each other and with its
 // targets less their centre; entries of one place count as their sum.
 template <class Real, class Index>
