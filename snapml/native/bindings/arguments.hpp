@@ -4,12 +4,9 @@
 
 #include <nanobind/ndarray.h>
 
-#include <algorithm>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 #include "snapml/config.hpp"
 
@@ -76,21 +73,6 @@ void check_class_numbers(const Real* labels, int64 n_rows, int n_classes) {
     throw std::invalid_argument("labels: expected class numbers below " +
                                 std::to_string(n_classes) + ", got " + std::to_string(labels[i]));
   }
-}
-
-// The numbers of a vector as float64, `common` for all where there is none, with `padding` behind
-// them up to a multiple of eight.
-template <class Real>
-std::vector<double> widened(const std::optional<ReadOnlyArray>& array, const char* name, int64 size,
-                            double common, double padding) {
-  std::vector<double> wide(static_cast<std::size_t>((size + 7) / 8 * 8), padding);
-  if (!array) {
-    std::fill(wide.begin(), wide.begin() + size, common);
-    return wide;
-  }
-  const Real* const values = vector_argument<Real>(*array, name, size);
-  std::copy(values, values + size, wide.begin());
-  return wide;
 }
 
 }  // namespace snapml::native

@@ -23,6 +23,21 @@ namespace {
 
 constexpr int64 kEntryNumbers = 4;
 
+// The numbers of a vector as float64, `common` for all where there is none, with `padding` behind
+// them up to a multiple of eight.
+template <class Real>
+std::vector<double> widened(const std::optional<ReadOnlyArray>& array, const char* name, int64 size,
+                            double common, double padding) {
+  std::vector<double> wide(static_cast<std::size_t>(small::whole(size)), padding);
+  if (!array) {
+    std::fill(wide.begin(), wide.begin() + size, common);
+    return wide;
+  }
+  const Real* const values = vector_argument<Real>(*array, name, size);
+  std::copy(values, values + size, wide.begin());
+  return wide;
+}
+
 // What each row is to become, and what it counts; keeps what `targets` points to.
 struct SmallTargets {
   std::vector<double> labels, weights;

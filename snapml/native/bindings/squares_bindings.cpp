@@ -18,18 +18,19 @@ void bind_squares(nb::module_& m);
 
 namespace {
 
-// Calls call(rows with their targets, the weights of their sums).
+// Calls `call` with rows, their targets and weights.
 template <class Call>
 auto with_targets(const Rows& rows, const ReadOnlyArray& targets,
                   const std::optional<ReadOnlyArray>& row_weights, Call call) {
   if (rows.n_rows() == 0) throw std::invalid_argument("rows: expected at least one, got none");
   const int64 n_rows = rows.n_rows(), n_targets = static_cast<int64>(targets.size()) / n_rows;
   const double* const y = vector_argument<double>(targets, "targets", n_targets * n_rows);
-  const auto weights = widened<double>(row_weights, "row_weights", n_rows, 1.0, 0.0);
+  const double* const weights =
+      row_weights ? vector_argument<double>(*row_weights, "row_weights", n_rows) : nullptr;
   return std::visit(
       [&](const auto& view) {
-        return call(squares::RowsWithTargets<std::decay_t<decltype(view)>>{view, y, n_targets},
-                    weights);
+        using View = std::decay_t<decltype(view)>;
+        return call(squares::RowsWithTargets<View>{view, y, n_targets, weights});
       },
       rows.view);
 }
@@ -45,7 +46,7 @@ std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& row
                                                const AnyArray& coef, const AnyArray& facts,
                                                const std::optional<AnyArray>& gram) {
   constexpr int64 kLeastSquaresFacts = 5;
-  return with_targets(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
+  return with_targets(rows, targets, row_weights, [&](const auto& all) {
     using View = std::decay_t<decltype(all.rows)>;
     const int64 n_models = static_cast<int64>(alphas.size()), n_cols = all.rows.n_cols;
     if (all.n_targets == 0) throw std::invalid_argument("targets: expected at least one");
@@ -55,7 +56,7 @@ std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& row
     double* const products =
         gram ? vector_argument<double>(*gram, "gram", n_cols * n_cols) : nullptr;
     return without_gil([&](Interrupt& interrupt) -> std::tuple<bool, double, double> {
-      squares::LeastSquares<View> fit(all, weights.data(), n_models, is_centred, pool, interrupt);
+      squares::LeastSquares<View> fit(all, n_models, is_centred, pool, interrupt);
       std::vector<squares::LeastSquaresFacts> found(static_cast<std::size_t>(n_models));
       if (!fit.solve(strengths, models, found.data())) return {false, 0.0, 0.0};
       if (products != nullptr) fit.store_gram(products);
@@ -75,13 +76,13 @@ std::tuple<bool, double, double> least_squares(ThreadPool& pool, const Rows& row
 void row_sums(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& targets,
               const std::optional<ReadOnlyArray>& row_weights, const ReadOnlyArray& origin,
               const AnyArray& products, const AnyArray& sums) {
-  with_targets(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
+  with_targets(rows, targets, row_weights, [&](const auto& all) {
     const int64 n = all.n_columns();
     const double* const from = vector_argument<double>(origin, "origin", n);
     double* const to = vector_argument<double>(products, "products", n * n);
     double* const beside = vector_argument<double>(sums, "sums", n);
     return without_gil([&](Interrupt& interrupt) {
-      const auto found = squares::row_sums(all, weights.data(), from, pool, interrupt);
+      const auto found = squares::row_sums(all, from, pool, interrupt);
       std::copy_n(found.data(), n * n, to);
       std::copy_n(found.data() + n * n, n, beside);
       return true;
@@ -96,7 +97,7 @@ void certify_squares(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& ta
                      const std::optional<ReadOnlyArray>& row_weights, const ReadOnlyArray& centre,
                      bool has_intercept, const ReadOnlyArray& models, const ReadOnlyArray& l1,
                      const ReadOnlyArray& l2, bool is_positive, const AnyArray& out) {
-  with_targets(rows, targets, row_weights, [&](const auto& all, const auto& weights) {
+  with_targets(rows, targets, row_weights, [&](const auto& all) {
     const int64 n = all.rows.n_cols, n_models = static_cast<int64>(l1.size());
     if (all.n_targets != 1) throw std::invalid_argument("targets: expected one for each row");
     const double* const from = vector_argument<double>(centre, "centre", n + 1);
@@ -105,10 +106,8 @@ void certify_squares(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& ta
     const double* const l2s = vector_argument<double>(l2, "l2", n_models);
     double* const to = vector_argument<double>(out, "out", n_models * 3);
     return without_gil([&](Interrupt& interrupt) {
-      double total = 0;
-      for (const double weight : weights) total += weight;
-      const auto sums =
-          squares::residual_sums(all, weights.data(), from, w, n_models, pool, interrupt);
+      const double total = all.total_weight();
+      const auto sums = squares::residual_sums(all, from, w, n_models, pool, interrupt);
       for (int64 k = 0; k < n_models; ++k) {
         const double* const own = sums.data() + k * (n + 2);
         const double shift = has_intercept ? own[n + 1] / total : 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "small/design.hpp"
@@ -42,14 +43,22 @@ SNAPML_CLONES void centre_column(const Real* x, double centre, int64 n_rows, int
   for (int64 i = 0; i < n_rows; ++i) to[i * stride] = static_cast<double>(x[i]) - centre;
 }
 
-// A matrix with some targets as its last columns, n_targets x n_rows of them.
+// A matrix with some targets as its last columns, n_targets x n_rows of them, and weights c_i of
+// the rows, null where all are one.
 template <class View>
 struct RowsWithTargets {
   View rows;
   const double* targets;
   int64 n_targets;
+  const double* weights;
 
   int64 n_columns() const { return rows.n_cols + n_targets; }
+  double weight(int64 i) const { return weights == nullptr ? 1.0 : weights[i]; }
+
+  double total_weight() const {
+    if (weights == nullptr) return static_cast<double>(rows.n_rows);
+    return std::accumulate(weights, weights + rows.n_rows, 0.0);
+  }
 };
 
 // Rows [first, first + count) of a view less the centre, `stride` apart; what is behind their
@@ -93,8 +102,8 @@ void centre_block(const CompressedView<Real, Index>& view, const double* centre,
   }
 }
 
-// Rows less a centre, some at a time, in whole registers. The rows behind the last are zeros, up to
-// a multiple of eight.
+// Rows less a centre, some at a time, in whole registers, with their weights. Those behind the last
+// are zeros, up to a multiple of eight.
 template <class View>
 class CentredBlocks {
  public:
@@ -116,14 +125,19 @@ class CentredBlocks {
       centre_column(all_.targets + k * all_.rows.n_rows + first, centre_[j], count, stride_,
                     to + j);
     }
+    std::fill_n(weights_, whole(count), 0.0);
+    for (int64 i = 0; i < count; ++i) weights_[i] = all_.weight(first + i);
     return to;
   }
+
+  const double* weights() const { return weights_; }
 
  private:
   const RowsWithTargets<View> all_;
   const double* const centre_;
   const int64 stride_;
   std::vector<double> values_;
+  double weights_[kRows];
 };
 
 // Adds up what add(worker, own) leaves in the `size` sums of each worker.
@@ -141,9 +155,8 @@ std::vector<double> sum_of_workers(int64 size, ThreadPool& pool, Add add) {
   return std::move(parts[0]);
 }
 
-// Adds up add(own, first, end, rows) over blocks [first, end) of rows less the centre, `own` being
-// `size` sums of a worker's, which has neighbouring rows in order; `end` is that of whole
-// registers.
+// Adds up add(own, weights, n_rows, rows) over blocks of rows less the centre, `own` being `size`
+// sums of a worker's, which has neighbouring rows in order; `n_rows` is a multiple of eight.
 template <class View, class Add>
 std::vector<double> sum_of_blocks(const RowsWithTargets<View>& all, const double* centre,
                                   int64 size, ThreadPool& pool, Interrupt& interrupt, Add add) {
@@ -156,7 +169,8 @@ std::vector<double> sum_of_blocks(const RowsWithTargets<View>& all, const double
       interrupt.poll(worker);
       if (interrupt.requested()) return;
       const int64 first = block * kRows, count = std::min(kRows, n_rows - first);
-      add(own, first, first + whole(count), blocks.fill(first, count));
+      const double* const rows = blocks.fill(first, count);
+      add(own, blocks.weights(), whole(count), rows);
     }
   });
 }

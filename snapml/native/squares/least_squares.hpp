@@ -49,23 +49,21 @@ class LeastSquares {
  public:
   using Real = typename View::Real;
 
-  // Weights are padded with zeros to a multiple of eight.
-  LeastSquares(const RowsWithTargets<View>& all, const double* weights, int64 n_models,
-               bool is_centred, ThreadPool& pool, Interrupt& interrupt)
+  LeastSquares(const RowsWithTargets<View>& all, int64 n_models, bool is_centred, ThreadPool& pool,
+               Interrupt& interrupt)
       : all_(all),
-        weights_(weights),
         n_models_(n_models),
         is_centred_(is_centred),
         n_cols_(all.rows.n_cols),
         stride_(whole(n_cols_)),
         pool_(pool),
         interrupt_(interrupt),
+        total_weight_(all.total_weight()),
         mean_(size(all.n_columns())) {}
 
   // Whether the equations are so well conditioned, and the means so near, that the models in coef
   // (n_models x n_cols), which are rounded to Real, are as good as any.
   bool solve(const double* alphas, double* coef, LeastSquaresFacts* facts) {
-    for (int64 i = 0; i < all_.rows.n_rows; ++i) total_weight_ += weights_[i];
     if (!(total_weight_ > 0) || !find_products()) return false;
     if (interrupt_.requested() || !are_near() || !factorise_all(alphas)) return false;
     std::fill_n(coef, n_models_ * n_cols_, 0.0);
@@ -88,7 +86,7 @@ class LeastSquares {
         for (int64 k = 0; k < n_models_; ++k) find_intercept(k, coef, facts[k]);
         return true;
       }
-      residuals = residual_sums(all_, weights_, mean_.data(), coef, n_models_, pool_, interrupt_);
+      residuals = residual_sums(all_, mean_.data(), coef, n_models_, pool_, interrupt_);
     }
     return false;
   }
@@ -131,7 +129,7 @@ class LeastSquares {
   // loses. Where it may lose much, the rows are read again. Returns whether all entries are finite.
   bool find_products() {
     const std::vector<double> from = origin();
-    products_ = row_sums(all_, weights_, from.data(), pool_, interrupt_);
+    products_ = row_sums(all_, from.data(), pool_, interrupt_);
     const int64 n = all_.n_columns();
     const std::vector<double> sums(products_.begin() + n * n, products_.end());
     bool is_far = false;
@@ -143,7 +141,7 @@ class LeastSquares {
       is_far = is_far || shift > kFarOrigin * (product(j)[j] - shift);
     }
     if (is_far && !is_thin(all_.rows)) {
-      products_ = row_sums(all_, weights_, mean_.data(), pool_, interrupt_);
+      products_ = row_sums(all_, mean_.data(), pool_, interrupt_);
     } else if (is_centred_) {
       for (int64 i = 0; i < n; ++i) {
         const double share = sums[at(i)] / total_weight_;
@@ -243,13 +241,12 @@ class LeastSquares {
   static double rounded(double x) { return static_cast<double>(static_cast<Real>(x)); }
 
   const RowsWithTargets<View> all_;
-  const double* const weights_;
   const int64 n_models_;
   const bool is_centred_;
   const int64 n_cols_, stride_;
   ThreadPool& pool_;
   Interrupt& interrupt_;
-  double total_weight_ = 0;
+  const double total_weight_;
   std::vector<double> mean_;      // of columns and targets
   std::vector<double> products_;  // of them with each other
   std::vector<std::vector<double>> factors_;

@@ -85,13 +85,13 @@ void add_entries(const RowsWithTargets<CompressedView<Real, Index>>& all, int64 
 // that.
 template <class Real, class Index>
 std::vector<double> upper_thin_sums(const RowsWithTargets<CompressedView<Real, Index>>& all,
-                                    const double* weights, const double* centre, int64 stride,
-                                    ThreadPool& pool, Interrupt& interrupt) {
+                                    const double* centre, int64 stride, ThreadPool& pool,
+                                    Interrupt& interrupt) {
   const int64 n = all.rows.n_cols, last = stride * stride;
   std::vector<double> h =
       sum_of_rows(all.rows, last + stride + 1, pool, interrupt, [&](double* own, int64 i) {
-        add_entries(all, i, weights[i], centre + n, stride, own, own + last);
-        own[last + stride] += weights[i];
+        add_entries(all, i, all.weight(i), centre + n, stride, own, own + last);
+        own[last + stride] += all.weight(i);
       });
   double* const sums = h.data() + last;
   const double total = sums[stride];
@@ -109,9 +109,8 @@ std::vector<double> upper_thin_sums(const RowsWithTargets<CompressedView<Real, I
 // What `residual_sums` returns.
 template <class Real, class Index>
 std::vector<double> thin_residual_sums(const RowsWithTargets<CompressedView<Real, Index>>& all,
-                                       const double* weights, const double* centre,
-                                       const double* models, int64 n_models, ThreadPool& pool,
-                                       Interrupt& interrupt) {
+                                       const double* centre, const double* models, int64 n_models,
+                                       ThreadPool& pool, Interrupt& interrupt) {
   const int64 n = all.rows.n_cols, part = n + 2;
   std::vector<double> shifts(static_cast<std::size_t>(n_models));
   for (int64 k = 0; k < n_models; ++k) {
@@ -128,7 +127,7 @@ std::vector<double> thin_residual_sums(const RowsWithTargets<CompressedView<Real
           double z = shifts[static_cast<std::size_t>(k)];
           for (int64 e = 0; e < row.n_stored; ++e) z += w[row.indices[e]] * value_of(row, e);
           const double y = all.targets[k % all.n_targets * all.rows.n_rows + i];
-          const double residual = y - z, weighted = weights[i] * residual;
+          const double residual = y - z, weighted = all.weight(i) * residual;
           for (int64 e = 0; e < row.n_stored; ++e) {
             own[row.indices[e]] += weighted * value_of(row, e);
           }
