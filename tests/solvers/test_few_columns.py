@@ -143,6 +143,14 @@ def test_intercept_of_targets_far_from_zero_is_rounded_once():
     assert abs(found.intercept[0] - exact) <= 1e-15 * 1e5 * 3
 
 
+def test_weights_and_targets_may_have_gaps_between_them():
+    X, Y, weights = problem(100, 5, 2, np.float64)
+    wide = np.repeat(weights, 3)[::3], np.repeat(np.repeat(Y, 2, axis=0), 2, axis=1)[::2, ::2]
+    found = solve_few_columns(DenseMatrix(X), wide[1], wide[0], True, np.ones(2), None)
+    plain = solve_few_columns(DenseMatrix(X), Y, weights, True, np.ones(2), None)
+    np.testing.assert_array_equal(found.coef, plain.coef)
+
+
 @pytest.mark.parametrize("density", [1.0, 0.1], ids=["dense", "thin"])
 def test_a_first_row_far_away_loses_no_digits(density):
     X, Y, weights = problem(300, 30, 2, np.float64)
