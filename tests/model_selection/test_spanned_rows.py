@@ -90,7 +90,7 @@ class Splitter(StratifiedKFold):
     ("made", "layout", "n_rows"),
     [
         (LogisticRegressionCV(Cs=2, cv=3), csr_matrix, 60),
-        (LogisticRegressionCV(Cs=2, cv=3), np.asarray, 90),
+        (LogisticRegressionCV(Cs=2, cv=3), np.asarray, 110),
         (LogisticRegressionCV(Cs=2, cv=3, scoring=looks_at_rows), np.asarray, 60),
         (LogisticRegressionCV(Cs=2, cv=3, l1_ratios=[0.5]), np.asarray, 60),
         (LogisticRegressionCV(Cs=2, cv=3, solver="liblinear"), np.asarray, 60),
