@@ -39,6 +39,8 @@ __all__ = [
 
 # Relative gaps, in units of the data's rounding, that a solution may have; and the least `tol`.
 _RESOLUTION, _LEAST_TOL = 8.0, 1e-10
+# Share of a target that the float64 sums which predict it may round off.
+_SUM_ROUNDING = 2.0**-46
 
 
 class LinearRegressor(RegressorMixin, LinearEstimator):
@@ -400,15 +402,19 @@ def _warn_of_gap(
     """Warn where the solution is further from the minimum than `tol` and the type's rounding."""
     eps = float(np.finfo(targets.dtype).eps)
     tol = max(float(getattr(estimator, "tol", 0.0)), _RESOLUTION * eps, _LEAST_TOL)
+    if np.all(result.gap <= tol * result.objective):
+        return
     weighted = np.ones(len(targets)) if weights is None else weights.astype(np.float64)
     values = targets.astype(np.float64)
+    exchange = estimator._communicator().exchange
+    raw = 0.5 * sum(exchange(np.einsum("i,ik,ik->k", weighted, values, values)))
     if estimator.fit_intercept:
         total = max(weighted.sum(), np.finfo(np.float64).tiny)
         values = values - np.einsum("i,ik->k", weighted, values) / total
-    exchange = estimator._communicator().exchange
     squares = 0.5 * sum(exchange(np.einsum("i,ik,ik->k", weighted, values, values)))
     # Where the rows are interpolated, all of the objective is rounding.
-    is_far = result.gap > np.maximum(tol * result.objective, (_RESOLUTION * eps) ** 2 * squares)
+    rounding = np.maximum((_RESOLUTION * eps) ** 2 * squares, _SUM_ROUNDING**2 * raw)
+    is_far = result.gap > np.maximum(tol * result.objective, rounding)
     is_far &= np.isfinite(result.gap)  # of what has no bound nobody knows
     if is_far.any():
         worst = int(np.argmax(result.gap / np.maximum(result.objective, 1e-300)))

@@ -1,5 +1,7 @@
 """LinearRegression, RidgeClassifier, RidgeCV and LogisticRegressionCV agree with scikit-learn."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -105,3 +107,16 @@ def test_many_dense_targets_share_linear_equations(n_targets, container, is_dire
     assert (max(model.n_iter_) == 1 and "normal equations" in model.solver_) == is_direct
     np.testing.assert_allclose(model.coef_, theirs.coef_, rtol=1e-3, atol=1e-4)
     assert model.gap_ <= 1e-8 * model.objective_
+
+
+@pytest.mark.parametrize("n_more", [0, 1, 5, 100])
+def test_targets_without_noise_are_no_reason_to_warn(n_more):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n_columns = int(rng.integers(1, 10))
+        X = rng.normal(size=(n_columns + 1 + n_more, n_columns))
+        y = X @ rng.normal(size=n_columns) + 50.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = snapml.LinearRegression().fit(X, y)
+        np.testing.assert_allclose(model.predict(X), y, rtol=1e-9)

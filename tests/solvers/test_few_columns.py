@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from snapml import Ridge, RidgeClassifier
+from snapml import LinearRegression, Ridge, RidgeClassifier
 from snapml.data import ChunkedMatrix, CompressedMatrix, DenseMatrix
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.least_squares import compiled_sums, few_columns
@@ -141,6 +141,15 @@ def test_intercept_of_targets_far_from_zero_is_rounded_once():
     found = solve_few_columns(DenseMatrix(X + 1e4), Y + 1e5, None, True, np.ones(1), None)
     exact = (Y + 1e5).mean() - np.longdouble(1) * (X + 1e4).mean(axis=0) @ found.coef[0]
     assert abs(found.intercept[0] - exact) <= 1e-15 * 1e5 * 3
+
+
+def test_targets_that_are_interpolated_leave_rounding_alone():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        X = rng.normal(size=(4, 3))
+        model = LinearRegression().fit(X, X @ [1.0, 2.0, 3.0] + 50.0)
+        np.testing.assert_allclose(model.coef_, [1.0, 2.0, 3.0], rtol=1e-9)
+        assert model.objective_ <= 1e-24
 
 
 def test_weights_and_targets_may_have_gaps_between_them():

@@ -78,7 +78,7 @@ class LeastSquares {
         step = slope;
         small::solve_factored(factors_[factor_of_[at(k)]].data(), n_cols_, stride_, step.data());
         if (number > 0) judge(w, sums, alphas[k], slope.data(), step.data(), facts[k]);
-        if (number > 0 && changes_nothing(w, step.data())) continue;
+        if (number > 0 && changes_nothing(w, step.data(), facts[k])) continue;
         for (int64 j = 0; j < n_cols_; ++j) w[j] = rounded(w[j] + step[at(j)]);
         is_done = false;
       }
@@ -217,15 +217,19 @@ class LeastSquares {
     return alpha > 0 ? std::min(least, square / (2 * alpha)) : least;
   }
 
-  // Whether the type does not show a step, or it is too short to matter.
-  bool changes_nothing(const double* w, const double* step) const {
+  // Whether the type does not show a step, or it is too short to matter: to the coefficients, and
+  // to the objective, which is next to nothing where the targets are interpolated.
+  bool changes_nothing(const double* w, const double* step, const LeastSquaresFacts& facts) const {
     bool has_moved = false;
     double moved = 0, length = 0;
     for (int64 j = 0; j < n_cols_; ++j) {
       has_moved = has_moved || rounded(w[j] + step[j]) != w[j];
       moved += step[j] * step[j], length += w[j] * w[j];
     }
-    return !has_moved || std::sqrt(moved) <= kRefined * std::sqrt(length);
+    constexpr double kRounding = std::numeric_limits<double>::epsilon();
+    const bool is_level = facts.bound <= kRounding * facts.objective;
+    const double least = is_level ? kRefined : 4 * kRounding;
+    return !has_moved || std::sqrt(moved) <= least * std::sqrt(length);
   }
 
   void find_intercept(int64 k, const double* coef, LeastSquaresFacts& facts) const {
