@@ -23,7 +23,8 @@ def certified_by(request, monkeypatch):
     """Keep these rows from the methods of few rows, and say what certifies their models."""
     monkeypatch.setattr(small_newton, "_MOST_ENTRIES", 0)
     is_one_read = request.param == "one read for all"
-    monkeypatch.setattr(summed_fits, "_LEAST_ENTRIES", 0 if is_one_read else 1 << 60)
+    for name in ("_LEAST_ENTRIES", "_MANY_ENTRIES"):
+        monkeypatch.setattr(summed_fits, name, 0 if is_one_read else 1 << 60)
     return request.param
 
 

@@ -26,8 +26,9 @@ from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["solve", "suits"]
 
-# Entries from which a copy of the rows takes longer than what surrounds the sums.
-_LEAST_ENTRIES = 100_000
+# Entries from which a copy of the rows takes longer than what surrounds the sums: where there are
+# so many rows a column, and anyhow.
+_LEAST_ENTRIES, _ROWS_A_COLUMN, _MANY_ENTRIES = 100_000, 100, 200_000
 
 
 def suits(
@@ -65,7 +66,10 @@ def suits(
     matrix = dataset.matrix
     if not is_alone or is_watched or rule.max_iter < 1 or dataset.labels.ndim != 1:
         return False
-    if not isinstance(matrix, DenseMatrix | CompressedMatrix) or matrix.n_stored < _LEAST_ENTRIES:
+    if not isinstance(matrix, DenseMatrix | CompressedMatrix):
+        return False
+    is_tall = matrix.shape[0] >= _ROWS_A_COLUMN * matrix.shape[1]
+    if matrix.n_stored < (_LEAST_ENTRIES if is_tall else _MANY_ENTRIES):
         return False
     has_norms = all(each.l1 > 0.0 for each in penalties)
     return has_norms and summed_starts.suits(problem, matrix)
