@@ -39,8 +39,9 @@ __all__ = [
 
 # Relative gaps, in units of the data's rounding, that a solution may have; and the least `tol`.
 _RESOLUTION, _LEAST_TOL = 8.0, 1e-10
-# Share of a target that the float64 sums which predict it may round off.
-_SUM_ROUNDING = 2.0**-46
+# Share of a target that the float64 sums which predict it may round off; and what that may be at
+# most, of the targets' distances from their mean, to count as nothing.
+_SUM_ROUNDING, _NOTHING = 2.0**-46, 1e-10
 
 
 class LinearRegressor(RegressorMixin, LinearEstimator):
@@ -413,7 +414,8 @@ def _warn_of_gap(
         values = values - np.einsum("i,ik->k", weighted, values) / total
     squares = 0.5 * sum(exchange(np.einsum("i,ik,ik->k", weighted, values, values)))
     # Where the rows are interpolated, all of the objective is rounding.
-    rounding = np.maximum((_RESOLUTION * eps) ** 2 * squares, _SUM_ROUNDING**2 * raw)
+    of_sums = np.minimum(_SUM_ROUNDING**2 * raw, _NOTHING**2 * squares)
+    rounding = np.maximum((_RESOLUTION * eps) ** 2 * squares, of_sums)
     is_far = result.gap > np.maximum(tol * result.objective, rounding)
     is_far &= np.isfinite(result.gap)  # of what has no bound nobody knows
     if is_far.any():
