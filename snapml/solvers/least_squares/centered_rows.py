@@ -273,9 +273,8 @@ class CenteredRows:
             Symmetric.
         """
         nothing = np.empty((self.shape[0], 0))
-        if not isinstance(self._rows, np.ndarray) or not 0 < self.shape[1] <= MOST_COLUMNS:
-            return self.gram_and_products(nothing)[0]
-        if not self.shape[0] or self.mean_rest.any():
+        is_narrow = 0 < self.shape[1] <= MOST_COLUMNS and self.shape[0] > 0
+        if not (is_narrow and isinstance(self._rows, np.ndarray)) or self.mean_rest.any():
             return self.gram_and_products(nothing)[0]
         weights = self.weights if self._has_weights else None
         own = row_sums(self._matrix, nothing, weights, self.mean, self._n_threads)[0]

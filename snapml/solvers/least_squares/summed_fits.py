@@ -156,7 +156,7 @@ def _certified(
     own = [Penalty(p.l1 / summed.scale, p.l2 / summed.scale, p.is_positive) for p in penalties]
     facts = compiled_sums.certified(
         dataset,
-        summed_starts.targets_of(dataset),
+        summed.targets,
         summed.center,
         problem.intercept is Intercept.FREE,
         points,

@@ -13,7 +13,7 @@ from snapml.solvers.least_squares.centered_rows import readable
 from snapml.solvers.least_squares.normal_equations import NormalEquations, RowSums
 from snapml.solvers.result import FitResult, StartModel
 
-__all__ = ["Summed", "models", "near_means", "suits", "summed", "targets_of"]
+__all__ = ["Summed", "models", "near_means", "suits", "summed"]
 
 # Columns whose products cost less than the steps that they save, of dense rows twice as many, and
 # of few such rows twice as many again; and rows a column.
@@ -89,6 +89,8 @@ class Summed:
         Of the mean of halves of squares.
     scale : float
         c_i of the problem for one of the sums.
+    targets : ndarray of shape (n_rows,), float64
+        Labels less offsets: what models without an offset are to predict.
     origin_target : float
         What was taken from the targets.
     """
@@ -96,6 +98,7 @@ class Summed:
     sums: RowSums
     equations: NormalEquations
     scale: float
+    targets: np.ndarray
     origin_target: float
 
     @property
@@ -148,23 +151,6 @@ class Summed:
         return Penalty(penalty.l1 / total, penalty.l2 / total, penalty.is_positive)
 
 
-def targets_of(dataset: Dataset) -> np.ndarray:
-    """Return what models without an offset are to predict.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Labels, and offsets if there are any.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), float64
-        Labels less offsets.
-    """
-    targets = dataset.labels.astype(np.float64)
-    return targets if dataset.offsets is None else targets - dataset.offsets
-
-
 def summed(problem: Problem, dataset: Dataset, n_threads: int | None = None) -> Summed | None:
     """Read the rows once.
 
@@ -183,7 +169,9 @@ def summed(problem: Problem, dataset: Dataset, n_threads: int | None = None) -> 
         None where numbers overflow, or no row has a weight.
     """
     has_intercept = problem.intercept is Intercept.FREE
-    targets = targets_of(dataset)
+    targets = dataset.labels.astype(np.float64)
+    if dataset.offsets is not None:
+        targets = targets - dataset.offsets
     origin = np.zeros(dataset.matrix.shape[1] + 1)
     if has_intercept:
         origin = near_means(dataset.matrix, float(targets.mean()))
@@ -195,7 +183,7 @@ def summed(problem: Problem, dataset: Dataset, n_threads: int | None = None) -> 
     if equations is None:
         return None
     scale = dataset.weight if dataset.row_weights is None else 1.0
-    return Summed(sums, equations, scale, float(origin[-1]))
+    return Summed(sums, equations, scale, targets, float(origin[-1]))
 
 
 def models(
