@@ -82,7 +82,7 @@ def test_certified_gap_holds_where_a_fit_goes_on_after_it_has_converged(
 def test_small_data_are_polished_to_rounding_level(intercept, dtype):
     case = Case(Logistic(), intercept, dtype.name)
     result = case.fit(tol=1e-2, max_iter=1000)
-    assert result.gap <= 1e3 * rounding(dtype) ** 2 * result.objective + 1e-14 * result.objective
+    assert result.gap <= 3e3 * rounding(dtype) ** 2 * result.objective + 1e-14 * result.objective
 
 
 def test_gap_of_an_untrained_model_is_the_loss_at_zero(loss, is_sparse):

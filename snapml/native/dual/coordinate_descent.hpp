@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "dual/block_order.hpp"
 #include "dual/dual_state.hpp"
 #include "dual/prefetching.hpp"
 #include "dual/replicas.hpp"
@@ -34,63 +35,85 @@ struct Epoch {
   Permutation order;  // of the blocks
 
   int64 n_blocks() const { return options.n_blocks(visits.n_rows); }
-  // Place of the first row of the block at a position, and how many rows it has.
-  int64 first_of(int64 position) const { return order(position) * options.block_rows; }
+  // How many rows a block has whose first is at that place.
   int count_of(int64 first) const {
     return static_cast<int>(minimum<int64>(options.block_rows, visits.n_rows - first));
   }
 };
 
 // The blocks at positions [range.begin, range.end) of the random order one after the other, and
-// what is asked for of the two that follow.
+// what is asked for of those that follow: of the near one its rows, of the far one where its rows
+// begin. Short blocks are asked for earlier.
 template <class Loss, class View>
 class BlockQueue {
  public:
+  static constexpr int64 kNone = BlockOrder::kNone;
+
   BlockQueue(const Epoch<Loss, View>& epoch, Range range)
       : epoch_(epoch),
-        position_(range.begin),
-        end_(range.end),
-        first_(first_at(position_)),
-        next_(first_at(position_ + 1)),
-        later_(first_at(position_ + 2)) {
-    look_ahead();
+        order_(epoch.order, range),
+        distance_(maximum(1, kRowsAhead / epoch.options.block_rows)) {
+    for (int k = 0; k < 2 * distance_; ++k) firsts_[k + 1] = next_first();
+    // Once more, so that the first block is this one.
+    shuffle_next();
+    move_on();
   }
 
-  // Place of the first row of the block.
+  // Place of the first row of the block, and how many rows it has.
   int64 first() const { return first_; }
+  int count() const { return count_; }
+  // Place of the row of visit j; behind the last that of the next block's first, or kNone.
+  int64 place(int j) const {
+    if (j < count_) return first_ + orders_[now_ % 2][j];
+    return next_count_ == 0 ? kNone : at(1) + orders_[(now_ + 1) % 2][0];
+  }
 
   void move_on() {
-    ++position_;
-    first_ = next_;
-    next_ = later_;
-    later_ = first_at(position_ + 2);
+    ++now_;
+    firsts_[(now_ + 2 * distance_) % kRing] = next_first();
+    first_ = at(0), count_ = next_count_;
+    shuffle_next();
     look_ahead();
   }
 
   // To be called once a row of the block.
   void ask() {
     if (epoch_.visits.rows == nullptr) return ahead_.ask();
-    if (n_asked_ < n_next_) ask_for_row(epoch_.visits.rows[next_ + n_asked_]);
-    if (n_asked_ < n_later_) ask_for_state(epoch_.visits.rows[later_ + n_asked_]);
+    if (n_asked_ < n_near_) ask_for_row(epoch_.visits.rows[at(distance_) + n_asked_]);
+    if (n_asked_ < n_far_) ask_for_state(epoch_.visits.rows[at(2 * distance_) + n_asked_]);
     ++n_asked_;
   }
 
  private:
-  static constexpr int64 kNone = -1;
+  static constexpr int kRing = 16, kRowsAhead = 4;
 
-  int64 first_at(int64 position) const {
-    return position < end_ ? epoch_.first_of(position) : kNone;
+  int64 at(int ahead) const { return firsts_[(now_ + ahead) % kRing]; }
+  int64 next_first() {
+    const int64 block = order_.next();
+    return block == kNone ? kNone : block * epoch_.options.block_rows;
   }
   int count_of(int64 first) const { return first == kNone ? 0 : epoch_.count_of(first); }
 
+  void shuffle_next() {
+    const EpochOptions& options = epoch_.options;
+    uint8* const order = orders_[(now_ + 1) % 2];
+    next_count_ = count_of(at(1));
+    if (next_count_ > 1) {
+      shuffle_block(options.seed, ~options.epoch, at(1) / options.block_rows, next_count_, order);
+    } else {
+      order[0] = 0;
+    }
+  }
+
   void look_ahead() {
-    n_next_ = count_of(next_), n_later_ = count_of(later_), n_asked_ = 0;
+    const int64 near = at(distance_), far = at(2 * distance_);
+    n_near_ = count_of(near), n_far_ = count_of(far), n_asked_ = 0;
     if (epoch_.visits.rows != nullptr) return;
     ahead_ = {};
-    if (n_next_ > 0) ahead_ = {epoch_.view, next_, n_next_, epoch_.options.block_rows};
-    if (n_later_ == 0) return;
-    prefetch_offset(epoch_.view, later_);
-    prefetch_states(epoch_.state, later_, n_later_);
+    if (n_near_ > 0) ahead_ = {epoch_.view, near, n_near_, epoch_.options.block_rows};
+    if (n_far_ == 0) return;
+    prefetch_offset(epoch_.view, far);
+    prefetch_states(epoch_.state, far, n_far_);
   }
 
   void ask_for_row(int64 row) const { RowsAhead<View>(epoch_.view, row, 1, 1).ask(); }
@@ -100,10 +123,14 @@ class BlockQueue {
   }
 
   const Epoch<Loss, View>& epoch_;
-  int64 position_;
-  const int64 end_;
-  int64 first_, next_, later_;
-  int n_next_ = 0, n_later_ = 0, n_asked_ = 0;
+  BlockOrder order_;
+  const int distance_;  // of the near block; the far one is twice as far
+  uint32 now_ = 0;
+  int n_near_ = 0, n_far_ = 0, n_asked_ = 0;
+  int64 first_ = kNone;
+  int count_ = 0, next_count_ = 0;
+  int64 firsts_[kRing];
+  uint8 orders_[2][kBlockRows];  // inside this block and the next
   RowsAhead<View> ahead_;
 };
 
@@ -117,33 +144,31 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
   const Real factor = static_cast<Real>(sigma * options.outer);
   const Real relaxed = static_cast<Real>(options.relaxation) * factor;
   Real* const bias = vector + view.n_cols;
-  const int64* const picked = visits.rows;  // lambdas of C++17 capture no structured bindings
-  uint8 rows[kBlockRows];
+  const bool is_far = view.n_cols * static_cast<int64>(sizeof(Real)) > kNearBytes;
+  const auto ask_for_vector = [&view = epoch.view, &visits = epoch.visits, vector](int64 place) {
+    if (place != BlockOrder::kNone) prefetch_gathered(view, visits.row(place), vector);
+  };
   double gap = 0;
   BlockQueue<Loss, View> blocks(epoch, range);
   for (int64 position = range.begin; position < range.end; ++position, blocks.move_on()) {
-    if (position % 8 == 0) interrupt.poll(worker);
+    if (position % kPollBlocks == 0) interrupt.poll(worker);
     if (interrupt.requested()) break;
-    const int64 first = blocks.first();
-    const int count = epoch.count_of(first);
-    shuffle_block(options.seed, ~options.epoch, first / options.block_rows, count, rows);
-    if (picked == nullptr) reader.load(first, count);
-    const auto row_of = [&](int j) {
-      return picked == nullptr ? reader.row(rows[j]) : reader.at(picked[first + rows[j]]);
-    };
+    const int count = blocks.count();
+    if (visits.rows == nullptr) reader.load(blocks.first(), count);
     Real block_gap = 0;
     for (int j = 0; j < count; ++j) {
       blocks.ask();
-      const int64 i = visits.row(first + rows[j]);
+      const int64 place = blocks.place(j), i = visits.row(place);
       const Real c = state.weight_of(i);
       if (c == Real(0)) continue;
-      const auto row = row_of(j);
+      const auto row = visits.rows == nullptr ? reader.row(static_cast<int>(place - blocks.first()))
+                                              : reader.at(i);
       const Real norm_sq = state.row_norms_sq == nullptr ? static_cast<Real>(row_norm_sq(row))
                                                          : state.row_norms_sq[i];
       // Far offsets may cancel each other: in float64.
       const Real fixed = static_cast<Real>(state.intercept.offset + state.offset_of(i));
       const Real z = row_dot<Access>(row, vector) + fixed + tau * Access::load(bias);
-      if (j + 1 < count) prefetch_row(row_of(j + 1), vector);
+      if (is_far) ask_for_vector(blocks.place(j + 1));
       const Real stiffness = relaxed * c * (norm_sq + tau * tau);
       const auto step = coordinate_step(loss, state.duals[i], z, state.labels[i], stiffness);
       state.duals[i] = step.state;

@@ -11,6 +11,7 @@
 namespace snapml::native {
 
 constexpr int64 kLineBytes = 64;
+constexpr int64 kNearBytes = 16 << 10;  // a vector of so many stays beside the core
 
 // Asks for `count` numbers.
 template <class T>
@@ -39,6 +40,18 @@ void prefetch_offset(const CompressedView<Real, Index>& view, int64 row) {
 template <class Real>
 void prefetch_offset(const DenseView<Real>&, int64) {}
 
+// Asks for what the product of a row gathers, while the step of the row before still computes: it
+// is a chain of dependent operations and leaves the memory idle.
+template <class Real, class Index>
+void prefetch_gathered(const CompressedView<Real, Index>& view, int64 row, const Real* vector) {
+  for (Index k = view.indptr[row]; k < view.indptr[row + 1]; ++k) {
+    __builtin_prefetch(vector + view.indices[k], 1);
+  }
+}
+
+template <class Real>
+void prefetch_gathered(const DenseView<Real>&, int64, const Real*) {}  // the hardware follows them
+
 // Neighbouring rows, to be asked for in parts.
 template <class View>
 class RowsAhead;
@@ -54,7 +67,8 @@ class RowsAhead<CompressedView<Real, Index>> {
         next_(view.indptr[first]),
         last_(view.indptr[first + count]) {
     constexpr int64 kLine = kLineBytes / static_cast<int64>(sizeof(Index));
-    step_ = ((last_ - next_) / parts / kLine + 1) * kLine;
+    const int64 part = parts == 1 ? last_ - next_ : (last_ - next_) / parts;
+    step_ = (part / kLine + 1) * kLine;
   }
 
   // Asks for the next part.

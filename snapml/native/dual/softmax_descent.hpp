@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "dual/block_order.hpp"
 #include "dual/replicas.hpp"
 #include "many/many_models.hpp"
 #include "rows/row_operations.hpp"
@@ -81,10 +82,11 @@ double sweep_softmax_blocks(const CompressedView<Real, Index>& view, const Softm
                                             : &visit_softmax_row<true, Real, Index>;
   uint8 rows[kBlockRows];
   double gap = 0;
+  BlockOrder blocks(order, range);
   for (int64 position = range.begin; position < range.end; ++position) {
-    if (position % 8 == 0) interrupt.poll(worker);
+    if (position % kPollBlocks == 0) interrupt.poll(worker);
     if (interrupt.requested()) break;
-    const int64 first = order(position) * options.block_rows;
+    const int64 first = blocks.next() * options.block_rows;
     const int count = static_cast<int>(minimum<int64>(options.block_rows, visits.n_rows - first));
     shuffle_block(options.seed, ~options.epoch, first / options.block_rows, count, rows);
     for (int k = 0; k < count; ++k) {

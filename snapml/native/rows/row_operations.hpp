@@ -140,16 +140,6 @@ void row_add(const CompressedRow<Real, Index>& row, Real scale, Real* vector) {
   }
 }
 
-// Asks for what the next row will gather while this row's step still computes: the step is a chain
-// of dependent operations and leaves the memory idle.
-template <class Real, class Index>
-void prefetch_row(const CompressedRow<Real, Index>& row, const Real* vector) {
-  for (int64 k = 0; k < row.n_stored; ++k) __builtin_prefetch(vector + row.indices[k], 1);
-}
-
-template <class Real>
-void prefetch_row(const DenseRow<Real>&, const Real*) {}  // the hardware follows dense rows
-
 // The same products with float64 sums, for the exact pass and margins: of the rows as they are.
 template <class Real, class Entry>
 double row_dot_wide(const DenseRow<Real>& row, const Entry* vector) {

@@ -34,8 +34,6 @@ __all__ = ["CpuEngine"]
 # Rows that still move are visited again where they are at most this share of all, until they leave
 # this share of the gap or have cost as much as so many epochs.
 _MOST_MOVING, _ENOUGH, _MOVING_EPOCHS = 0.8, 0.1, 4
-# Rows of so few entries stay in the cache, where a jump to another one costs little.
-_CACHED_ENTRIES, _CACHED_BLOCK_ROWS = 400_000, 2
 _TINY = float(np.finfo(np.float64).tiny)  # stands for a sum of weights that is zero
 
 
@@ -320,9 +318,7 @@ def _block_rows(matrix: Matrix) -> int:
     """
     if not _has_rows(matrix):
         return MOST_BLOCK_ROWS
-    is_sparse = not isinstance(matrix, DenseMatrix)
-    found = block_rows(matrix, is_sparse=is_sparse)
-    return min(found, _CACHED_BLOCK_ROWS) if matrix.n_stored <= _CACHED_ENTRIES else found
+    return block_rows(matrix, is_sparse=not isinstance(matrix, DenseMatrix))
 
 
 def _can_centre(problem: Problem, matrix: Matrix) -> bool:

@@ -21,8 +21,7 @@ __all__ = [
 ]
 
 MOST_BLOCK_ROWS = 16
-_DENSE_BLOCK_BYTES = 256
-_SPARSE_BLOCK_BYTES = 4096
+_DENSE_BLOCK_ENTRIES, _SPARSE_BLOCK_ENTRIES = 32, 64
 LEAST_OF_A_THREAD = 100_000
 """Entries that are worth a meeting of threads, for each of them."""
 # Entries a column that each thread with a shared vector of its own needs at least.
@@ -253,8 +252,8 @@ def block_rows(matrix: Matrix, *, is_sparse: bool) -> int:
     """Return how many neighbouring rows to visit together.
 
     Jumping to a random row costs cache misses that a block shares; rows that always come together
-    cost epochs where they overlap much, as dense rows do (benchmarks/results/ablation.csv and
-    epoch_speed.csv). So blocks are as short as long rows allow.
+    cost epochs, up to six times as many on text, whose rows share little but their frequent words
+    (benchmarks/results/ablation.csv and block_rows.csv). So blocks are as short as long rows allow.
 
     Parameters
     ----------
@@ -268,6 +267,6 @@ def block_rows(matrix: Matrix, *, is_sparse: bool) -> int:
     int
         From 1 to `MOST_BLOCK_ROWS`.
     """
-    row_bytes = matrix.n_stored * matrix.dtype.itemsize / max(1, matrix.shape[0])
-    enough = _SPARSE_BLOCK_BYTES if is_sparse else _DENSE_BLOCK_BYTES
-    return max(1, min(MOST_BLOCK_ROWS, math.ceil(enough / max(row_bytes, 1.0))))
+    entries = matrix.n_stored / max(1, matrix.shape[0])
+    enough = _SPARSE_BLOCK_ENTRIES if is_sparse else _DENSE_BLOCK_ENTRIES
+    return max(1, min(MOST_BLOCK_ROWS, math.ceil(enough / max(entries, 1.0))))
