@@ -108,8 +108,7 @@ def clustered(kind, is_sparse, dtype):
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize(("loss", "intercept"), LOSSES, ids=str)
 def test_few_more_epochs_than_in_memory(loss, intercept, is_sparse, kind, monkeypatch):
-    monkeypatch.setattr(cpu_engine, "_MOST_MOVING", 0.0)  # epochs of equal work are compared,
-    monkeypatch.setattr(cpu_engine, "_CACHED_ENTRIES", 0)  # of as many neighbours
+    monkeypatch.setattr(cpu_engine, "_MOST_MOVING", 0.0)  # epochs of equal work are compared
     dtype = np.float32 if is_sparse else np.float64
     X, z = clustered(kind, is_sparse, dtype)
     y = (np.where(z > 0, 1, -1) if loss.labels == "sign" else z).astype(dtype)
