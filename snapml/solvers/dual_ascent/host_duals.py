@@ -252,7 +252,7 @@ def block_rows(matrix: Matrix, *, is_sparse: bool) -> int:
     """Return how many neighbouring rows to visit together.
 
     Jumping to a random row costs cache misses that a block shares; rows that always come together
-    cost epochs, up to six times as many on text, whose rows share little but their frequent words
+    cost epochs, up to eight times as many on text, whose rows share few but frequent words
     (benchmarks/results/ablation.csv and block_rows.csv). So blocks are as short as long rows allow.
 
     Parameters
