@@ -220,7 +220,7 @@ std::tuple<double, double> line_of(const std::string& loss, double first, double
 std::vector<int64> permutation_of(uint64 seed, uint64 stream, int64 size) {
   const Permutation order(seed, stream, size);
   std::vector<int64> result(static_cast<std::size_t>(size));
-  order.fill(0, static_cast<int>(size), result.data());
+  order.fill(0, size, result.data());
   return result;
 }
 

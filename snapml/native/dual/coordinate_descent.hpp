@@ -1,7 +1,7 @@
 // One epoch of dual coordinate ascent over a shard, on one thread or many.
 //
-// Rows are visited in random blocks of 16, in fresh order inside a block. With K > 1 workers there
-// are two ways (docs/algorithms.md, sections 3 and 4):
+// Rows are visited in random blocks of up to 16, in fresh order inside a block. With K > 1 workers
+// there are two ways (docs/algorithms.md, sections 3 and 4):
 //   replicas  every worker descends on its own copy of the shared vector, scaled by sigma; the
 //             changes are added up `rounds` times an epoch. Deterministic.
 //   shared    all workers update one vector; updates may be lost, the exact pass repairs them.
@@ -98,11 +98,8 @@ class BlockQueue {
     const EpochOptions& options = epoch_.options;
     uint8* const order = orders_[(now_ + 1) % 2];
     next_count_ = count_of(at(1));
-    if (next_count_ > 1) {
-      shuffle_block(options.seed, ~options.epoch, at(1) / options.block_rows, next_count_, order);
-    } else {
-      order[0] = 0;
-    }
+    if (next_count_ == 0) return;
+    shuffle_block(options.seed, ~options.epoch, at(1) / options.block_rows, next_count_, order);
   }
 
   void look_ahead() {

@@ -67,6 +67,7 @@ class RowsAhead<CompressedView<Real, Index>> {
         next_(view.indptr[first]),
         last_(view.indptr[first + count]) {
     constexpr int64 kLine = kLineBytes / static_cast<int64>(sizeof(Index));
+    // Rows that come alone save the division.
     const int64 part = parts == 1 ? last_ - next_ : (last_ - next_) / parts;
     step_ = (part / kLine + 1) * kLine;
   }
