@@ -3,6 +3,7 @@
 // section 3).
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "rows/row_operations.hpp"
@@ -93,44 +94,40 @@ struct Replicas {
 };
 
 // Calls sweep(worker, range, vector, sigma) for the blocks of the order that are a worker's in each
-// round; it returns the gap that it met. It must not throw: the workers meet at a barrier.
+// round; it returns the gap that it met.
 template <class Real, class Sweep>
 EpochReport sweep_replicas(const Replicas<Real>& replicas, int64 n_blocks,
                            const EpochOptions& options, ThreadPool& pool, Sweep sweep) {
   const int workers = pool.size();
   const int64 stride = replicas.size;
+  const int rounds = static_cast<int>(options.rounds);
   const auto count = static_cast<std::size_t>(workers);
-  // All that may fail happens before the workers meet at a barrier.
-  std::vector<double> gaps(count), sigmas(count), measured(count, 1.0);
+  std::vector<double> gaps(count);
   std::vector<MergeNorms> norms(count);
-  Barrier barrier(workers);
-  pool.run([&](int worker) {
-    const auto self = static_cast<std::size_t>(worker);
-    const int rounds = static_cast<int>(options.rounds);
-    Real* const mine = replicas.copies + worker * stride;
-    for (int64 j = 0; j < stride; ++j) mine[j] = replicas.shared[j];
-    barrier.arrive_and_wait();
-    double sigma = options.sigma;
-    for (int round = 0; round < rounds; ++round) {
-      const Range part = share(n_blocks, rounds, round);
+  EpochReport report{0, options.sigma, 1};
+  for (int round = 0; round < rounds; ++round) {
+    const double sigma = report.sigma;
+    const Range part = share(n_blocks, rounds, round);
+    pool.run([&](int worker) {
+      Real* const mine = replicas.copies + worker * stride;
+      if (round == 0) std::copy_n(replicas.shared, stride, mine);
       const Range own = share(part.end - part.begin, workers, worker);
-      gaps[self] += sweep(worker, Range{part.begin + own.begin, part.begin + own.end}, mine, sigma);
-      barrier.arrive_and_wait();
-      norms[self] = merge_columns(replicas.shared, replicas.copies, stride, workers,
-                                  share(stride, workers, worker), sigma);
-      barrier.arrive_and_wait();
-      MergeNorms total;  // every worker adds the same numbers in the same order
-      for (const MergeNorms& part_norms : norms) {
-        total.joint += part_norms.joint;
-        total.single += part_norms.single;
-      }
-      const double needed = total.single > 0 ? total.joint / total.single : 1.0;
-      measured[self] = maximum(measured[self], needed);
-      sigma = next_sigma(sigma, needed, workers);
+      gaps[static_cast<std::size_t>(worker)] +=
+          sweep(worker, Range{part.begin + own.begin, part.begin + own.end}, mine, sigma);
+    });
+    pool.run([&](int worker) {
+      norms[static_cast<std::size_t>(worker)] = merge_columns(
+          replicas.shared, replicas.copies, stride, workers, share(stride, workers, worker), sigma);
+    });
+    MergeNorms total;
+    for (const MergeNorms& part_norms : norms) {
+      total.joint += part_norms.joint;
+      total.single += part_norms.single;
     }
-    sigmas[self] = sigma;
-  });
-  EpochReport report{0, sigmas[0], measured[0]};
+    const double needed = total.single > 0 ? total.joint / total.single : 1.0;
+    report.sigma_measured = maximum(report.sigma_measured, needed);
+    report.sigma = next_sigma(sigma, needed, workers);
+  }
   for (double gap : gaps) report.gap += gap;
   return report;
 }

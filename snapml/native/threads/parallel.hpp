@@ -1,4 +1,4 @@
-// The only threads of the CPU engine: a pool owned by whoever starts a fit, and its barrier.
+// The only threads of the CPU engine: a pool owned by whoever starts a fit.
 //
 // No pool outlives its owner, so a finished or failed fit leaves no thread behind, and a process
 // may fork between fits. std::thread instead of OpenMP: libgomp hangs in a forked child and spins
@@ -33,33 +33,21 @@ inline int64 process_number() {
 #endif
 }
 
-// All workers wait until the last has arrived. Rounds of a descent are short, so arriving spins a
-// little before it yields the core.
-class Barrier {
- public:
-  explicit Barrier(int count) : count_(count) {}
+// Between two looks at what another thread is to change.
+inline void pause_a_little() {
+#if defined(__x86_64__) || defined(_M_X64)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
 
-  void arrive_and_wait() {
-    const int generation = generation_.load(std::memory_order_acquire);
-    if (waiting_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
-      waiting_.store(0, std::memory_order_relaxed);
-      generation_.store(generation + 1, std::memory_order_release);
-      return;
-    }
-    for (int spin = 0; generation_.load(std::memory_order_acquire) == generation; ++spin) {
-      if (spin > 2000) std::this_thread::yield();
-    }
-  }
-
- private:
-  const int count_;
-  std::atomic<int> waiting_{0};
-  std::atomic<int> generation_{0};
-};
-
-// Runs task(worker) for worker = 0 .. size-1; the calling thread is worker 0. The first exception
-// thrown by any worker is rethrown to the caller after all have finished. One run at a time. A
-// task that meets others at a Barrier must not throw.
+// Runs task(worker) for worker = 0 .. size-1, each once: worker 0 on the calling thread, the others
+// on whichever thread is free, the calling one among them. A thread that the system wakes late, or
+// that shares its core with another process, so costs little more than not having it, and what a
+// worker computes does not depend on the thread it runs on. No worker may wait for another. The
+// first exception thrown by any worker is rethrown to the caller after all have finished. One run
+// at a time.
 class ThreadPool {
  public:
   explicit ThreadPool(int size) : size_(size < 1 ? 1 : size) {}
@@ -70,101 +58,122 @@ class ThreadPool {
   int size() const { return size_; }
 
   void run(const std::function<void(int)>& task) {
-    if (size_ > 1) start();
-    Team* team = team_.get();
-    if (team != nullptr) team->begin(task);
-    std::exception_ptr error;
-    try {
-      task(0);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    if (team != nullptr) {
-      const std::exception_ptr other = team->finish();
-      if (!error) error = other;
-    }
+    if (size_ == 1) return task(0);
+    start();
+    const std::exception_ptr error = team_->run(task, size_);
     if (error) std::rethrow_exception(error);
   }
 
  private:
   // The started threads and what they share. Threads do not survive fork(), but this memory does:
   // a forked child abandons its copy of a team and starts another.
-  struct Team {
-    std::mutex mutex;
-    std::condition_variable wake, done;
-    const std::function<void(int)>* task = nullptr;
-    long long round = 0;
-    int running = 0;
-    bool stopping = false;
-    std::exception_ptr error;
-    std::vector<std::thread> threads;
-    int64 owner = process_number();
-
-    void begin(const std::function<void(int)>& work) {
-      {
-        const std::lock_guard<std::mutex> lock(mutex);
-        task = &work;
-        error = nullptr;
-        running = static_cast<int>(threads.size());
-        ++round;
+  class Team {
+   public:
+    explicit Team(int size) {
+      try {
+        for (int k = 1; k < size; ++k) threads_.emplace_back([this] { help(); });
+      } catch (...) {  // the system refused a thread
+        stop();
+        throw;
       }
-      wake.notify_all();
+    }
+    ~Team() { stop(); }
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+
+    bool is_of_this_process() const { return owner_ == process_number(); }
+
+    std::exception_ptr run(const std::function<void(int)>& task, int size) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      task_ = &task;
+      error_ = nullptr;
+      next_ = 0, size_ = n_unfinished_ = size;
+      ++round_;
+      wake_.notify_all();
+      take_workers(lock);
+      if (n_unfinished_ > 0) {
+        lock.unlock();
+        spin_while([this] { return n_unfinished_ > 0; });
+        lock.lock();
+        done_.wait(lock, [this] { return n_unfinished_ == 0; });
+      }
+      return error_;
     }
 
-    std::exception_ptr finish() {
-      std::unique_lock<std::mutex> lock(mutex);
-      done.wait(lock, [this] { return running == 0; });
-      return error;
+   private:
+    // Rounds of a descent follow each other closely, and to be woken takes tens of microseconds:
+    // a thread looks about as long for the next before it sleeps.
+    template <class Condition>
+    static void spin_while(Condition condition) {
+      for (int spin = 0; spin < kSpins && condition(); ++spin) pause_a_little();
     }
+    static constexpr int kSpins = 500;
 
-    void loop(int worker) {
-      std::unique_lock<std::mutex> lock(mutex);
-      for (long long seen = 0;;) {
-        wake.wait(lock, [&] { return stopping || round != seen; });
-        if (stopping) return;
-        seen = round;
+    // Runs workers that nobody has begun. The lock is held on entry, between two, and on return.
+    void take_workers(std::unique_lock<std::mutex>& lock) {
+      while (next_ < size_) {
+        const int worker = next_++;
         lock.unlock();
         std::exception_ptr caught;
         try {
-          (*task)(worker);
+          (*task_)(worker);
         } catch (...) {
           caught = std::current_exception();
         }
         lock.lock();
-        if (caught && !error) error = caught;
-        if (--running == 0) done.notify_one();
+        if (caught && !error_) error_ = caught;
+        if (--n_unfinished_ == 0) done_.notify_one();
       }
     }
+
+    void help() {
+      std::unique_lock<std::mutex> lock(mutex_);
+      for (;;) {
+        wake_.wait(lock, [this] { return stopping_ || next_ < size_; });
+        if (stopping_) return;
+        take_workers(lock);
+        const long long seen = round_;
+        lock.unlock();
+        spin_while([&] { return round_ == seen && !stopping_; });
+        lock.lock();
+      }
+    }
+
+    void stop() {
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        stopping_ = true;
+      }
+      wake_.notify_all();
+      for (std::thread& thread : threads_) thread.join();
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_, done_;
+    const std::function<void(int)>* task_ = nullptr;
+    int next_ = 0, size_ = 0;  // the first worker that nobody has begun, and their number
+    std::exception_ptr error_;
+    // Written with the lock held, and also looked at without it.
+    std::atomic<long long> round_{0};
+    std::atomic<int> n_unfinished_{0};
+    std::atomic<bool> stopping_{false};
+    const int64 owner_ = process_number();
+    std::vector<std::thread> threads_;
   };
 
   void start() {
-    if (team_ && team_->owner == process_number()) return;
-    if (team_) (void)team_.release();  // after fork: its mutex and threads belong to the parent
-    team_ = std::make_unique<Team>();
-    try {
-      for (int worker = 1; worker < size_; ++worker) {
-        team_->threads.emplace_back([team = team_.get(), worker] { team->loop(worker); });
-      }
-    } catch (...) {  // the system refused a thread: a smaller team would wait for it for ever
-      stop();
-      team_.reset();
-      throw;
-    }
+    if (team_ && team_->is_of_this_process()) return;
+    abandon();
+    team_ = std::make_unique<Team>(size_);
   }
 
   void stop() {
-    if (!team_) return;
-    if (team_->owner != process_number()) {
-      (void)team_.release();
-      return;
-    }
-    {
-      const std::lock_guard<std::mutex> lock(team_->mutex);
-      team_->stopping = true;
-    }
-    team_->wake.notify_all();
-    for (std::thread& thread : team_->threads) thread.join();
+    if (team_ && !team_->is_of_this_process()) abandon();
+    team_.reset();
   }
+
+  // After a fork: its mutex and threads belong to the parent.
+  void abandon() { (void)team_.release(); }
 
   const int size_;
   std::unique_ptr<Team> team_;
@@ -182,7 +191,7 @@ inline Range share(int64 count, int parts, int part) {
 }
 
 // Runs work(worker, part) for parts of 0 .. count-1 of a size, the next one by whichever worker is
-// free: one that wakes late, or shares its core, does not keep the others.
+// free.
 template <class Work>
 void run_parts(ThreadPool& pool, int64 count, int64 size, Work work) {
   std::atomic<int64> next{0};

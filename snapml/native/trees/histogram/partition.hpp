@@ -112,14 +112,14 @@ int64 part_by_all(uint32* rows, int64 count, IsLeft is_left_row, uint32* room, T
   const int n_parts = 8 * pool.size();
   std::vector<int64> n_left(static_cast<std::size_t>(n_parts) + 1, 0);  // of the parts before
   std::atomic<int> next{0}, next_moved{0};
-  Barrier barrier(pool.size());
   pool.run([&](int) {
     for (int k; (k = next++) < n_parts;) {
       const Range own = share(count, n_parts, k);
       n_left[static_cast<std::size_t>(k) + 1] =
           part_from_both_ends(rows + own.begin, own.end - own.begin, is_left_row, room + own.begin);
     }
-    barrier.arrive_and_wait();
+  });
+  pool.run([&](int) {
     for (int k; (k = next_moved++) < n_parts;) {
       const Range own = share(count, n_parts, k);
       const auto after = n_left.begin() + k + 1;
