@@ -141,7 +141,9 @@ def measure(case: Case, process: subprocess.Popen[bytes]) -> dict[str, Any]:
 def main() -> None:
     """Measure all cases and write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/busy_machine.csv")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results/busy_machine.csv"
+    )
     parser.add_argument("--only", default="", help="part of the data's or the model's name")
     parsed = parser.parse_args()
     warnings.simplefilter("ignore")

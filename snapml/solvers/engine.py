@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -204,8 +203,8 @@ class PrimalEngine(Protocol):
     def column_grams(self, columns: Any, weights: Any) -> Any:
         """Return sum_i weights_ki x_i x_i^T of some columns and the intercept's; all are `xp`'s."""
 
-    def fast_products(self) -> AbstractContextManager[Any]:
-        """Let float32 matrix products be coarser inside ``with``, where a device gains by it."""
+    def add_gram(self, rows: Any, gram: Any) -> None:
+        """Add rows^T rows to a matrix of `xp`; a device may make float32 factors coarser."""
 
     def sample(self, n_rows: int, communicator: Communicator | None = None) -> Any:
         """Return an engine on a copy of rows that stand for all shards'."""

@@ -125,12 +125,14 @@ def limit_blas_threads(n_threads: int) -> AbstractContextManager[Any]:
     Returns
     -------
     context manager
-        The limit holds inside.
+        The limit holds inside; of several inside each other, the innermost.
     """
     return _blas_limits.hold(n_threads)
 
 
-def blas_threads_for(n_operations: float) -> AbstractContextManager[Any]:
+def blas_threads_for(
+    n_operations: float, n_threads: int | None = None
+) -> AbstractContextManager[Any]:
     """Keep BLAS and LAPACK to one thread for what takes one no time.
 
     OpenBLAS's threads wait for each other at every panel. Where a core has other work, of Java or
@@ -140,13 +142,17 @@ def blas_threads_for(n_operations: float) -> AbstractContextManager[Any]:
     ----------
     n_operations : float
         Multiplications and additions: 2 m n k of a product, n^3 / 3 of a Cholesky factor.
+    n_threads : int, default=None
+        Threads for more operations; None leaves the limit as it is.
 
     Returns
     -------
     context manager
         The limit, if there is one, holds inside.
     """
-    return limit_blas_threads(1) if n_operations <= FEW_OPERATIONS else nullcontext()
+    if n_operations <= FEW_OPERATIONS:
+        return limit_blas_threads(1)
+    return nullcontext() if n_threads is None else limit_blas_threads(n_threads)
 
 
 @contextmanager
@@ -172,9 +178,9 @@ def multiply_blas_threads(factor: int) -> Iterator[None]:
 class _BlasLimits:
     """The limits of all fits that run now: BLAS has one number of threads for the whole process.
 
-    The least of them holds, and never more than the user's own. Each fit restoring what it found
-    would leave the limit of another one behind. On OpenMP each thread has a number of its own,
-    which each fit restores.
+    The least of all threads' holds, and never more than the user's own. Each restoring what it
+    found would leave the limit of another one behind. On OpenMP each thread has a number of its
+    own, which each fit restores.
     """
 
     def __init__(self) -> None:
@@ -184,7 +190,7 @@ class _BlasLimits:
 
     def _start(self) -> None:
         self._lock = threading.Lock()
-        self._held: list[int] = []
+        self._held: dict[int, list[int]] = {}  # of each thread, the innermost last
         self._least: int | None = None  # of those held
         self._found: list[tuple[Any, int]] = []
 
@@ -208,7 +214,7 @@ class _BlasLimits:
         with self._lock:
             if not self._held and not self._found:
                 self._found = [(library, library.num_threads) for library in shared]
-            self._held.append(n_threads)
+            self._held.setdefault(threading.get_ident(), []).append(n_threads)
             self._apply()
         try:
             for library, found in own:
@@ -218,11 +224,14 @@ class _BlasLimits:
             for library, found in own:
                 _set_num_threads(library, found)
             with self._lock:
-                self._held.remove(n_threads)
+                held = self._held[threading.get_ident()]
+                held.pop()
+                if not held:
+                    del self._held[threading.get_ident()]
                 self._apply()
 
     def _apply(self) -> None:
-        least = min(self._held, default=None)
+        least = min((held[-1] for held in self._held.values()), default=None)
         if least != self._least:  # to set what is set takes as long as a small product
             for library, found in self._found:
                 _set_num_threads(library, found if least is None else min(found, least))

@@ -112,7 +112,7 @@ def _with_margins(
     vectors[:-1, : len(coefs)] = coefs.T
     vectors[-1, : len(coefs)] = np.ravel([intercept for _, intercept, _ in able])
     products = many_products(matrix if rows is None else take_rows(matrix, rows), n_threads)
-    with limit_blas_threads(products.n_threads):
+    with limit_blas_threads(1):
         columns = products.margins(vectors)[:, : len(coefs)]
     each = iter(columns.reshape(len(columns), len(able), len(coefs) // len(able)).swapaxes(0, 1))
     return [

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix
+from snapml.solvers.dense_products import add_gram
 from snapml.solvers.rows.cpu_rows import scaled_sparse_gram
 from snapml.solvers.rows.scaled_rows import are_near, have_sparse_products
 
@@ -59,7 +60,7 @@ class Scaling:
         values : ndarray or csr_matrix of shape (n_rows, n_features)
             The rows.
         n_threads : int
-            Threads of products of sparse rows.
+            Threads of products.
 
         Returns
         -------
@@ -67,11 +68,11 @@ class Scaling:
             With float64 entries.
         """
         if not isinstance(values, csr_matrix):
-            return _Dense(self, values)
+            return _Dense(self, values, n_threads)
         is_thin = have_sparse_products(values.shape[0], values.shape[1], values.nnz)
         if is_thin and are_near(self.mean, self.scale):
             return _Sparse(self, values, n_threads)
-        return _Dense(self, values.toarray())
+        return _Dense(self, values.toarray(), n_threads)
 
     def sums(self, adjoint: np.ndarray, mass: float) -> np.ndarray:
         """Return sums over rows in these columns from those in the data's."""
@@ -86,7 +87,8 @@ class Scaling:
 class _Dense:
     """A float64 copy of the rows."""
 
-    def __init__(self, scaling: Scaling, values: np.ndarray) -> None:
+    def __init__(self, scaling: Scaling, values: np.ndarray, n_threads: int) -> None:
+        self._n_threads = n_threads
         self._rows = np.empty((len(values), len(scaling.mean) + 1))
         np.subtract(values, scaling.mean, out=self._rows[:, :-1])
         self._rows[:, :-1] /= scaling.scale
@@ -101,7 +103,9 @@ class _Dense:
 
     def gram(self, weights: np.ndarray) -> np.ndarray:
         half = self._rows * np.sqrt(weights)[:, None]
-        return np.asarray(half.T @ half)
+        gram = np.zeros((self.shape[1], self.shape[1]))
+        add_gram(half, gram, self._n_threads)
+        return gram
 
     def columns(self, places: np.ndarray) -> np.ndarray:
         return self._rows[:, places]

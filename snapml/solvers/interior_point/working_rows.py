@@ -85,7 +85,7 @@ def solve(
         return stage.result
     progress = Progress(rule, first_epoch=0, stage=stage)
     engine = CpuColumns(problem, dataset, n_threads=n_threads)
-    with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
+    with limit_blas_threads(1), np.errstate(over="ignore", invalid="ignore"):
         engine.adjoint(np.zeros(engine.n_rows))  # refuses rows that are not finite
         fit = _Fit(problem, dataset, engine, communicator, seed)
         fit.start()

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.communicator import Communicator, SerialCommunicator
+from snapml.solvers.dense_products import add_gram, matmul
 from snapml.solvers.least_squares.compiled_sums import MOST_COLUMNS, row_sums
 from snapml.solvers.rows.cpu_rows import sparse_gram
-from snapml.solvers.threads import blas_threads_for
 
 __all__ = ["CenteredRows", "readable"]
 
@@ -55,7 +53,7 @@ class CenteredRows:
     communicator : Communicator or None, default=None
         The other shards: means are those of all rows, and what is summed over rows is over all.
     n_threads : int, default=1
-        Threads of products of sparse rows.
+        Threads of products.
 
     Attributes
     ----------
@@ -209,9 +207,8 @@ class CenteredRows:
         if self.stays_sparse:
             return self._roots[:, np.newaxis] * (self._rows @ coef - self.mean @ coef)
         out = np.empty((self.shape[0], coef.shape[1]))
-        with self._threads_of_blocks(coef.shape[1]):
-            for rows, block in self._blocks():
-                np.matmul(block, coef, out=out[rows])
+        for rows, block in self._blocks():
+            matmul(block, coef, self._n_threads, out=out[rows])
         return out
 
     def transposed_dot(self, values: np.ndarray) -> np.ndarray:
@@ -231,9 +228,8 @@ class CenteredRows:
             weighted = self._roots[:, np.newaxis] * values
             return self.total(self._rows.T @ weighted - np.outer(self.mean, weighted.sum(axis=0)))
         out = np.zeros((self.shape[1], values.shape[1]))
-        with self._threads_of_blocks(values.shape[1]):
-            for rows, block in self._blocks():
-                out += block.T @ values[rows]
+        for rows, block in self._blocks():
+            out += matmul(block.T, values[rows], self._n_threads)
         return self.total(out)
 
     def residual(self, targets: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -258,10 +254,10 @@ class CenteredRows:
             return residual, self.transposed_dot(residual)
         residual = np.empty_like(targets)
         products = np.zeros_like(coef)
-        with self._threads_of_blocks(coef.shape[1]):
-            for rows, block in self._blocks():
-                np.subtract(targets[rows], block @ coef, out=residual[rows])
-                products += block.T @ residual[rows]
+        for rows, block in self._blocks():
+            explained = matmul(block, coef, self._n_threads)
+            np.subtract(targets[rows], explained, out=residual[rows])
+            products += matmul(block.T, residual[rows], self._n_threads)
         return residual, self.total(products)
 
     def gram(self) -> np.ndarray:
@@ -301,16 +297,11 @@ class CenteredRows:
             product -= self.total_weight * np.outer(self.mean, self.mean)
             return product, self.transposed_dot(targets)
         sums = np.zeros((self.shape[1], targets.shape[1]))
-        out = np.zeros((self.shape[1], self.shape[1]), order="F")
-        is_kept = bool(self.shape[0]) and self.shape[0] * self.shape[1] <= _KEPT_ENTRIES
-        with self._threads_of_blocks(self.shape[1]):
-            for rows, block in self._blocks():
-                if is_kept:
-                    out = block.T @ block  # NumPy takes BLAS's symmetric product for it
-                else:
-                    out = dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=True, lower=True)
-                sums += block.T @ targets[rows]
-        return self.total(out if is_kept else out + np.tril(out, -1).T), self.total(sums)
+        out = np.zeros((self.shape[1], self.shape[1]))
+        for rows, block in self._blocks():
+            add_gram(block, out, self._n_threads)
+            sums += matmul(block.T, targets[rows], self._n_threads)
+        return self.total(out), self.total(sums)
 
     def kernel(self) -> np.ndarray:
         """Return the matrix of scalar products of the rows.
@@ -322,7 +313,9 @@ class CenteredRows:
         """
         if not self.stays_sparse:
             rows = self.toarray()
-            return rows @ rows.T
+            products = np.zeros((self.shape[0], self.shape[0]))
+            add_gram(rows.T, products, self._n_threads)
+            return products
         wide = self._rows.astype(np.float64)
         product = (wide @ wide.T).toarray()
         shift = np.asarray(self._rows @ self.mean)
@@ -377,10 +370,6 @@ class CenteredRows:
         for rows, block in self._blocks():
             out[rows] = block
         return out
-
-    def _threads_of_blocks(self, width: int) -> AbstractContextManager[Any]:
-        """Keep BLAS to one thread where a block's products take less time than to wake another."""
-        return blas_threads_for(float(self._block_rows) * self.shape[1] * width)
 
     def _blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield weighted, centred, dense rows, some at a time."""

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from snapml import _native
 from snapml.data import CompressedMatrix, Matrix
 from snapml.problems import Penalty
+from snapml.solvers.dense_products import add_gram
 from snapml.solvers.least_squares import compiled_sums
 from snapml.solvers.least_squares.centered_rows import readable
 from snapml.solvers.rows.cpu_rows import sparse_gram
-from snapml.solvers.threads import blas_threads_for, limit_blas_threads, resolve_n_threads
+from snapml.solvers.threads import limit_blas_threads, resolve_n_threads
 
 __all__ = ["MOST_COLUMNS", "NormalEquations", "PathModels", "RowSums"]
 
@@ -104,7 +104,7 @@ class RowSums:
         n_rows, n_columns = matrix.shape
         own = None if weights is None else np.asarray(weights, dtype=np.float64)
         n_most = resolve_n_threads(n_threads, n_rows * n_columns)
-        with limit_blas_threads(n_most):
+        with limit_blas_threads(1):
             if isinstance(matrix, CompressedMatrix) and not _is_nearly_dense(matrix):
                 own = np.ones(n_rows) if own is None else own
                 products, sums = _sparse_sums(matrix, y, own, origin, n_most)
@@ -228,15 +228,13 @@ def _dense_sums(
     size = len(origin)
     if size <= compiled_sums.MOST_COLUMNS:
         return compiled_sums.row_sums(matrix, y[:, np.newaxis], weights, origin, n_threads)
-    products, sums = np.zeros((size, size), order="F"), np.zeros(size)
+    products, sums = np.zeros((size, size)), np.zeros(size)
     roots = np.ones(len(y)) if weights is None else np.sqrt(weights)
     for rows, block in _blocks(matrix, y, origin):
         if weights is not None:
             block *= roots[rows, np.newaxis]
-        with blas_threads_for(float(len(block)) * size * size):
-            products = dsyrk(1.0, block.T, beta=1.0, c=products, overwrite_c=True, lower=True)
+        add_gram(block, products, n_threads)
         sums += roots[rows] @ block  # of few columns faster than `sum`
-    products += np.tril(products, -1).T
     return products, sums
 
 

@@ -135,7 +135,7 @@ def solve(
     ManyResult
         In the order of the targets.
     """
-    with limit_blas_threads(products.n_threads), np.errstate(all="ignore"):
+    with limit_blas_threads(1), np.errstate(all="ignore"):
         shared = shared or SharedGram()
         descent = _Descent(problem, products, targets, start, shared, most_products)
         for _ in range(max_steps):

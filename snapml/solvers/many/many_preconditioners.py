@@ -57,11 +57,11 @@ class TridiagonalGram:
     corner: float
 
     @classmethod
-    def of(cls, gram: np.ndarray) -> TridiagonalGram:
+    def of(cls, gram: np.ndarray, n_threads: int = 1) -> TridiagonalGram:
         """Reduce a matrix of at least two features."""
         size = len(gram) - 1
         reduce, reduce_size, expand = get_lapack_funcs(("sytrd", "sytrd_lwork", "orgqr"), (gram,))
-        with blas_threads_for(4.0 * size**3 / 3.0):
+        with blas_threads_for(4.0 * size**3 / 3.0, n_threads):
             # Transposed, as the matrix is symmetric and LAPACK's order is that of Fortran.
             inner = np.asfortranarray(gram[:-1, :-1].T)
             room = int(reduce_size(size, lower=1)[0])
@@ -131,7 +131,7 @@ class SharedGram:
         if not has_intercept:
             gram[-1] = gram[:, -1] = 0.0
             gram[-1, -1] = self.total
-        self.gram = TridiagonalGram.of(gram)
+        self.gram = TridiagonalGram.of(gram, products.n_threads)
 
 
 class Diagonals:

@@ -10,6 +10,7 @@ import numpy as np
 from snapml import _native
 from snapml.data import CompressedMatrix, DenseMatrix
 from snapml.problems import Loss
+from snapml.solvers.dense_products import add_blocks, add_gram, matmul
 from snapml.solvers.many.many_arrays import HostArrays, ManyArrays
 from snapml.solvers.many.many_softmax import HostSoftmaxLosses, curve
 from snapml.solvers.rows.cpu_rows import native_rows
@@ -125,7 +126,7 @@ class DenseProducts(HostProducts):
     matrix : DenseMatrix
         The rows.
     n_threads : int or None, default=None
-        Threads for what is no product; BLAS has its own limit.
+        Threads to use; None means all available.
     pool : ThreadPool, default=None
         These threads, where there are some already.
     """
@@ -146,7 +147,7 @@ class DenseProducts(HostProducts):
 
     def margins(self, vectors: np.ndarray) -> np.ndarray:
         """Return X vectors, shape (n_rows, n_models)."""
-        found: np.ndarray = self._values @ vectors[:-1]
+        found: np.ndarray = matmul(self._values, vectors[:-1], self.n_threads)
         found += vectors[-1]
         return found
 
@@ -155,7 +156,7 @@ class DenseProducts(HostProducts):
         out = np.zeros((self.shape[1] + 1, scales.shape[1]), dtype=scales.dtype)
         scales.sum(axis=0, out=out[-1])
         if not squares_entries:
-            np.matmul(self._values.T, scales, out=out[:-1])
+            matmul(self._values.T, scales, self.n_threads, out=out[:-1])
             return out
         for rows in self._blocks():
             block = self._values[rows]
@@ -166,9 +167,9 @@ class DenseProducts(HostProducts):
         self, curvatures: np.ndarray, vectors: np.ndarray, n_outputs: int = 1
     ) -> np.ndarray:
         """Return X^T (curvatures * (X vectors)); `ManyProducts.hessian` has the parameters."""
-        out = np.zeros_like(vectors)
         step = max(_FEWEST_ROWS, _CACHED_ENTRIES // max(1, self.shape[1]))
-        for rows in self._blocks(step):
+
+        def add(rows: slice, out: np.ndarray) -> None:
             block = self._values[rows]
             moved = block @ vectors[:-1]
             moved += vectors[-1]
@@ -178,7 +179,11 @@ class DenseProducts(HostProducts):
                 moved *= curvatures[rows]
             out[:-1] += block.T @ moved
             out[-1] += moved.sum(axis=0)
-        return out
+
+        # The pool works on one block at a time.
+        n_threads = 1 if n_outputs > 1 else self.n_threads
+        n_operations = 4.0 * self._values.size * vectors.shape[1]
+        return add_blocks(add, self._blocks(step), np.zeros_like(vectors), n_operations, n_threads)
 
     def row_squares(self) -> np.ndarray:
         """Return the squared lengths of the rows, shape (n_rows,)."""
@@ -192,7 +197,7 @@ class DenseProducts(HostProducts):
         roots = np.sqrt(weights)[:, None]
         for rows in self._blocks():
             block = self._values[rows] * roots[rows]
-            out[:-1, :-1] += block.T @ block
+            add_gram(block, out[:-1, :-1], self.n_threads)
             out[-1, :-1] += roots[rows, 0] @ block
         out[:-1, -1] = out[-1, :-1]
         out[-1, -1] = weights.sum()

@@ -38,7 +38,7 @@ def make_factor(engine: PrimalEngine, matrix: Any, is_penalised: bool) -> Factor
     """
     is_small = engine.vectors is np and len(matrix) <= _MOST_HOST_COLUMNS
     if engine.device is None or is_small:
-        return Factor(engine.to_host(matrix), is_penalised)
+        return Factor(engine.to_host(matrix), is_penalised, engine.n_threads)
     return DeviceFactor(engine, matrix, is_penalised)
 
 
@@ -55,7 +55,7 @@ class Factor:
         An orthonormal basis.
     """
 
-    def __init__(self, matrix: np.ndarray, is_penalised: bool) -> None:
+    def __init__(self, matrix: np.ndarray, is_penalised: bool, n_threads: int = 1) -> None:
         self.size = len(matrix)
         self.null_space: np.ndarray | None = None
         diagonal = np.sqrt(np.maximum(matrix.diagonal(), np.finfo(np.float64).tiny))
@@ -63,7 +63,7 @@ class Factor:
         scaled = matrix / self.diagonal[:, None] / self.diagonal
         self._cholesky = None
         try:
-            with blas_threads_for(self.size**3 / 3):
+            with blas_threads_for(self.size**3 / 3, n_threads):
                 factor = cho_factor(scaled, lower=True, check_finite=False)
             if is_penalised or factor[0].diagonal().min() > _LEAST_PIVOT:
                 self._cholesky = factor

@@ -95,7 +95,7 @@ def solve(
     if stage.result is not None:
         return stage.result
     progress = Progress(rule, first_epoch=0, stage=stage)
-    with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
+    with limit_blas_threads(1), np.errstate(over="ignore", invalid="ignore"):
         if start is None:
             coef = engine.vectors.zeros((engine.n_outputs, engine.n_features + 1))
         else:

@@ -524,7 +524,7 @@ def _in_row_space(
 ) -> FitResult:
     """Solve in the span of the rows; certify the answer on the data themselves."""
     engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
-    with limit_blas_threads(engine.n_threads), np.errstate(over="ignore", invalid="ignore"):
+    with limit_blas_threads(1), np.errstate(over="ignore", invalid="ignore"):
         engine.check_finite()
         space = RowSpace(problem, dataset)
 

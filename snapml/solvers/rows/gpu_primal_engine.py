@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -336,9 +335,10 @@ class GpuPrimalEngine:
         """
         return self._data.summed(functools.partial(self._column_grams, columns, weights))
 
-    def fast_products(self) -> AbstractContextManager[Any]:
-        """Let float32 matrix products of this thread round their factors, inside ``with``."""
-        return self.device.fast_products()
+    def add_gram(self, rows: Any, gram: Any) -> None:
+        """Add rows^T rows to a matrix; factors in float32 are rounded to fewer digits."""
+        with self.device.fast_products():
+            gram += rows.T @ rows
 
     def sample(self, n_rows: int, communicator: Communicator | None = None) -> GpuPrimalEngine:
         """Return an engine on a copy of rows that stand for all; see `choose_rows`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import Dataset
 from snapml.problems import Problem
+from snapml.solvers.dense_products import add_gram
 from snapml.solvers.rows.cpu_rows import as_array
 
 __all__ = ["HostArrays", "column_grams"]
@@ -133,9 +133,9 @@ class HostArrays(ABC):
     def dense_rows(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return the rows of a slice or of an index array as a dense array."""
 
-    def fast_products(self) -> AbstractContextManager[None]:
-        """Return a context that changes nothing."""
-        return nullcontext()
+    def add_gram(self, rows: np.ndarray, gram: np.ndarray) -> None:
+        """Add rows^T rows to a matrix."""
+        add_gram(rows, gram, self.n_threads)
 
 
 def column_grams(

@@ -11,7 +11,6 @@ from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.rows.streaming_engine import HostPrimalEngine
-from snapml.solvers.threads import blas_threads_for
 
 __all__ = ["MOST_WIDE_COLUMNS", "ScaledRows", "are_near", "have_sparse_products"]
 
@@ -123,13 +122,11 @@ class ScaledRows:
         xp, size = self._engine.xp, len(self.mean) + 1
         gram = xp.zeros((size, size), np.float64)
         parts, buffer = self.parts(weights)
-        n_flops = 2.0 * sum(map(_length, parts)) * size**2
         for part in parts:
             columns = self.scaled(part, buffer, weights[part])
             # Both factors are rounded alike: the product remains semidefinite, and the steps that
             # are made from it are corrected by the gradients.
-            with self._engine.fast_products(), blas_threads_for(n_flops):
-                gram += columns.T @ columns
+            self._engine.add_gram(columns, gram)
         return gram
 
     def parts(self, weights: Any) -> tuple[list[Any], Any]:
