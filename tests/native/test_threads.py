@@ -1,5 +1,6 @@
 """Threads of the engine beside forks, other Python threads, and signals."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -153,3 +154,22 @@ def test_error_in_a_worker_reaches_the_caller():
         _native.Rows.compressed(
             _native.ThreadPool(2), np.arange(101, dtype=np.int32), indices, None, 1.0, True, 1
         )
+
+
+def test_share_of_a_worker_does_not_depend_on_the_thread_that_does_it():
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("threads cannot be kept on one core here")
+
+    def epochs():
+        shard = Shard(Logistic(), FLOAT64, n_threads=5, n_rows=3000, seed=0)
+        for epoch in range(10):
+            shard.run_epoch(epoch, rounds=4)
+        return shard.shared
+
+    free, allowed = epochs(), os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(allowed)})  # threads that are started now too
+        confined = epochs()
+    finally:
+        os.sched_setaffinity(0, allowed)
+    np.testing.assert_array_equal(free, confined)

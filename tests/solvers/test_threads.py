@@ -213,6 +213,25 @@ def test_small_matrices_take_one_thread_of_blas():
         assert blas_threads() == before
 
 
+def test_innermost_limit_of_a_thread_holds_and_the_least_of_all_threads():
+    before = blas_threads()
+    with limit_blas_threads(1):
+        with blas_threads_for(1e12, 2):
+            assert blas_threads() == [min(2, each) for each in before]
+            with limit_blas_threads(1):
+                assert blas_threads() == [1] * len(before)
+            assert in_another_thread(lambda: limited_by(1)) == [1] * len(before)
+            assert blas_threads() == [min(2, each) for each in before]
+        assert blas_threads() == [1] * len(before)
+    assert blas_threads() == before
+
+
+def limited_by(number):
+    """Return BLAS's threads inside a limit."""
+    with limit_blas_threads(number):
+        return blas_threads()
+
+
 def test_blas_on_openmp_keeps_a_number_for_each_thread(monkeypatch):
     own = threading.local()
 

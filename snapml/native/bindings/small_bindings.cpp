@@ -229,7 +229,7 @@ void for_each_group(const View& view, const int64* bounds, int64 n_groups,
                     ThreadPool& pool, Interrupt& interrupt, Fit fit) {
   std::vector<GroupTargets> targets(static_cast<std::size_t>(pool.size()));
   run_parts(pool, n_groups, 1, [&](int worker, Range groups) {
-    interrupt.poll(worker);
+    interrupt.poll();
     if (interrupt.requested()) return;
     const int64 first = bounds[groups.begin], last = bounds[groups.begin + 1];
     GroupTargets& own = targets[static_cast<std::size_t>(worker)];

@@ -96,7 +96,7 @@ template <class Columns, class Rows>
 void column_curvatures(const Columns& columns, int64 count, const Rows& rows, double* sums,
                        double* squares, Interrupt& interrupt) {
   for (int64 j = 0; j < count && !interrupt.requested(); ++j) {
-    if (j % 16 == 0) interrupt.poll(0);
+    if (j % 16 == 0) interrupt.poll();
     sums[j] = columns.sum(
         j, [&](int64 i, auto entry) { return rows.curvature(i) * static_cast<double>(entry); });
     squares[j] = columns.sum(j, [&](int64 i, auto entry) {
@@ -112,7 +112,7 @@ void columns_adjoint(const Columns& columns, int64 count, const double* vector, 
   pool.run([&](int worker) {
     const Range mine = share(count, pool.size(), worker);
     for (int64 j = mine.begin; j < mine.end && !interrupt.requested(); ++j) {
-      if (j % 16 == 0) interrupt.poll(worker);
+      if (j % 16 == 0) interrupt.poll();
       out[j] = columns.sum(
           j, [&](int64 i, auto entry) { return static_cast<double>(entry) * vector[i]; });
     }
@@ -124,7 +124,7 @@ template <class Columns>
 void columns_product(const Columns& columns, int64 count, const double* coef, double* out,
                      Interrupt& interrupt) {
   for (int64 j = 0; j < count && !interrupt.requested(); ++j) {
-    if (j % 16 == 0) interrupt.poll(0);
+    if (j % 16 == 0) interrupt.poll();
     const double scale = coef[j];
     if (scale == 0) continue;
     columns.for_each(j, [&](int64 i, auto entry) { out[i] += scale * static_cast<double>(entry); });

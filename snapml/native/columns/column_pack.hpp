@@ -22,7 +22,7 @@ void pack_dense(const DenseView<Real>& view, const int64* columns, int64 count, 
   pool.run([&](int worker) {
     const Range rows = share(view.n_rows, pool.size(), worker);
     for (int64 first = rows.begin; first < rows.end; first += kRows) {
-      interrupt.poll(worker);
+      interrupt.poll();
       if (interrupt.requested()) return;
       const int64 last = minimum(first + kRows, rows.end);
       const auto copy = [&](int64 i, int64 p) {
@@ -51,7 +51,7 @@ void weighted_block(const DenseView<Real>& view, int64 first, int64 count, const
   pool.run([&](int worker) {
     const Range rows = share(count, pool.size(), worker);
     for (int64 k = rows.begin; k < rows.end && !interrupt.requested(); ++k) {
-      if (k % 16 == 0) interrupt.poll(worker);
+      if (k % 16 == 0) interrupt.poll();
       const Real* source = view.values + (first + k) * view.row_stride;
       Real* target = out + k * view.n_cols;
       const double scale = root[k];
@@ -71,7 +71,7 @@ void count_entries(const CompressedView<Real, Index>& view, const int64* positio
   pool.run([&](int worker) {
     int64* const mine = counts + worker * (n_kept + 1);
     for (int64 p = 0; p <= n_kept; ++p) mine[p] = 0;
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
+    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt,
                  [&](int64, const auto& row) {
                    for (int64 k = 0; k < row.n_stored; ++k) {
                      ++mine[positions[row.indices[k]] + 1];
@@ -91,7 +91,7 @@ bool fill_columns(const CompressedView<Real, Index>& view, const int64* position
   std::atomic<bool> fits{true};
   pool.run([&](int worker) {
     int64* const next = offsets + worker * (n_kept + 1);
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
+    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt,
                  [&](int64 i, const auto& row) {
                    for (int64 k = 0; k < row.n_stored; ++k) {
                      const int64 p = positions[row.indices[k]];
@@ -176,7 +176,7 @@ void sparse_gram(const CompressedView<Real, Index>& view, const int64* positions
     const Range rows = has_own ? share(view.n_rows, pool.size(), worker) : Range{0, view.n_rows};
     double* const mine = has_own && worker > 0 ? others.data() + size * (worker - 1) : out;
     KeptEntries kept;
-    for_each_row(view, rows, interrupt, worker, [&](int64 i, const auto& row) {
+    for_each_row(view, rows, interrupt, [&](int64 i, const auto& row) {
       if (curvatures[i] == 0) return;
       kept.see(row, positions, constant_at, constant);
       kept.add_products(curvatures[i], n_kept, has_own ? 0 : worker, n_parts, mine);

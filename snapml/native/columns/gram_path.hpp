@@ -52,7 +52,7 @@ class GramPath {
     change_ridge(penalty.l2);
     double share = kShare;
     for (int round = 0; round < kMostRounds; ++round) {
-      interrupt_.poll(0);
+      interrupt_.poll();
       const GramFit fit = judge(penalty);
       if (fit.is_solved || !std::isfinite(fit.objective)) return fit;
       const bool has_more = choose_columns(penalty);

@@ -134,7 +134,7 @@ class BlockQueue {
 // Visits the blocks at positions [range.begin, range.end) of the random order, on `vector`.
 template <class Access, class Loss, class View>
 double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Range range,
-                    typename Loss::Real* vector, double sigma, int worker) {
+                    typename Loss::Real* vector, double sigma) {
   using Real = typename Loss::Real;
   const auto& [loss, view, state, options, visits, interrupt, order] = epoch;
   const Real tau = static_cast<Real>(state.intercept.tau);
@@ -148,7 +148,7 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
   double gap = 0;
   BlockQueue<Loss, View> blocks(epoch, range);
   for (int64 position = range.begin; position < range.end; ++position, blocks.move_on()) {
-    if (position % kPollBlocks == 0) interrupt.poll(worker);
+    if (position % kPollBlocks == 0) interrupt.poll();
     if (interrupt.requested()) break;
     const int count = blocks.count();
     if (visits.rows == nullptr) reader.load(blocks.first(), count);
@@ -193,8 +193,7 @@ EpochReport epoch_with_replicas(const Epoch<Loss, View>& epoch, typename Loss::R
   return sweep_replicas(vectors, epoch.n_blocks(), epoch.options, pool,
                         [&](int worker, Range range, Real* vector, double sigma) {
                           auto& reader = readers[static_cast<std::size_t>(worker)];
-                          return sweep_blocks<PlainAccess>(epoch, reader, range, vector, sigma,
-                                                           worker);
+                          return sweep_blocks<PlainAccess>(epoch, reader, range, vector, sigma);
                         });
 }
 
@@ -206,7 +205,7 @@ EpochReport epoch_on_one_vector(const Epoch<Loss, View>& epoch, ThreadPool& pool
   pool.run([&](int worker) {
     const auto self = static_cast<std::size_t>(worker);
     const Range own = share(epoch.n_blocks(), pool.size(), worker);
-    gaps[self] = sweep_blocks<Access>(epoch, readers[self], own, epoch.state.shared, 1.0, worker);
+    gaps[self] = sweep_blocks<Access>(epoch, readers[self], own, epoch.state.shared, 1.0);
   });
   EpochReport report;
   for (double gap : gaps) report.gap += gap;

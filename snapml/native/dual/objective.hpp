@@ -15,9 +15,9 @@ namespace snapml::native {
 // Calls visit(block) for every block of up to kBlockRows rows, in order, as long as nobody
 // interrupts.
 template <class Visit>
-void for_each_block(Range rows, Interrupt& interrupt, int worker, Visit visit) {
+void for_each_block(Range rows, Interrupt& interrupt, Visit visit) {
   for (int64 first = rows.begin; first < rows.end; first += kBlockRows) {
-    if (first / kBlockRows % 16 == 0) interrupt.poll(worker);
+    if (first / kBlockRows % 16 == 0) interrupt.poll();
     if (interrupt.requested()) return;
     visit(Range{first, minimum<int64>(first + kBlockRows, rows.end)});
   }
@@ -25,9 +25,9 @@ void for_each_block(Range rows, Interrupt& interrupt, int worker, Visit visit) {
 
 // Visits every row in storage order and calls visit(i, row).
 template <class View, class Visit>
-void for_each_row(const View& view, Range rows, Interrupt& interrupt, int worker, Visit visit) {
+void for_each_row(const View& view, Range rows, Interrupt& interrupt, Visit visit) {
   RowReader<View> reader(view);
-  for_each_block(rows, interrupt, worker, [&](Range block) {
+  for_each_block(rows, interrupt, [&](Range block) {
     const int count = static_cast<int>(block.end - block.begin);
     reader.load(block.begin, count);
     for (int j = 0; j < count; ++j) visit(block.begin + j, reader.row(j));
@@ -101,7 +101,7 @@ double exact_sweep(Loss loss, const View& view, const DualState<typename View::R
     double* const mine = adjoints + worker * stride;
     for (int64 j = 0; j < stride; ++j) mine[j] = 0;
     double terms = 0;
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
+    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt,
                  [&](int64 i, const auto& row) {
                    margins[i] = row_dot_wide(row, state.shared) + bias + state.offset_of(i);
                    const double c = static_cast<double>(state.weight_of(i));
@@ -174,7 +174,7 @@ template <class View>
 void margins_of(const View& view, const typename View::Real* coef, double intercept, double* out,
                 ThreadPool& pool, Interrupt& interrupt) {
   pool.run([&](int worker) {
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
+    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt,
                  [&](int64 i, const auto& row) { out[i] = row_dot_wide(row, coef) + intercept; });
   });
 }

@@ -93,6 +93,9 @@ struct Replicas {
   int64 size;
 };
 
+// Numbers of all replicas that one thread merges by itself.
+inline constexpr int64 kSmallMerge = 1 << 14;
+
 // Calls sweep(worker, range, vector, sigma) for the blocks of the order that are a worker's in each
 // round; it returns the gap that it met.
 template <class Real, class Sweep>
@@ -115,10 +118,15 @@ EpochReport sweep_replicas(const Replicas<Real>& replicas, int64 n_blocks,
       gaps[static_cast<std::size_t>(worker)] +=
           sweep(worker, Range{part.begin + own.begin, part.begin + own.end}, mine, sigma);
     });
-    pool.run([&](int worker) {
+    const auto merge = [&](int worker) {
       norms[static_cast<std::size_t>(worker)] = merge_columns(
           replicas.shared, replicas.copies, stride, workers, share(stride, workers, worker), sigma);
-    });
+    };
+    if (stride * workers > kSmallMerge) {
+      pool.run(merge);
+    } else {  // done before another thread would be awake
+      for (int worker = 0; worker < workers; ++worker) merge(worker);
+    }
     MergeNorms total;
     for (const MergeNorms& part_norms : norms) {
       total.joint += part_norms.joint;

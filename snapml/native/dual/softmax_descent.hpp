@@ -77,14 +77,14 @@ template <class Real, class Index>
 double sweep_softmax_blocks(const CompressedView<Real, Index>& view, const SoftmaxDual& dual,
                             const EpochOptions& options, const RowVisits<double>& visits,
                             const Permutation& order, Range range, double* vectors, double sigma,
-                            SoftmaxRooms& rooms, Interrupt& interrupt, int worker) {
+                            SoftmaxRooms& rooms, Interrupt& interrupt) {
   const auto visit = view.values == nullptr ? &visit_softmax_row<false, Real, Index>
                                             : &visit_softmax_row<true, Real, Index>;
   uint8 rows[kBlockRows];
   double gap = 0;
   BlockOrder blocks(order, range);
   for (int64 position = range.begin; position < range.end; ++position) {
-    if (position % kPollBlocks == 0) interrupt.poll(worker);
+    if (position % kPollBlocks == 0) interrupt.poll();
     if (interrupt.requested()) break;
     const int64 first = blocks.next() * options.block_rows;
     const int count = static_cast<int>(minimum<int64>(options.block_rows, visits.n_rows - first));
@@ -113,7 +113,7 @@ EpochReport run_softmax_epoch(const CompressedView<Real, Index>& view, const Sof
   std::vector<SoftmaxRooms> rooms(static_cast<std::size_t>(pool.size()), SoftmaxRooms(dual.stride));
   const auto sweep = [&](int worker, Range range, double* vectors, double sigma) {
     return sweep_softmax_blocks(view, dual, options, visits, order, range, vectors, sigma,
-                                rooms[static_cast<std::size_t>(worker)], interrupt, worker);
+                                rooms[static_cast<std::size_t>(worker)], interrupt);
   };
   if (replicas == nullptr) return {sweep(0, {0, n_blocks}, dual.shared, 1.0)};
   const Replicas<double> vectors{dual.shared, replicas, (view.n_cols + 1) * dual.stride};

@@ -63,7 +63,7 @@ SweepReport run_sweeps(Visits visits, const double* coef, const ElasticNet<doubl
   const auto sweep = [&](int64 n, auto coordinate) {
     SweepSums sums;
     for (int64 k = 0; k < n && !interrupt.requested(); ++k) {
-      if (k % 16 == 0) interrupt.poll(0);
+      if (k % 16 == 0) interrupt.poll();
       sums.see(visit(coordinate(k)));
     }
     ++report.sweeps;

@@ -152,7 +152,7 @@ void for_each_panel(const View& view, const ManyShape& shape, ThreadPool& pool,
                     Interrupt& interrupt, Visit visit) {
   pool.run([&](int worker) {
     const Range mine = share(view.n_rows, pool.size(), worker);
-    for_each_block(mine, interrupt, worker, [&](Range rows) {
+    for_each_block(mine, interrupt, [&](Range rows) {
       for (int64 first = 0; first < shape.n_models; first += models) {
         visit(worker, rows, first);
       }

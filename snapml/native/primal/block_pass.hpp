@@ -158,7 +158,7 @@ void block_pass_on(const View& view, const OutputShape& shape, const double* coe
     RowReader<View> reader(view);
     const Range rows = share(view.n_rows, pool.size(), worker);
     for (int64 first = rows.begin; first < rows.end; first += kBlockRows) {
-      if (first / kBlockRows % 16 == 0) interrupt.poll(worker);
+      if (first / kBlockRows % 16 == 0) interrupt.poll();
       if (interrupt.requested()) return;
       const int count = static_cast<int>(minimum<int64>(kBlockRows, rows.end - first));
       reader.load(first, count);

@@ -20,7 +20,7 @@ void centred_sums(const CompressedView<Real, Index>& view, const double* centre,
     double* const sums = parts + worker * stride;
     double* const counts = sums + view.n_cols;
     std::fill(sums, sums + stride, 0.0);
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
+    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt,
                  [&](int64, const auto& row) {
                    for (int64 k = 0; k < row.n_stored; ++k) {
                      const int64 j = static_cast<int64>(row.indices[k]);

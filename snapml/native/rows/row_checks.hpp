@@ -96,7 +96,7 @@ RowFacts inspect_rows(const View& view, typename View::Real* norms, ThreadPool& 
   std::vector<RowFacts> parts(static_cast<std::size_t>(pool.size()));
   pool.run([&](int worker) {
     RowFacts facts;
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
+    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt,
                  [&](int64 i, const auto& row) {
                    const double norm_sq = row_norm_sq(row);
                    // Squares of finite float64 may overflow: only then look at every entry.

@@ -86,15 +86,15 @@ SNAPML_CLONES void add_row_moments(const Real* x, double weight, double* sums, d
 // out[worker] += X^T vector over the worker's rows.
 template <class Real>
 void add_rows(const DenseView<Real>& view, Range rows, const double* vector, double* out,
-              Interrupt& interrupt, int worker) {
+              Interrupt& interrupt) {
   if (view.col_stride != 1 && view.n_cols > 1) {
-    for_each_row(view, rows, interrupt, worker,
+    for_each_row(view, rows, interrupt,
                  [&](int64 i, const auto& row) { row_add_wide(row, vector[i], out); });
     return;
   }
   int64 i = rows.begin;
   for (; i + 4 <= rows.end; i += 4) {
-    if (i % 256 < 4) interrupt.poll(worker);
+    if (i % 256 < 4) interrupt.poll();
     if (interrupt.requested()) return;
     add_four_rows(view.values + i * view.row_stride, view.row_stride, vector + i, out, view.n_cols);
   }
@@ -105,8 +105,8 @@ void add_rows(const DenseView<Real>& view, Range rows, const double* vector, dou
 
 template <class Real, class Index>
 void add_rows(const CompressedView<Real, Index>& view, Range rows, const double* vector,
-              double* out, Interrupt& interrupt, int worker) {
-  for_each_row(view, rows, interrupt, worker,
+              double* out, Interrupt& interrupt) {
+  for_each_row(view, rows, interrupt,
                [&](int64 i, const auto& row) { row_add_wide(row, vector[i], out); });
 }
 
@@ -129,7 +129,7 @@ void adjoint_product(const View& view, const double* vector, double* out, Thread
       pool.run([&](int worker) {
         const Range columns = share(view.n_cols, pool.size(), worker);
         for (int64 j = columns.begin; j < columns.end && !interrupt.requested(); ++j) {
-          interrupt.poll(worker);
+          interrupt.poll();
           out[j] = dense_dot<double>(view.values + j * view.col_stride, vector, view.n_rows);
         }
       });
@@ -139,7 +139,7 @@ void adjoint_product(const View& view, const double* vector, double* out, Thread
   pool.run([&](int worker) {
     double* const mine = out + worker * view.n_cols;
     for (int64 j = 0; j < view.n_cols; ++j) mine[j] = 0;
-    add_rows(view, share(view.n_rows, pool.size(), worker), vector, mine, interrupt, worker);
+    add_rows(view, share(view.n_rows, pool.size(), worker), vector, mine, interrupt);
   });
   add_up_rows(out, view.n_cols, pool);
 }
@@ -147,10 +147,10 @@ void adjoint_product(const View& view, const double* vector, double* out, Thread
 // out_i += the columns' products with coef, rows of a column-major block at a time.
 template <class Real>
 void add_columns(const DenseView<Real>& view, Range rows, const double* coef, double* out,
-                 Interrupt& interrupt, int worker) {
+                 Interrupt& interrupt) {
   constexpr int64 kRows = 2048;
   for (int64 first = rows.begin; first < rows.end; first += kRows) {
-    interrupt.poll(worker);
+    interrupt.poll();
     if (interrupt.requested()) return;
     const int64 count = minimum(kRows, rows.end - first);
     for (int64 i = first; i < first + count; ++i) out[i] = 0;
@@ -169,11 +169,11 @@ void product(const View& view, const double* coef, double* out, ThreadPool& pool
     const Range rows = share(view.n_rows, pool.size(), worker);
     if constexpr (std::is_same_v<View, DenseView<typename View::Real>>) {
       if (is_by_columns(view)) {
-        add_columns(view, rows, coef, out, interrupt, worker);
+        add_columns(view, rows, coef, out, interrupt);
         return;
       }
     }
-    for_each_row(view, rows, interrupt, worker,
+    for_each_row(view, rows, interrupt,
                  [&](int64 i, const auto& row) { out[i] = row_dot_wide(row, coef); });
   });
 }
@@ -203,7 +203,7 @@ void column_moments(const View& view, const RowLabels<Real>& labels, double* out
       pool.run([&](int worker) {
         const Range columns = share(view.n_cols, pool.size(), worker);
         for (int64 j = columns.begin; j < columns.end && !interrupt.requested(); ++j) {
-          interrupt.poll(worker);
+          interrupt.poll();
           const auto* column = view.values + j * view.col_stride;
           double sum = 0, norm = 0;
           for (int64 i = 0; i < view.n_rows; ++i) {
@@ -221,7 +221,7 @@ void column_moments(const View& view, const RowLabels<Real>& labels, double* out
   pool.run([&](int worker) {
     double* const sums = out + worker * stride;
     for (int64 j = 0; j < stride; ++j) sums[j] = 0;
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
+    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt,
                  [&](int64 i, const auto& row) {
                    add_moments(row, labels.weight_of(i), sums, sums + view.n_cols);
                  });
@@ -252,7 +252,7 @@ void weighted_squares(const View& view, const double* weights, int64 n_outputs, 
                       ThreadPool& pool, Interrupt& interrupt) {
   pool.run([&](int worker) {
     double* const mine = sums + worker * n_outputs * view.n_cols;
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt, worker,
+    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt,
                  [&](int64 i, const auto& row) {
                    for (int64 k = 0; k < n_outputs; ++k) {
                      add_squares(row, weights[k * view.n_rows + i], mine + k * view.n_cols);

@@ -75,7 +75,7 @@ class Newton {
     problem_.load(start, point.coef);
     evaluate(point);
     while (std::isfinite(point.objective)) {
-      interrupt_.poll(0);
+      interrupt_.poll();
       if (interrupt_.requested()) break;
       const double target = judge(point);
       if (found_.is_solved && decline_.next() <= target) break;

@@ -166,7 +166,7 @@ std::vector<double> sum_of_blocks(const RowsWithTargets<View>& all, const double
     CentredBlocks<View> blocks(all, centre);
     const Range range = share(n_blocks, pool.size(), worker);
     for (int64 block = range.begin; block < range.end; ++block) {
-      interrupt.poll(worker);
+      interrupt.poll();
       if (interrupt.requested()) return;
       const int64 first = block * kRows, count = std::min(kRows, n_rows - first);
       const double* const rows = blocks.fill(first, count);

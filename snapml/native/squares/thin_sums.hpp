@@ -40,7 +40,7 @@ std::vector<double> sum_of_rows(const View& view, int64 size, ThreadPool& pool,
   return sum_of_workers(size, pool, [&](int worker, double* own) {
     const Range range = share(view.n_rows, pool.size(), worker);
     for (int64 i = range.begin; i < range.end; ++i) {
-      interrupt.poll(worker);
+      interrupt.poll();
       if (interrupt.requested()) return;
       add(own, i);
     }

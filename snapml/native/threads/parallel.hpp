@@ -202,16 +202,17 @@ void run_parts(ThreadPool& pool, int64 count, int64 size, Work work) {
   });
 }
 
-// Asked now and then by worker 0 of a long call; once it answers true, all workers wind down and
-// the caller raises. The question may cost a lock, so it is put at most every 50 ms.
+// Asked now and then by the thread that made it, whichever worker it runs; once it answers true,
+// all workers wind down and the caller raises. The question may cost a lock, so it is put at most
+// every 50 ms.
 class Interrupt {
  public:
   explicit Interrupt(std::function<bool()> ask) : ask_(std::move(ask)) {}
 
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
-  void poll(int worker) {
-    if (worker != 0 || requested()) return;
+  void poll() {
+    if (requested() || std::this_thread::get_id() != owner_) return;
     const Clock::time_point now = Clock::now();
     if (now - last_poll_ < std::chrono::milliseconds(50)) return;
     last_poll_ = now;
@@ -222,6 +223,7 @@ class Interrupt {
   using Clock = std::chrono::steady_clock;
 
   std::function<bool()> ask_;
+  const std::thread::id owner_ = std::this_thread::get_id();
   std::atomic<bool> requested_{false};
   Clock::time_point last_poll_ = Clock::now();
 };

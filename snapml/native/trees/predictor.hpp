@@ -163,7 +163,7 @@ bool find_leaves(const DenseView<Real>& rows, const WalkTree& tree, int64* leave
   pool.run([&](int worker) {
     const Range own = share(rows.n_rows, pool.size(), worker);
     for (int64 begin = own.begin; begin < own.end && !interrupt.requested(); begin += block) {
-      interrupt.poll(worker);
+      interrupt.poll();
       const int64 end = std::min(begin + block, own.end);
       if (!are_finite(rows, {begin, end})) is_finite = false;
       int64 i = begin;
@@ -182,7 +182,7 @@ bool find_leaves(const CompressedView<Real, Index>& rows, const WalkTree& tree, 
     std::vector<float> dense(static_cast<std::size_t>(rows.n_cols), 0.0f);
     const Range own = share(rows.n_rows, pool.size(), worker);
     for (int64 i = own.begin; i < own.end && !interrupt.requested(); ++i) {
-      if (i % 256 == 0) interrupt.poll(worker);
+      if (i % 256 == 0) interrupt.poll();
       const CompressedRow<Real, Index> row = rows.row(i);
       for (int64 k = 0; k < row.n_stored; ++k) {
         dense[static_cast<std::size_t>(row.indices[k])] +=

@@ -13,6 +13,7 @@ from snapml.problems import Problem
 __all__ = [
     "LEAST_OF_A_THREAD",
     "MOST_BLOCK_ROWS",
+    "MOST_MERGES",
     "HostDuals",
     "block_rows",
     "relaxation_of",
@@ -22,6 +23,8 @@ __all__ = [
 
 MOST_BLOCK_ROWS = 16
 _DENSE_BLOCK_ENTRIES, _SPARSE_BLOCK_ENTRIES = 32, 64
+MOST_MERGES = 16
+"""Of replicas, in an epoch: more of them save no epochs."""
 LEAST_OF_A_THREAD = 100_000
 """Entries that are worth a meeting of threads, for each of them."""
 # Entries a column that each thread with a shared vector of its own needs at least.
@@ -180,7 +183,7 @@ class HostDuals:
         as many entries that are read here and there, and a team needs some work between two
         meetings.
         """
-        return max(1, min(64, n_stored // self._least_of_a_round()))
+        return max(1, min(MOST_MERGES, n_stored // self._least_of_a_round()))
 
     def _least_of_a_round(self) -> int:
         merged = (self.n_threads + 1) * len(self.shared)

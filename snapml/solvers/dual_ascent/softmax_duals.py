@@ -23,6 +23,7 @@ from snapml.solvers.dual_ascent.focused_rows import (
 )
 from snapml.solvers.dual_ascent.host_duals import (
     LEAST_OF_A_THREAD,
+    MOST_MERGES,
     block_rows,
     relaxation_of,
     worth_merging,
@@ -183,7 +184,7 @@ class SoftmaxDuals:
             None if is_alone else self._replicas,
             sigma,
             self._relaxation,
-            max(1, min(64, n_stored // self._least_of_a_round())),
+            max(1, min(MOST_MERGES, n_stored // self._least_of_a_round())),
             self._block_rows,
             self._seed,
             number,

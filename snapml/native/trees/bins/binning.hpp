@@ -255,7 +255,7 @@ std::vector<ColumnReport> fill_bins(const KeptRows<Real>& rows, Range columns, R
   run_parts(pool, rows.n_rows, 16 * kStrip, [&](int worker, Range part) {
     auto& own = reports[static_cast<std::size_t>(worker)];
     for (int64 i = part.begin; i < part.end && !interrupt.requested(); i += kStrip) {
-      interrupt.poll(worker);
+      interrupt.poll();
       const Range strip = {i, std::min(i + kStrip, part.end)};
       for (std::size_t j = 0; j < n_cols; ++j) {
         const int64 column = columns.begin + static_cast<int64>(j);
@@ -311,9 +311,9 @@ std::vector<ColumnBins> find_columns(const KeptRows<Real>& rows, int max_bins, T
       gather(rows, sample, share(size, pool.size(), worker), own, gathered.get());
     });
     std::atomic<int64> next{own.begin};
-    pool.run([&](int worker) {
+    pool.run([&](int) {
       for (int64 j = next++; j < own.end && !interrupt.requested(); j = next++) {
-        interrupt.poll(worker);
+        interrupt.poll();
         const float* const numbers = gathered.get() + (j - first) * size;
         columns[static_cast<std::size_t>(j)] = quantile_bins(
             count_values(sorted_numbers(size, [&](int64 k) { return numbers[k]; })), max_bins);

@@ -87,7 +87,7 @@ void find_leaves_of_codes(const DenseView<Real>& rows, const CodeNodes& nodes, i
   pool.run([&](int worker) {
     const Range own = share(rows.n_rows, pool.size(), worker);
     for (int64 i = own.begin; i < own.end && !interrupt.requested(); ++i) {
-      if (i % 1024 == 0) interrupt.poll(worker);
+      if (i % 1024 == 0) interrupt.poll();
       const Real* row = rows.values + i * rows.row_stride;
       int64 at = 0;
       while (nodes.left[at] >= 0) {

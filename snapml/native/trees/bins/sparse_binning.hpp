@@ -159,10 +159,10 @@ BinnedColumns bin_columns(const View& view, int max_bins, ThreadPool& pool, Inte
   const SampledRows sample(out.n_rows, max_bins);
   std::atomic<int64> next{0};
   std::atomic<bool> is_finite{true};
-  pool.run([&](int worker) {
+  pool.run([&](int) {
     SparseColumn column;
     for (int64 j = next++; j < out.n_cols && !interrupt.requested(); j = next++) {
-      interrupt.poll(worker);
+      interrupt.poll();
       column.read(view, j);
       ColumnBins& bins = out.columns[static_cast<std::size_t>(j)];
       bins = column_bins(column, sample, max_bins);

@@ -68,7 +68,7 @@ class BranchGrower {
     top.parent = -1;
     stack_.assign(1, top);
     while (!stack_.empty() && !interrupt.requested()) {
-      interrupt.poll(crew_.first());
+      interrupt.poll();
       const ExactPending node = stack_.back();
       stack_.pop_back();
       if (crew_.leaves(node, draws)) {

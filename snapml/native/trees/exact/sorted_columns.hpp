@@ -31,14 +31,14 @@ class SortedColumns {
         entries_(large_array<SortedEntry>(static_cast<std::size_t>(n_rows_ * n_cols_), pool)),
         spares_(static_cast<std::size_t>(pool.size())) {
     // Some rows of all columns at a time: a line of memory holds neighbours in a row.
-    run_parts(pool, n_rows_, kFilledRows, [&](int worker, Range part) {
-      interrupt.poll(worker);
+    run_parts(pool, n_rows_, kFilledRows, [&](int, Range part) {
+      interrupt.poll();
       for (int64 j = 0; j < n_cols_ && !interrupt.requested(); ++j) fill(rows, part, j);
     });
     std::atomic<int64> next{0};
     pool.run([&](int worker) {
       for (int64 j = next++; j < n_cols_ && !interrupt.requested(); j = next++) {
-        interrupt.poll(worker);
+        interrupt.poll();
         sort_by_number(of(j), spare(worker), n_rows_,
                        [](const SortedEntry& entry) { return entry.value; });
       }

@@ -41,7 +41,7 @@ class SubtreeGrower {
 
   // Grows below `top` on its rows, which come out in their final order.
   NodeList grow(uint32* rows, const Node& top, int64 depth, Histogram histogram,
-                Interrupt& interrupt, int worker) {
+                Interrupt& interrupt) {
     const int64 count = top.count();
     copy_rows(rows, count);
     std::vector<Node>& nodes = nodes_;
@@ -52,7 +52,7 @@ class SubtreeGrower {
     n_kept_ = histogram ? 1 : 0;
     stack_.push_back({0, depth, std::move(histogram)});
     while (!stack_.empty() && !interrupt.requested()) {
-      interrupt.poll(worker);
+      interrupt.poll();
       Pending<Sum> pending = std::move(stack_.back());
       stack_.pop_back();
       split(nodes, pending);

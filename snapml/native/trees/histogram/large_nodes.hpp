@@ -59,7 +59,7 @@ class TreeGrower {
     nodes_.push_back(root_of(growth_.binned.n_rows));
     if (is_open(0, 0)) push(0, 0, nullptr);
     while (!open_.empty() && !interrupt_.requested()) {
-      interrupt_.poll(0);
+      interrupt_.poll();
       std::pop_heap(open_.begin(), open_.end());
       OpenNode open = std::move(open_.back());
       open_.pop_back();
@@ -222,7 +222,7 @@ class TreeGrower {
     tree_.lists.resize(tasks_.size() + 1);
     tree_.lists[0] = {nodes_, growth_.options};
     std::atomic<std::size_t> next{0};
-    pool_.run([&](int worker) {
+    pool_.run([&](int) {
       SubtreeGrower<Targets, Binned> grower(growth_);
       for (std::size_t t = next++; t < tasks_.size() && !interrupt_.requested(); t = next++) {
         const Node& node = at(tasks_[t].node);
@@ -231,7 +231,7 @@ class TreeGrower {
           continue;
         }
         tree_.lists[t + 1] = grower.grow(tree_.rows.get() + node.begin, node, tasks_[t].depth,
-                                         std::move(tasks_[t].histogram), interrupt_, worker);
+                                         std::move(tasks_[t].histogram), interrupt_);
       }
     });
   }

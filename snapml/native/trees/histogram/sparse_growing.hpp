@@ -158,7 +158,7 @@ class SparseTreeGrower {
   // Splits what is on the stack and below; small nodes are left for one thread each.
   void grow_all(std::vector<Node>& nodes, std::vector<SparseTask>& stack, int worker) {
     while (!stack.empty() && !interrupt_.requested()) {
-      interrupt_.poll(std::max(worker, 0));
+      interrupt_.poll();
       SparseTask task = std::move(stack.back());
       stack.pop_back();
       if (worker == kAllWorkers && pool_.size() > 1 && task.n_entries() <= most_entries_) {
