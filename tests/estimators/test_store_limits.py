@@ -173,7 +173,7 @@ def test_error_of_a_read_reaches_the_caller_of_fit(path, monkeypatch):
     with pytest.raises(OSError, match=r"Input/output error: .*chunk-000000"):
         model.fit(path)
     assert 2000 <= len(n_reads) <= 2000 + 16  # of 16 pieces a chunk: no more than the next one
-    assert threading.active_count() == n_threads
+    assert threading.active_count() <= n_threads
     assert not hasattr(model, "coef_")
 
 
