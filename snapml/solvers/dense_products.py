@@ -1,9 +1,10 @@
 """Products of large dense matrices: several threads, BLAS on one in each.
 
 BLAS's own threads wait for each other at every panel, and OpenBLAS's go on looking for work when
-there is none: beside another process that takes a core, a product on two of them takes up to three
-times one thread's time (benchmarks/results/busy_machine.csv). Here a thread that is free takes the
-next part. What is computed depends on the number of threads, not on which of them was free.
+there is none: beside another process that takes a core, fits made of such products took up to 2.0
+times one thread's time on two of them (benchmarks/results/busy_machine_before.csv). Here a thread
+that is free takes the next part. What is computed depends on the number of threads, not on which
+of them was free.
 """
 
 from __future__ import annotations
@@ -191,10 +192,10 @@ class _Shared:
         try:
             while True:
                 with self._lock:
-                    item = next(self._items)
+                    item = next(self._items, None)
+                if item is None:
+                    return
                 work(item)
-        except StopIteration:
-            return
         except BaseException:
             with self._lock:
                 self._items = iter(())
