@@ -50,15 +50,10 @@ class PlainVectors {
     Worker(const PlainVectors& all, double* gradient)
         : shape_(all.shape_), coef_(all.coef_), gradient_(gradient) {}
     void dots(const RowReader<View>& reader, int count, double* z) const {
-      for (int k = 0; k < shape_.n_outputs; ++k) {
-        block_dots(reader, count, shape_.n_cols, coef_ + k * shape_.stride(), z + k * kBlockRows);
-      }
+      block_dots(reader, count, shape_.n_cols, coef_, shape_.stride(), shape_.n_outputs, z);
     }
     void add(const RowReader<View>& reader, int count, const double* r) {
-      for (int k = 0; k < shape_.n_outputs; ++k) {
-        double* const gradient = gradient_ + k * shape_.stride();
-        block_add(reader, count, shape_.n_cols, r + k * kBlockRows, gradient);
-      }
+      block_add(reader, count, shape_.n_cols, r, gradient_, shape_.stride(), shape_.n_outputs);
     }
     void finish() {}
 

@@ -9,6 +9,7 @@
 #include "primal/block_products_avx512.hpp"
 #include "rows/row_operations.hpp"
 #include "rows/row_reader.hpp"
+#include "snapml/math.hpp"
 
 namespace snapml::native {
 
@@ -142,6 +143,38 @@ struct FourRows {
   }
 };
 
+// Products of four rows with two to four vectors at once, where the processor has registers enough.
+namespace dense_tiles {
+
+#ifdef SNAPML_HAS_AVX512_BUILD
+inline const bool kAreFast = avx512::kIsSupported;
+
+template <class Real>
+void dots(int n, const Real* const* x, const double* w, int64 stride, int64 n_cols, double* z) {
+  if (n == 2) return avx512::dense_dot4<2>(x, w, stride, n_cols, z, kBlockRows);
+  if (n == 3) return avx512::dense_dot4<3>(x, w, stride, n_cols, z, kBlockRows);
+  avx512::dense_dot4<4>(x, w, stride, n_cols, z, kBlockRows);
+}
+
+template <class Real>
+void add(int n, const Real* const* x, const double* r, int64 n_cols, int64 ahead, double* g,
+         int64 stride) {
+  if (n == 2) return avx512::dense_add4<2>(x, r, kBlockRows, n_cols, ahead, g, stride);
+  if (n == 3) return avx512::dense_add4<3>(x, r, kBlockRows, n_cols, ahead, g, stride);
+  avx512::dense_add4<4>(x, r, kBlockRows, n_cols, ahead, g, stride);
+}
+#else
+inline constexpr bool kAreFast = false;
+
+template <class Real>
+void dots(int, const Real* const*, const double*, int64, int64, double*) {}
+
+template <class Real>
+void add(int, const Real* const*, const double*, int64, int64, double*, int64) {}
+#endif
+
+}  // namespace dense_tiles
+
 // z_j += x_j.w for the rows of the loaded block; z has room for kBlockRows numbers.
 template <class Real>
 void block_dots(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* w,
@@ -162,6 +195,48 @@ void block_add(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols
   }
 }
 
+// How many of the vectors that are left share the loads of a row: at most four, and none goes alone
+// that need not.
+inline int shared_vectors(int n_left) { return n_left == 5 ? 3 : minimum(n_left, 4); }
+
+// K vectors, `stride` apart: z_kj += x_j.w_k, with kBlockRows numbers of z for each.
+template <class Real>
+void block_dots(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* w,
+                int64 stride, int n_vectors, double* z) {
+  for (int k = 0, n; k < n_vectors; k += n) {
+    n = dense_tiles::kAreFast ? shared_vectors(n_vectors - k) : 1;
+    const double* const from = w + k * stride;
+    double* const to = z + k * kBlockRows;
+    if (n == 1) {
+      block_dots(reader, count, n_cols, from, to);
+      continue;
+    }
+    for (int j = 0; j < count; j += 4) {
+      dense_tiles::dots(n, FourRows<Real>(reader, j, count).rows, from, stride, n_cols, to + j);
+    }
+  }
+}
+
+// g_k += sum_j r_kj x_j.
+template <class Real>
+void block_add(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* r,
+               double* g, int64 stride, int n_vectors) {
+  for (int k = 0, n; k < n_vectors; k += n) {
+    n = dense_tiles::kAreFast ? shared_vectors(n_vectors - k) : 1;
+    const double* const from = r + k * kBlockRows;
+    double* const to = g + k * stride;
+    if (n == 1) {
+      block_add(reader, count, n_cols, from, to);
+      continue;
+    }
+    const int64 ahead = k == 0 ? reader.ahead() : 0;
+    for (int j = 0; j < count; j += 4) {
+      dense_tiles::add(n, FourRows<Real>(reader, j, count).rows, from + j, n_cols, ahead, to,
+                       stride);
+    }
+  }
+}
+
 template <class Real, class Index>
 void block_dots(const RowReader<CompressedView<Real, Index>>& reader, int count, int64,
                 const double* w, double* z) {
@@ -173,6 +248,23 @@ void block_add(const RowReader<CompressedView<Real, Index>>& reader, int count, 
                const double* r, double* g) {
   for (int j = 0; j < count; ++j) {
     if (r[j] != 0) row_add_wide(reader.row(j), r[j], g);
+  }
+}
+
+// Of sparse rows there is one; several are interleaved (block_pass.hpp).
+template <class Real, class Index>
+void block_dots(const RowReader<CompressedView<Real, Index>>& reader, int count, int64 n_cols,
+                const double* w, int64 stride, int n_vectors, double* z) {
+  for (int k = 0; k < n_vectors; ++k) {
+    block_dots(reader, count, n_cols, w + k * stride, z + k * kBlockRows);
+  }
+}
+
+template <class Real, class Index>
+void block_add(const RowReader<CompressedView<Real, Index>>& reader, int count, int64 n_cols,
+               const double* r, double* g, int64 stride, int n_vectors) {
+  for (int k = 0; k < n_vectors; ++k) {
+    block_add(reader, count, n_cols, r + k * kBlockRows, g + k * stride);
   }
 }
 

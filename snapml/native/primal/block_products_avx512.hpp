@@ -1,7 +1,8 @@
-// Products of four float32 rows with float64 vectors, for processors with AVX-512.
+// Products of four rows with one float64 vector or several, for processors with AVX-512.
 //
 // GCC 12 widens eight floats of its portable vectors in four instructions; the processor has one
-// for it, and masks for the last columns.
+// for it, and masks for the last columns. Its 32 registers hold four rows' sums with four vectors,
+// so that entries are loaded once for all of these.
 #pragma once
 
 #include "snapml/config.hpp"
@@ -29,6 +30,16 @@ SNAPML_AVX512 inline __m512d widen(const float* x) { return _mm512_cvtps_pd(_mm2
 
 SNAPML_AVX512 inline __m512d widen(__mmask8 lanes, const float* x) {
   return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(lanes, x));
+}
+
+SNAPML_AVX512 inline __m512d widen(const double* x) { return _mm512_loadu_pd(x); }
+
+SNAPML_AVX512 inline __m512d widen(__mmask8 lanes, const double* x) {
+  return _mm512_maskz_loadu_pd(lanes, x);
+}
+
+SNAPML_AVX512 inline __mmask8 lanes_of(int64 left) {
+  return static_cast<__mmask8>(left < 8 ? (1u << left) - 1 : 0xffu);
 }
 
 // The sums of the lanes of four registers.
@@ -97,6 +108,81 @@ SNAPML_AVX512 inline void dense_add4(const float* const* x, const double* r, int
         _mm512_fmadd_pd(r0, widen(lanes, x0 + j), _mm512_maskz_loadu_pd(lanes, g + j)));
     const __m512d second = _mm512_fmadd_pd(r3, widen(lanes, x3 + j), r2 * widen(lanes, x2 + j));
     _mm512_mask_storeu_pd(g + j, lanes, first + second);
+  }
+}
+
+// z[k * z_stride + i] += x[i].w_k for four rows and K vectors, w_k beginning at w + k * stride.
+template <int K, class Real>
+SNAPML_AVX512 void dense_dot4(const Real* const* x, const double* w, int64 stride, int64 n,
+                              double* z, int64 z_stride) {
+  __m512d sums[K][4];
+  for (int k = 0; k < K; ++k) {
+    for (int i = 0; i < 4; ++i) sums[k][i] = _mm512_setzero_pd();
+  }
+  int64 j = 0;
+  for (; j + 8 <= n; j += 8) {
+    const __m512d x0 = widen(x[0] + j), x1 = widen(x[1] + j), x2 = widen(x[2] + j),
+                  x3 = widen(x[3] + j);
+#pragma GCC unroll 4
+    for (int k = 0; k < K; ++k) {
+      const __m512d u = _mm512_loadu_pd(w + k * stride + j);
+      sums[k][0] = _mm512_fmadd_pd(x0, u, sums[k][0]);
+      sums[k][1] = _mm512_fmadd_pd(x1, u, sums[k][1]);
+      sums[k][2] = _mm512_fmadd_pd(x2, u, sums[k][2]);
+      sums[k][3] = _mm512_fmadd_pd(x3, u, sums[k][3]);
+    }
+  }
+  if (j < n) {
+    const __mmask8 lanes = lanes_of(n - j);
+    for (int k = 0; k < K; ++k) {
+      const __m512d u = _mm512_maskz_loadu_pd(lanes, w + k * stride + j);
+      for (int i = 0; i < 4; ++i) {
+        sums[k][i] = _mm512_fmadd_pd(widen(lanes, x[i] + j), u, sums[k][i]);
+      }
+    }
+  }
+  for (int k = 0; k < K; ++k) {
+    double* const to = z + k * z_stride;
+    const __m256d all = add_lanes(sums[k][0], sums[k][1], sums[k][2], sums[k][3]);
+    _mm256_storeu_pd(to, _mm256_loadu_pd(to) + all);
+  }
+}
+
+// g_k += sum_i r[k * r_stride + i] x[i] for four rows and K vectors, as above; `ahead` as in the
+// portable version.
+template <int K, class Real>
+SNAPML_AVX512 void dense_add4(const Real* const* x, const double* r, int64 r_stride, int64 n,
+                              int64 ahead, double* g, int64 stride) {
+  constexpr int64 kLine = 64 / static_cast<int64>(sizeof(Real));
+  __m512d slopes[K][4];
+  for (int k = 0; k < K; ++k) {
+    for (int i = 0; i < 4; ++i) slopes[k][i] = _mm512_set1_pd(r[k * r_stride + i]);
+  }
+  int64 j = 0;
+  for (; j + 8 <= n; j += 8) {
+    if (ahead != 0 && j % kLine == 0) {
+      for (int i = 0; i < 4; ++i) __builtin_prefetch(x[i] + ahead + j);
+    }
+    const __m512d x0 = widen(x[0] + j), x1 = widen(x[1] + j), x2 = widen(x[2] + j),
+                  x3 = widen(x[3] + j);
+#pragma GCC unroll 4
+    for (int k = 0; k < K; ++k) {
+      double* const to = g + k * stride + j;
+      const __m512d first =
+          _mm512_fmadd_pd(slopes[k][1], x1, _mm512_fmadd_pd(slopes[k][0], x0, _mm512_loadu_pd(to)));
+      const __m512d second = _mm512_fmadd_pd(slopes[k][3], x3, slopes[k][2] * x2);
+      _mm512_storeu_pd(to, first + second);
+    }
+  }
+  if (j == n) return;
+  const __mmask8 lanes = lanes_of(n - j);
+  for (int k = 0; k < K; ++k) {
+    double* const to = g + k * stride + j;
+    __m512d sum = _mm512_maskz_loadu_pd(lanes, to);
+    for (int i = 0; i < 4; ++i) {
+      sum = _mm512_fmadd_pd(slopes[k][i], widen(lanes, x[i] + j), sum);
+    }
+    _mm512_mask_storeu_pd(to, lanes, sum);
   }
 }
 
