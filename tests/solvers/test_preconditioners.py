@@ -87,12 +87,14 @@ def test_shared_factors_are_right_to_the_root_of_their_ratio():
 def test_strengths_of_a_group_are_alike(values):
     strengths = np.sort(values)
     groups = preconditioners._groups(strengths)
-    assert len(groups.numbers) == len(groups.scales) == len(strengths)
-    assert set(groups.numbers) == set(range(len(groups.strengths)))
-    for strength, number, scale in zip(strengths, groups.numbers, groups.scales, strict=True):
-        least = max(strength, 1e-6 * strengths[-1])
-        assert scale * least == pytest.approx(groups.strengths[number]) or least == 0.0
-        assert 0.7 <= scale <= 1.42
+    members = [k for group in groups for k in range(len(strengths))[group.members]]
+    assert members == list(range(len(strengths)))
+    for shared, own, scales in groups:
+        raised = np.maximum(strengths[own], 1e-6 * strengths[-1])
+        assert scales.shape == (len(raised), 1)
+        assert scales[:, 0] * raised == pytest.approx(np.full(len(raised), shared))
+        assert (scales >= 0.7).all()
+        assert (scales <= 1.42).all()
 
 
 def pixels(n_rows=500, size=8, n_classes=5, seed=0):

@@ -99,7 +99,8 @@ class KroneckerCurvature:
             Adds up over the shards.
         """
         self._vectors = engine.vectors
-        self._factors: list[Factor | DeviceFactor] = []  # gives the memory of the last ones back
+        # Gives the memory of the last ones back.
+        self._factors: list[tuple[Factor | DeviceFactor, slice, Any]] = []
         p = engine.curvatures()
         weighted = engine.row_weights() * p
         traces = own_curvatures(engine).sum(axis=0)
@@ -112,11 +113,11 @@ class KroneckerCurvature:
         self._rotation = engine.to_vectors(rotation)
         ridge = engine.to_rows(self._columns.ridge)
         total = sums[-1] if sums[-1] > 0.0 else 1.0  # no curvature anywhere
-        self._groups = _groups(strengths)
-        for strength in self._groups.strengths:
+        for strength, members, scales in _groups(strengths):
             matrix = gram * (strength / total)
             matrix.reshape(-1)[:: len(matrix) + 1] += ridge
-            self._factors.append(make_factor(engine, matrix, True))
+            factor = make_factor(engine, matrix, True)
+            self._factors.append((factor, members, engine.to_vectors(scales)))
 
     def solve(self, gradient: Any, out: Any = None) -> Any:
         """Return the inverse times a gradient, in an array where there is one for it.
@@ -134,40 +135,43 @@ class KroneckerCurvature:
             A step in the coefficients as they are.
         """
         rotated = self._rotation.T @ self._columns.scaled(gradient)
-        groups = zip(rotated, self._groups.numbers, self._groups.scales, strict=True)
-        parts = [scale * self._factors[number].solve(part) for part, number, scale in groups]
-        step = self._columns.step_in_columns(self._rotation @ self._vectors.stack(parts))
+        solved = [
+            factor.solve(rotated[members].T).T * scales for factor, members, scales in self._factors
+        ]
+        step = self._columns.step_in_columns(self._rotation @ self._vectors.concatenate(solved))
         if out is None:
             return step
         out[...] = step
         return out
 
 
-class _Groups(NamedTuple):
-    """Strengths that share factors.
+class _Group(NamedTuple):
+    """Neighbouring strengths that share a factor.
 
     Attributes
     ----------
-    strengths : list of float
-        One for each factor.
-    numbers : list of int
-        Whose factor each class has.
-    scales : list of float
-        What a solution with that is to be multiplied by.
+    strength : float
+        Of the factor.
+    members : slice
+        Of the strengths in ascending order.
+    scales : ndarray of shape (n_members, 1)
+        What a solution with the factor is to be multiplied by.
     """
 
-    strengths: list[float]
-    numbers: list[int]
-    scales: list[float]
+    strength: float
+    members: slice
+    scales: np.ndarray
 
 
-def _groups(strengths: np.ndarray) -> _Groups:
+def _groups(strengths: np.ndarray) -> list[_Group]:
     """Return groups of strengths, given in ascending order."""
-    found, numbers, scales, top = list[float](), list[int](), list[float](), math.inf
-    for strength in np.maximum(strengths, _LEAST_MIXED * strengths[-1])[::-1].tolist():
-        if not strength >= top / _ALIKE or not found:
-            top = strength
-            found.append(top / math.sqrt(_ALIKE))
-        numbers.append(len(found) - 1)
-        scales.append(found[-1] / strength if strength > 0.0 else 1.0)
-    return _Groups(found, numbers[::-1], scales[::-1])
+    raised = np.maximum(strengths, _LEAST_MIXED * strengths[-1])
+    groups, end = list[_Group](), len(raised)
+    while end > 0:
+        top = float(raised[end - 1])
+        begin = min(int(np.searchsorted(raised, top / _ALIKE)), end - 1)
+        shared, own = top / math.sqrt(_ALIKE), raised[begin:end, np.newaxis]
+        scales = np.divide(shared, own, out=np.ones_like(own), where=own > 0.0)
+        groups.append(_Group(shared, slice(begin, end), scales))
+        end = begin
+    return groups[::-1]
