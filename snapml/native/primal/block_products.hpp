@@ -1,7 +1,8 @@
 // Products of a block of kBlockRows rows with float64 vectors: the two halves of a fused pass.
 //
 // Dense rows go four at a time, so that the vector is loaded, and the sum stored, once for four
-// rows: with sums in float64 the pass still runs at the speed of memory.
+// rows: with sums in float64 the pass still runs at the speed of memory. Of several vectors two go
+// together, or up to four where registers are enough, so that rows are loaded once for these.
 #pragma once
 
 #include <cstring>
@@ -143,128 +144,164 @@ struct FourRows {
   }
 };
 
-// Products of four rows with two to four vectors at once, where the processor has registers enough.
-namespace dense_tiles {
+// Half of it: with eight sums in flight of these, sixteen registers of 256 bits are enough.
+using Four = double __attribute__((vector_size(32)));
 
+[[gnu::always_inline]] inline void load_four(const double* from, Four& to) {
+  std::memcpy(&to, from, sizeof to);
+}
+
+[[gnu::always_inline]] inline void load_four(const float* from, Four& to) {
+  using Stored = float __attribute__((vector_size(16)));
+  Stored stored;
+  std::memcpy(&stored, from, sizeof stored);
+  to = __builtin_convertvector(stored, Four);
+}
+
+// z[k * z_stride + i] += x[i].w_k for four rows and two vectors, w_k beginning at w + k * stride.
+template <class Real>
+SNAPML_CLONES void portable_two_dots(const Real* const* x, const double* w, int64 stride, int64 n,
+                                     double* z, int64 z_stride) {
+  const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+  const double* const v = w + stride;
+  Four a0{}, a1{}, a2{}, a3{}, b0{}, b1{}, b2{}, b3{}, p, q, r;
+  int64 j = 0;
+  for (; j + 4 <= n; j += 4) {
+    load_four(w + j, p), load_four(v + j, q);
+    load_four(x0 + j, r), a0 += p * r, b0 += q * r;
+    load_four(x1 + j, r), a1 += p * r, b1 += q * r;
+    load_four(x2 + j, r), a2 += p * r, b2 += q * r;
+    load_four(x3 + j, r), a3 += p * r, b3 += q * r;
+  }
+  const Four sums[2][4] = {{a0, a1, a2, a3}, {b0, b1, b2, b3}};
+  for (int k = 0; k < 2; ++k) {
+    for (int i = 0; i < 4; ++i) {
+      const Four& s = sums[k][i];
+      double sum = (s[0] + s[2]) + (s[1] + s[3]);
+      for (int64 rest = j; rest < n; ++rest) {
+        sum += w[k * stride + rest] * static_cast<double>(x[i][rest]);
+      }
+      z[k * z_stride + i] += sum;
+    }
+  }
+}
+
+// g_k += sum_i r[k * r_stride + i] x[i] for four rows and two vectors; `ahead` as above.
+template <class Real>
+SNAPML_CLONES void portable_two_adds(const Real* const* x, const double* r, int64 r_stride, int64 n,
+                                     int64 ahead, double* g, int64 stride) {
+  constexpr int64 kLine = 64 / static_cast<int64>(sizeof(Real));
+  const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+  const double *s = r + r_stride, r0 = r[0], r1 = r[1], r2 = r[2], r3 = r[3], s0 = s[0], s1 = s[1],
+               s2 = s[2], s3 = s[3];
+  double* const h = g + stride;
+  int64 j = 0;
+  for (; j + 4 <= n; j += 4) {
+    if (ahead != 0 && j % kLine == 0) {
+      for (int i = 0; i < 4; ++i) __builtin_prefetch(x[i] + ahead + j);
+    }
+    Four p, q, v;
+    load_four(g + j, p), load_four(h + j, q);
+    load_four(x0 + j, v), p += r0 * v, q += s0 * v;
+    load_four(x1 + j, v), p += r1 * v, q += s1 * v;
+    load_four(x2 + j, v), p += r2 * v, q += s2 * v;
+    load_four(x3 + j, v), p += r3 * v, q += s3 * v;
+    std::memcpy(g + j, &p, sizeof p);
+    std::memcpy(h + j, &q, sizeof q);
+  }
+  for (; j < n; ++j) {
+    for (int i = 0; i < 4; ++i) {
+      g[j] += r[i] * static_cast<double>(x[i][j]);
+      h[j] += s[i] * static_cast<double>(x[i][j]);
+    }
+  }
+}
+
+// How many of the vectors that are left share the loads of four rows: two, or as many as sums have
+// registers; none goes alone that need not.
+inline int shared_vectors(int n_left) {
 #ifdef SNAPML_HAS_AVX512_BUILD
-inline const bool kAreFast = avx512::kIsSupported;
-
-template <class Real>
-void dots(int n, const Real* const* x, const double* w, int64 stride, int64 n_cols, double* z) {
-  if (n == 2) return avx512::dense_dot4<2>(x, w, stride, n_cols, z, kBlockRows);
-  if (n == 3) return avx512::dense_dot4<3>(x, w, stride, n_cols, z, kBlockRows);
-  avx512::dense_dot4<4>(x, w, stride, n_cols, z, kBlockRows);
-}
-
-template <class Real>
-void add(int n, const Real* const* x, const double* r, int64 n_cols, int64 ahead, double* g,
-         int64 stride) {
-  if (n == 2) return avx512::dense_add4<2>(x, r, kBlockRows, n_cols, ahead, g, stride);
-  if (n == 3) return avx512::dense_add4<3>(x, r, kBlockRows, n_cols, ahead, g, stride);
-  avx512::dense_add4<4>(x, r, kBlockRows, n_cols, ahead, g, stride);
-}
-#else
-inline constexpr bool kAreFast = false;
-
-template <class Real>
-void dots(int, const Real* const*, const double*, int64, int64, double*) {}
-
-template <class Real>
-void add(int, const Real* const*, const double*, int64, int64, double*, int64) {}
+  if (avx512::kIsSupported) return n_left == 5 ? 3 : minimum(n_left, 4);
 #endif
-
-}  // namespace dense_tiles
-
-// z_j += x_j.w for the rows of the loaded block; z has room for kBlockRows numbers.
-template <class Real>
-void block_dots(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* w,
-                double* z) {
-  for (int j = 0; j < count; j += 4) {
-    const FourRows<Real> four(reader, j, count);
-    dense_dot4(four.rows, w, n_cols, z + j);
-  }
+  return minimum(n_left, 2);
 }
 
-// g += sum_j r_j x_j; r is zero beyond `count`.
+// Products of four rows with so many vectors.
 template <class Real>
-void block_add(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* r,
-               double* g) {
-  for (int j = 0; j < count; j += 4) {
-    const FourRows<Real> four(reader, j, count);
-    dense_add4(four.rows, r + j, n_cols, reader.ahead(), g);
+void shared_dots(int n, const Real* const* x, const double* w, int64 stride, int64 n_cols,
+                 double* z) {
+#ifdef SNAPML_HAS_AVX512_BUILD
+  if (avx512::kIsSupported) {
+    if (n == 2) return avx512::dense_dot4<2>(x, w, stride, n_cols, z, kBlockRows);
+    if (n == 3) return avx512::dense_dot4<3>(x, w, stride, n_cols, z, kBlockRows);
+    if (n == 4) return avx512::dense_dot4<4>(x, w, stride, n_cols, z, kBlockRows);
   }
+#endif
+  if (n == 2) return portable_two_dots(x, w, stride, n_cols, z, kBlockRows);
+  dense_dot4(x, w, n_cols, z);
 }
 
-// How many of the vectors that are left share the loads of a row: at most four, and none goes alone
-// that need not.
-inline int shared_vectors(int n_left) { return n_left == 5 ? 3 : minimum(n_left, 4); }
+template <class Real>
+void shared_add(int n, const Real* const* x, const double* r, int64 n_cols, int64 ahead, double* g,
+                int64 stride) {
+#ifdef SNAPML_HAS_AVX512_BUILD
+  if (avx512::kIsSupported) {
+    if (n == 2) return avx512::dense_add4<2>(x, r, kBlockRows, n_cols, ahead, g, stride);
+    if (n == 3) return avx512::dense_add4<3>(x, r, kBlockRows, n_cols, ahead, g, stride);
+    if (n == 4) return avx512::dense_add4<4>(x, r, kBlockRows, n_cols, ahead, g, stride);
+  }
+#endif
+  if (n == 2) return portable_two_adds(x, r, kBlockRows, n_cols, ahead, g, stride);
+  dense_add4(x, r, n_cols, ahead, g);
+}
 
-// K vectors, `stride` apart: z_kj += x_j.w_k, with kBlockRows numbers of z for each.
+// z_kj += x_j.w_k for the rows of the loaded block and vectors `stride` apart; z has room for
+// kBlockRows numbers of each.
 template <class Real>
 void block_dots(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* w,
                 int64 stride, int n_vectors, double* z) {
   for (int k = 0, n; k < n_vectors; k += n) {
-    n = dense_tiles::kAreFast ? shared_vectors(n_vectors - k) : 1;
-    const double* const from = w + k * stride;
-    double* const to = z + k * kBlockRows;
-    if (n == 1) {
-      block_dots(reader, count, n_cols, from, to);
-      continue;
-    }
+    n = shared_vectors(n_vectors - k);
     for (int j = 0; j < count; j += 4) {
-      dense_tiles::dots(n, FourRows<Real>(reader, j, count).rows, from, stride, n_cols, to + j);
+      const FourRows<Real> four(reader, j, count);
+      shared_dots(n, four.rows, w + k * stride, stride, n_cols, z + k * kBlockRows + j);
     }
   }
 }
 
-// g_k += sum_j r_kj x_j.
+// g_k += sum_j r_kj x_j; r is zero beyond `count`.
 template <class Real>
 void block_add(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* r,
                double* g, int64 stride, int n_vectors) {
   for (int k = 0, n; k < n_vectors; k += n) {
-    n = dense_tiles::kAreFast ? shared_vectors(n_vectors - k) : 1;
-    const double* const from = r + k * kBlockRows;
-    double* const to = g + k * stride;
-    if (n == 1) {
-      block_add(reader, count, n_cols, from, to);
-      continue;
-    }
+    n = shared_vectors(n_vectors - k);
     const int64 ahead = k == 0 ? reader.ahead() : 0;
     for (int j = 0; j < count; j += 4) {
-      dense_tiles::add(n, FourRows<Real>(reader, j, count).rows, from + j, n_cols, ahead, to,
-                       stride);
+      const FourRows<Real> four(reader, j, count);
+      shared_add(n, four.rows, r + k * kBlockRows + j, n_cols, ahead, g + k * stride, stride);
     }
   }
 }
 
+// Of sparse rows there is one vector; several are interleaved (block_pass.hpp).
 template <class Real, class Index>
 void block_dots(const RowReader<CompressedView<Real, Index>>& reader, int count, int64,
-                const double* w, double* z) {
-  for (int j = 0; j < count; ++j) z[j] += row_dot_wide(reader.row(j), w);
+                const double* w, int64 stride, int n_vectors, double* z) {
+  for (int k = 0; k < n_vectors; ++k) {
+    for (int j = 0; j < count; ++j) {
+      z[k * kBlockRows + j] += row_dot_wide(reader.row(j), w + k * stride);
+    }
+  }
 }
 
 template <class Real, class Index>
 void block_add(const RowReader<CompressedView<Real, Index>>& reader, int count, int64,
-               const double* r, double* g) {
-  for (int j = 0; j < count; ++j) {
-    if (r[j] != 0) row_add_wide(reader.row(j), r[j], g);
-  }
-}
-
-// Of sparse rows there is one; several are interleaved (block_pass.hpp).
-template <class Real, class Index>
-void block_dots(const RowReader<CompressedView<Real, Index>>& reader, int count, int64 n_cols,
-                const double* w, int64 stride, int n_vectors, double* z) {
-  for (int k = 0; k < n_vectors; ++k) {
-    block_dots(reader, count, n_cols, w + k * stride, z + k * kBlockRows);
-  }
-}
-
-template <class Real, class Index>
-void block_add(const RowReader<CompressedView<Real, Index>>& reader, int count, int64 n_cols,
                const double* r, double* g, int64 stride, int n_vectors) {
   for (int k = 0; k < n_vectors; ++k) {
-    block_add(reader, count, n_cols, r + k * kBlockRows, g + k * stride);
+    for (int j = 0; j < count; ++j) {
+      const double slope = r[k * kBlockRows + j];
+      if (slope != 0) row_add_wide(reader.row(j), slope, g + k * stride);
+    }
   }
 }
 
