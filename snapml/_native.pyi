@@ -226,6 +226,30 @@ def many_softmax_losses(
     curvatures: NDArray[Any] | None,
     losses: NDArray[Any],
 ) -> None: ...
+def many_dots(
+    pool: ThreadPool, left: NDArray[Any], right: NDArray[Any], out: NDArray[Any]
+) -> None: ...
+def many_bends(
+    pool: ThreadPool,
+    search: NDArray[Any],
+    penalty: NDArray[Any],
+    product: NDArray[Any],
+    out: NDArray[Any],
+) -> None: ...
+def many_residuals(
+    pool: ThreadPool,
+    steps: NDArray[Any],
+    product: NDArray[Any],
+    residual: NDArray[Any],
+    out: NDArray[Any],
+) -> None: ...
+def many_mixes(
+    pool: ThreadPool,
+    factors: NDArray[Any],
+    source: NDArray[Any],
+    target: NDArray[Any],
+    scales_target: bool,
+) -> None: ...
 def many_softmax_curve(
     pool: ThreadPool,
     n_models: int,

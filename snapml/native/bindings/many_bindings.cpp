@@ -14,6 +14,7 @@
 #include "dual/softmax_descent.hpp"
 #include "many/many_models.hpp"
 #include "many/many_softmax.hpp"
+#include "many/many_steps.hpp"
 #include "rows/rows.hpp"
 
 namespace snapml::native {
@@ -248,6 +249,79 @@ void many_softmax_curve_into(ThreadPool& pool, int64 n_models, int n_classes, in
   run(pool, n_models, n_classes, n_rows, curvatures, moved);
 }
 
+TableShape table_of(const ReadOnlyArray& table, const char* name) {
+  if (table.ndim() != 2) {
+    throw std::invalid_argument(std::string(name) + ": expected a table of two dimensions");
+  }
+  return {static_cast<int64>(table.shape(0)), static_cast<int64>(table.shape(1))};
+}
+
+// Calls call with a number of the table's type.
+template <class Call>
+void with_number_of(const ReadOnlyArray& table, Call call) {
+  table.dtype() == nb::dtype<float>() ? call(float{}) : call(double{});
+}
+
+void many_dots_into(ThreadPool& pool, const ReadOnlyArray& left, const ReadOnlyArray& right,
+                    const AnyArray& out) {
+  with_number_of(left, [&](auto zero) {
+    using Sum = decltype(zero);
+    const TableShape shape = table_of(left, "left");
+    const Sum* a = vector_argument<Sum>(left, "left", shape.size());
+    const Sum* b = vector_argument<Sum>(right, "right", shape.size());
+    double* const to = vector_argument<double>(out, "out", shape.n_models);
+    const ReleasedGil released;
+    over_table(shape, to, pool,
+               [&](Range rows, double* own) { add_dots(a, b, rows, shape.n_models, own); });
+  });
+}
+
+void many_bends_into(ThreadPool& pool, const ReadOnlyArray& search, const ReadOnlyArray& penalty,
+                     const AnyArray& product, const AnyArray& out) {
+  with_number_of(search, [&](auto zero) {
+    using Sum = decltype(zero);
+    const TableShape shape = table_of(search, "search");
+    const Sum* s = vector_argument<Sum>(search, "search", shape.size());
+    const Sum* l2 = vector_argument<Sum>(penalty, "penalty", shape.n_rows);
+    Sum* const p = vector_argument<Sum>(product, "product", shape.size());
+    double* const to = vector_argument<double>(out, "out", shape.n_models);
+    const ReleasedGil released;
+    over_table(shape, to, pool,
+               [&](Range rows, double* own) { add_bends(s, l2, p, rows, shape.n_models, own); });
+  });
+}
+
+void many_residuals_into(ThreadPool& pool, const ReadOnlyArray& steps, const ReadOnlyArray& product,
+                         const AnyArray& residual, const AnyArray& out) {
+  with_number_of(product, [&](auto zero) {
+    using Sum = decltype(zero);
+    const TableShape shape = table_of(product, "product");
+    const Sum* t = vector_argument<Sum>(steps, "steps", shape.n_models);
+    const Sum* p = vector_argument<Sum>(product, "product", shape.size());
+    Sum* const r = vector_argument<Sum>(residual, "residual", shape.size());
+    double* const to = vector_argument<double>(out, "out", shape.n_models);
+    const ReleasedGil released;
+    over_table(shape, to, pool, [&](Range rows, double* own) {
+      subtract_products(t, p, r, rows, shape.n_models, own);
+    });
+  });
+}
+
+void many_mixes_into(ThreadPool& pool, const ReadOnlyArray& factors, const ReadOnlyArray& from,
+                     const AnyArray& to, bool scales_target) {
+  with_number_of(from, [&](auto zero) {
+    using Sum = decltype(zero);
+    const TableShape shape = table_of(from, "source");
+    const Sum* f = vector_argument<Sum>(factors, "factors", shape.n_models);
+    const Sum* a = vector_argument<Sum>(from, "source", shape.size());
+    Sum* const b = vector_argument<Sum>(to, "target", shape.size());
+    const auto mix = scales_target ? &mix_rows<true, Sum> : &mix_rows<false, Sum>;
+    const ReleasedGil released;
+    over_table(shape, nullptr, pool,
+               [&](Range rows, double*) { mix(f, a, b, rows, shape.n_models); });
+  });
+}
+
 // What an epoch of the multinomial dual changes and reads besides the rows.
 struct SoftmaxDualArrays {
   std::optional<ReadOnlyArray> row_weights;
@@ -351,6 +425,14 @@ void bind_many(nb::module_& m) {
   m.def("many_softmax_losses", &many_softmax_losses_into, nb::arg("pool"), nb::arg("targets"),
         nb::arg("n_classes"), nb::arg("margins"), nb::arg("moves").none(), nb::arg("steps").none(),
         nb::arg("slopes").none(), nb::arg("curvatures").none(), nb::arg("losses"));
+  m.def("many_dots", &many_dots_into, nb::arg("pool"), nb::arg("left"), nb::arg("right"),
+        nb::arg("out"));
+  m.def("many_bends", &many_bends_into, nb::arg("pool"), nb::arg("search"), nb::arg("penalty"),
+        nb::arg("product"), nb::arg("out"));
+  m.def("many_residuals", &many_residuals_into, nb::arg("pool"), nb::arg("steps"),
+        nb::arg("product"), nb::arg("residual"), nb::arg("out"));
+  m.def("many_mixes", &many_mixes_into, nb::arg("pool"), nb::arg("factors"), nb::arg("source"),
+        nb::arg("target"), nb::arg("scales_target"));
   m.def("many_softmax_curve", &many_softmax_curve_into, nb::arg("pool"), nb::arg("n_models"),
         nb::arg("n_classes"), nb::arg("n_rows"), nb::arg("curvatures"), nb::arg("moved"));
 }

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from snapml import _native
 from snapml.kernels.matrices.scaling import column_sums
 from snapml.problems import Loss
 
@@ -37,14 +38,35 @@ class ManyArrays(Protocol):
     def dots(self, left: Any, right: Any) -> np.ndarray:
         """Return the inner products of columns, shape (n_models,), float64."""
 
+    def bends(self, search: Any, penalty: Any, product: Any) -> np.ndarray:
+        """Add penalty * search to a product in place, and return the inner products of both."""
+
+    def subtract(self, residual: Any, numbers: np.ndarray, product: Any) -> np.ndarray:
+        """Subtract numbers * product from a residual in place; return its squared lengths."""
+
+    def add_scaled(self, target: Any, numbers: np.ndarray, source: Any) -> None:
+        """Add numbers * source to an array in place."""
+
+    def scale_and_add(self, target: Any, numbers: np.ndarray, source: Any) -> None:
+        """Make an array numbers * itself + source, in place."""
+
     def totals(self, array: Any) -> np.ndarray:
         """Return the sums of columns, shape (n_models,), float64."""
 
 
 class HostArrays:
-    """Arrays of NumPy (protocol `ManyArrays`)."""
+    """Arrays of NumPy (protocol `ManyArrays`).
+
+    Parameters
+    ----------
+    pool : ThreadPool, default=None
+        Threads for large ones; one by default.
+    """
 
     xp: Any = np
+
+    def __init__(self, pool: _native.ThreadPool | None = None) -> None:
+        self._pool = _native.ThreadPool(1) if pool is None else pool
 
     def given(self, array: np.ndarray) -> np.ndarray:
         """Return the array."""
@@ -64,7 +86,31 @@ class HostArrays:
 
     def dots(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the inner products of columns."""
-        return np.einsum("ij,ij->j", left, right).astype(np.float64)
+        out = np.empty(left.shape[1])
+        _native.many_dots(self._pool, left, right, out)
+        return out
+
+    def bends(self, search: np.ndarray, penalty: np.ndarray, product: np.ndarray) -> np.ndarray:
+        """Add the penalty's part, and return inner products; see `ManyArrays.bends`."""
+        out = np.empty(search.shape[1])
+        _native.many_bends(self._pool, search, penalty, product, out)
+        return out
+
+    def subtract(
+        self, residual: np.ndarray, numbers: np.ndarray, product: np.ndarray
+    ) -> np.ndarray:
+        """Subtract numbers * product in place; return the squared lengths of what is left."""
+        out = np.empty(residual.shape[1])
+        _native.many_residuals(self._pool, self.factors(numbers, product), product, residual, out)
+        return out
+
+    def add_scaled(self, target: np.ndarray, numbers: np.ndarray, source: np.ndarray) -> None:
+        """Add numbers * source in place."""
+        _native.many_mixes(self._pool, self.factors(numbers, source), source, target, False)
+
+    def scale_and_add(self, target: np.ndarray, numbers: np.ndarray, source: np.ndarray) -> None:
+        """Make an array numbers * itself + source, in place."""
+        _native.many_mixes(self._pool, self.factors(numbers, source), source, target, True)
 
     def totals(self, array: np.ndarray) -> np.ndarray:
         """Return the sums of columns."""
@@ -104,6 +150,26 @@ class DeviceArrays:
     def dots(self, left: Any, right: Any) -> np.ndarray:
         """Return the inner products of columns."""
         return self.totals(left * right)
+
+    def bends(self, search: Any, penalty: Any, product: Any) -> np.ndarray:
+        """Add the penalty's part, and return inner products; see `ManyArrays.bends`."""
+        product += penalty * search
+        return self.dots(search, product)
+
+    def subtract(self, residual: Any, numbers: np.ndarray, product: Any) -> np.ndarray:
+        """Subtract numbers * product in place; return the squared lengths of what is left."""
+        product *= self.factors(numbers, product)
+        residual -= product
+        return self.dots(residual, residual)
+
+    def add_scaled(self, target: Any, numbers: np.ndarray, source: Any) -> None:
+        """Add numbers * source in place."""
+        target += self.factors(numbers, source) * source
+
+    def scale_and_add(self, target: Any, numbers: np.ndarray, source: Any) -> None:
+        """Make an array numbers * itself + source, in place."""
+        target *= self.factors(numbers, target)
+        target += source
 
     def totals(self, array: Any) -> np.ndarray:
         """Return the sums of columns."""

@@ -38,7 +38,9 @@ class ModelColumns:
 
     def kept(self, places: np.ndarray, n_places: int) -> np.ndarray:
         """Return these places, and others after them that fill a panel."""
-        others = np.setdiff1d(np.arange(n_places), places)
+        is_other = np.ones(n_places, dtype=bool)
+        is_other[places] = False
+        others = np.flatnonzero(is_other)
         return np.concatenate([places, others[: self.n_places(len(places)) - len(places)]])
 
     def columns(self, places: np.ndarray) -> np.ndarray:

@@ -262,7 +262,8 @@ class _Descent:
         scaled = self._scaled(scaling, residual, at < len(self.models))
         search = scaled.copy()
         square = self._dots(residual, scaled, n_places)
-        rest = self._bounds(residual, intercept_curvature, scaling, square)
+        whole = arrays.dots(residual, residual)
+        rest = self._bounds(whole, residual, intercept_curvature, scaling, square)
         enough = _RESIDUAL**2 * square
         for _ in range(_MOST_PRODUCTS):
             is_open = square > enough
@@ -276,30 +277,28 @@ class _Descent:
                 scaling, intercept_curvature = scaling.take(taken), intercept_curvature[taken]
                 square, enough, at, is_open = square[kept], enough[kept], at[kept], is_open[kept]
             product = self._products.hessian(curvatures, search, columns.n_outputs)
-            product += self._penalty * search
             if not self._has_intercept:
-                product[-1] = 0.0
+                product[-1] = 0.0  # as is that of `search`
             is_model = at < len(self.models)
             self._n_products[self.models[at[is_model]]] += 1
-            bend = self._dots(search, product, len(at))
+            bend = columns.sums(arrays.bends(search, self._penalty, product), len(at))
             step = np.where(is_open & (bend > 0.0), square / bend, 0.0)
-            factors = arrays.factors(columns.spread(step), search)
+            steps = columns.spread(step)
             if len(at) == n_places:
-                direction += factors * search
+                arrays.add_scaled(direction, steps, search)
             else:
                 own = columns.columns(at)
-                direction[:, arrays.given(own)] += (factors * search)[:, : len(own)]
-            product *= factors
-            residual -= product
+                moved = arrays.factors(steps, search) * search
+                direction[:, arrays.given(own)] += moved[:, : len(own)]
+            whole = arrays.subtract(residual, steps, product)
             is_open = step.astype(search.dtype) > 0.0
             scaled = self._scaled(scaling, residual, is_open)
             following = self._dots(residual, scaled, len(at))
-            bounds = self._bounds(residual, intercept_curvature, scaling, following)
+            bounds = self._bounds(whole, residual, intercept_curvature, scaling, following)
             rest[at[is_open]] = bounds[is_open]
             ratio = np.where(square > 0.0, following / square, 0.0)
             square = np.where(is_open, following, 0.0)
-            search *= arrays.factors(columns.spread(ratio), search)
-            search += scaled
+            arrays.scale_and_add(search, columns.spread(ratio), scaled)
         return direction, rest
 
     def _scaled(self, scaling: Diagonals | ScaledGrams, residual: Any, is_open: np.ndarray) -> Any:
@@ -313,6 +312,7 @@ class _Descent:
 
     def _bounds(
         self,
+        whole: np.ndarray,
         residual: Any,
         intercept_curvature: np.ndarray,
         scaling: Diagonals | ScaledGrams,
@@ -321,7 +321,7 @@ class _Descent:
         """Return at least r^T H^-1 r of every model's r, or an estimate where that is less."""
         columns, n_places = self._columns, len(square)
         last = self._arrays.to_host(residual[-1]).astype(np.float64) ** 2
-        whole = (self._arrays.dots(residual, residual) - last) / self._l2
+        whole = (whole - last) / self._l2
         whole += np.where(last > 0.0, last / intercept_curvature, 0.0)
         estimates = columns.largest(scaling.spread, n_places) * square
         return np.fmin(columns.sums(whole, n_places), estimates)

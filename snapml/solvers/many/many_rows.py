@@ -76,6 +76,7 @@ class CompressedProducts(HostProducts):
         self.shape, self.dtype = matrix.shape, matrix.dtype
         self.n_threads = resolve_n_threads(n_threads, matrix.n_stored)
         self.pool = _native.ThreadPool(self.n_threads)
+        self.arrays = HostArrays(self.pool)
         self._rows = native_rows(matrix, self.pool)
 
     def margins(self, vectors: np.ndarray) -> np.ndarray:
@@ -143,6 +144,7 @@ class DenseProducts(HostProducts):
         if pool is None:
             pool = _native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored))
         self.pool, self.n_threads = pool, pool.size
+        self.arrays = HostArrays(pool)
         self._values = matrix.values
 
     def margins(self, vectors: np.ndarray) -> np.ndarray:
