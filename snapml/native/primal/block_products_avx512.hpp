@@ -123,7 +123,6 @@ SNAPML_AVX512 void dense_dot4(const Real* const* x, const double* w, int64 strid
   for (; j + 8 <= n; j += 8) {
     const __m512d x0 = widen(x[0] + j), x1 = widen(x[1] + j), x2 = widen(x[2] + j),
                   x3 = widen(x[3] + j);
-#pragma GCC unroll 4
     for (int k = 0; k < K; ++k) {
       const __m512d u = _mm512_loadu_pd(w + k * stride + j);
       sums[k][0] = _mm512_fmadd_pd(x0, u, sums[k][0]);
@@ -165,7 +164,6 @@ SNAPML_AVX512 void dense_add4(const Real* const* x, const double* r, int64 r_str
     }
     const __m512d x0 = widen(x[0] + j), x1 = widen(x[1] + j), x2 = widen(x[2] + j),
                   x3 = widen(x[3] + j);
-#pragma GCC unroll 4
     for (int k = 0; k < K; ++k) {
       double* const to = g + k * stride + j;
       const __m512d first =
