@@ -1,8 +1,8 @@
 """Default threads beside one thread, on a quiet machine and beside a process that takes a core.
 
 Made-up rows, default fits of ours only: nobody should have to lower ``n_threads`` because another
-process runs. The four ways of a problem take turns; the median of each counts. By default the
-other process spins for ever on one core, whichever the system gives it.
+process runs. The four ways of a problem take turns; the median of each counts. The other
+process spins for ever on one core, whichever the system gives it.
 
 ``python -m benchmarks.busy_machine`` writes ``results/busy_machine.csv``.
 """

@@ -10,7 +10,6 @@ of them was free.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -161,42 +160,16 @@ def _slices(size: int, n_parts: int) -> Iterator[slice]:
 
 def _each(work: Callable[[_Item], None], items: Iterable[_Item], n_threads: int) -> None:
     """Call work(item) for all, the next one by whichever thread is free."""
-    rest = _Shared(items)
-    if n_threads == 1:
-        with limit_blas_threads(1):
-            rest.do(work)
-        return
     state = np.geterr()
 
-    def help_out() -> None:
+    def work_alone(item: _Item) -> None:
         with limit_blas_threads(1), np.errstate(**state):
-            rest.do(work)
+            work(item)
 
-    with ThreadPoolExecutor(n_threads, "snapml-products") as pool:
-        helpers = [pool.submit(help_out) for _ in range(n_threads - 1)]
-        with limit_blas_threads(1):
-            rest.do(work)
-        for helper in helpers:
-            helper.result()
-
-
-class _Shared:
-    """What threads take one by one."""
-
-    def __init__(self, items: Iterable[Any]) -> None:
-        self._items = iter(items)
-        self._lock = threading.Lock()
-
-    def do(self, work: Callable[[Any], None]) -> None:
-        """Work until nothing is left; an error leaves nothing to the others."""
-        try:
-            while True:
-                with self._lock:
-                    item = next(self._items, None)
-                if item is None:
-                    return
-                work(item)
-        except BaseException:
-            with self._lock:
-                self._items = iter(())
-            raise
+    if n_threads == 1:
+        for item in items:
+            work_alone(item)
+        return
+    with limit_blas_threads(1), ThreadPoolExecutor(n_threads, "snapml-products") as pool:
+        for _ in pool.map(work_alone, items):
+            pass

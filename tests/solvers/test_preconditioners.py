@@ -91,7 +91,7 @@ def test_strengths_of_a_group_are_alike(values):
     assert members == list(range(len(strengths)))
     for shared, own, scales in groups:
         raised = np.maximum(strengths[own], 1e-6 * strengths[-1])
-        assert scales.shape == (len(raised), 1)
+        assert scales.shape == (len(raised), 1) != (0, 1)
         assert scales[:, 0] * raised == pytest.approx(np.full(len(raised), shared))
         assert (scales >= 0.7).all()
         assert (scales <= 1.42).all()
