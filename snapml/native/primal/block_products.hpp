@@ -18,15 +18,17 @@ namespace snapml::native {
 using Eight = double __attribute__((vector_size(64)));
 inline constexpr int kEight = 8;
 
-[[gnu::always_inline]] inline void load_eight(const double* from, Eight& to) {
+template <class Wide>
+[[gnu::always_inline]] inline void load_wide(const double* from, Wide& to) {
   std::memcpy(&to, from, sizeof to);
 }
 
-[[gnu::always_inline]] inline void load_eight(const float* from, Eight& to) {
-  using Stored = float __attribute__((vector_size(32)));
+template <class Wide>
+[[gnu::always_inline]] inline void load_wide(const float* from, Wide& to) {
+  typedef float Stored __attribute__((vector_size(sizeof(Wide) / 2)));
   Stored stored;
   std::memcpy(&stored, from, sizeof stored);
-  to = __builtin_convertvector(stored, Eight);
+  to = __builtin_convertvector(stored, Wide);
 }
 
 // The last lanes, one by one from 0 to 8 of them: what is left of a row goes through the same code,
@@ -41,25 +43,25 @@ SNAPML_CLONES void portable_dot4(const Real* const* x, const double* w, int64 n,
   Eight a0{}, a1{}, a2{}, a3{}, b0{}, b1{}, b2{}, b3{}, u, v;
   int64 j = 0;
   for (; j + 16 <= n; j += 16) {
-    load_eight(w + j, u);
-    load_eight(x0 + j, v), a0 += u * v;
-    load_eight(x1 + j, v), a1 += u * v;
-    load_eight(x2 + j, v), a2 += u * v;
-    load_eight(x3 + j, v), a3 += u * v;
-    load_eight(w + j + 8, u);
-    load_eight(x0 + j + 8, v), b0 += u * v;
-    load_eight(x1 + j + 8, v), b1 += u * v;
-    load_eight(x2 + j + 8, v), b2 += u * v;
-    load_eight(x3 + j + 8, v), b3 += u * v;
+    load_wide(w + j, u);
+    load_wide(x0 + j, v), a0 += u * v;
+    load_wide(x1 + j, v), a1 += u * v;
+    load_wide(x2 + j, v), a2 += u * v;
+    load_wide(x3 + j, v), a3 += u * v;
+    load_wide(w + j + 8, u);
+    load_wide(x0 + j + 8, v), b0 += u * v;
+    load_wide(x1 + j + 8, v), b1 += u * v;
+    load_wide(x2 + j + 8, v), b2 += u * v;
+    load_wide(x3 + j + 8, v), b3 += u * v;
   }
   for (; j < n; j += 8) {
     const int64 left = n - j < 8 ? n - j : 8, from = j + left - 8;
-    load_eight(w + from, u);
-    load_eight(kLastLanes + left, v), u *= v;
-    load_eight(x0 + from, v), a0 += u * v;
-    load_eight(x1 + from, v), a1 += u * v;
-    load_eight(x2 + from, v), a2 += u * v;
-    load_eight(x3 + from, v), a3 += u * v;
+    load_wide(w + from, u);
+    load_wide(kLastLanes + left, v), u *= v;
+    load_wide(x0 + from, v), a0 += u * v;
+    load_wide(x1 + from, v), a1 += u * v;
+    load_wide(x2 + from, v), a2 += u * v;
+    load_wide(x3 + from, v), a3 += u * v;
   }
   const Eight sums[4] = {a0 + b0, a1 + b1, a2 + b2, a3 + b3};
   for (int i = 0; i < 4; ++i) {
@@ -87,22 +89,22 @@ SNAPML_CLONES void portable_add4(const Real* const* x, const double* r, int64 n,
       __builtin_prefetch(x3 + ahead + j);
     }
     for (int64 k = j; k < j + kLine; k += 8) {
-      load_eight(x0 + k, v), sum = r0 * v;
-      load_eight(x1 + k, v), sum += r1 * v;
-      load_eight(x2 + k, v), sum += r2 * v;
-      load_eight(x3 + k, v), sum += r3 * v;
-      load_eight(g + k, v), v += sum;
+      load_wide(x0 + k, v), sum = r0 * v;
+      load_wide(x1 + k, v), sum += r1 * v;
+      load_wide(x2 + k, v), sum += r2 * v;
+      load_wide(x3 + k, v), sum += r3 * v;
+      load_wide(g + k, v), v += sum;
       std::memcpy(g + k, &v, sizeof v);
     }
   }
   for (; j < n; j += 8) {
     const int64 left = n - j < 8 ? n - j : 8, from = j + left - 8;
-    load_eight(kLastLanes + left, mask);
-    load_eight(x0 + from, v), sum = r0 * v;
-    load_eight(x1 + from, v), sum += r1 * v;
-    load_eight(x2 + from, v), sum += r2 * v;
-    load_eight(x3 + from, v), sum += r3 * v;
-    load_eight(g + from, v), v += mask * sum;
+    load_wide(kLastLanes + left, mask);
+    load_wide(x0 + from, v), sum = r0 * v;
+    load_wide(x1 + from, v), sum += r1 * v;
+    load_wide(x2 + from, v), sum += r2 * v;
+    load_wide(x3 + from, v), sum += r3 * v;
+    load_wide(g + from, v), v += mask * sum;
     std::memcpy(g + from, &v, sizeof v);
   }
 }
@@ -147,17 +149,6 @@ struct FourRows {
 // Half of it: with eight sums in flight of these, sixteen registers of 256 bits are enough.
 using Four = double __attribute__((vector_size(32)));
 
-[[gnu::always_inline]] inline void load_four(const double* from, Four& to) {
-  std::memcpy(&to, from, sizeof to);
-}
-
-[[gnu::always_inline]] inline void load_four(const float* from, Four& to) {
-  using Stored = float __attribute__((vector_size(16)));
-  Stored stored;
-  std::memcpy(&stored, from, sizeof stored);
-  to = __builtin_convertvector(stored, Four);
-}
-
 // z[k * z_stride + i] += x[i].w_k for four rows and two vectors, w_k beginning at w + k * stride.
 template <class Real>
 SNAPML_CLONES void portable_two_dots(const Real* const* x, const double* w, int64 stride, int64 n,
@@ -167,11 +158,11 @@ SNAPML_CLONES void portable_two_dots(const Real* const* x, const double* w, int6
   Four a0{}, a1{}, a2{}, a3{}, b0{}, b1{}, b2{}, b3{}, p, q, r;
   int64 j = 0;
   for (; j + 4 <= n; j += 4) {
-    load_four(w + j, p), load_four(v + j, q);
-    load_four(x0 + j, r), a0 += p * r, b0 += q * r;
-    load_four(x1 + j, r), a1 += p * r, b1 += q * r;
-    load_four(x2 + j, r), a2 += p * r, b2 += q * r;
-    load_four(x3 + j, r), a3 += p * r, b3 += q * r;
+    load_wide(w + j, p), load_wide(v + j, q);
+    load_wide(x0 + j, r), a0 += p * r, b0 += q * r;
+    load_wide(x1 + j, r), a1 += p * r, b1 += q * r;
+    load_wide(x2 + j, r), a2 += p * r, b2 += q * r;
+    load_wide(x3 + j, r), a3 += p * r, b3 += q * r;
   }
   const Four sums[2][4] = {{a0, a1, a2, a3}, {b0, b1, b2, b3}};
   for (int k = 0; k < 2; ++k) {
@@ -201,11 +192,11 @@ SNAPML_CLONES void portable_two_adds(const Real* const* x, const double* r, int6
       for (int i = 0; i < 4; ++i) __builtin_prefetch(x[i] + ahead + j);
     }
     Four p, q, v;
-    load_four(g + j, p), load_four(h + j, q);
-    load_four(x0 + j, v), p += r0 * v, q += s0 * v;
-    load_four(x1 + j, v), p += r1 * v, q += s1 * v;
-    load_four(x2 + j, v), p += r2 * v, q += s2 * v;
-    load_four(x3 + j, v), p += r3 * v, q += s3 * v;
+    load_wide(g + j, p), load_wide(h + j, q);
+    load_wide(x0 + j, v), p += r0 * v, q += s0 * v;
+    load_wide(x1 + j, v), p += r1 * v, q += s1 * v;
+    load_wide(x2 + j, v), p += r2 * v, q += s2 * v;
+    load_wide(x3 + j, v), p += r3 * v, q += s3 * v;
     std::memcpy(g + j, &p, sizeof p);
     std::memcpy(h + j, &q, sizeof q);
   }
@@ -319,11 +310,11 @@ SNAPML_CLONES void interleaved_dots(const CompressedRow<Real, Index>& row, const
     Eight even{}, odd{}, v;
     int64 i = 0;
     for (; i + 2 <= row.n_stored; i += 2) {
-      load_eight(w + row.indices[i] * width + from, v), even += entry(row, i) * v;
-      load_eight(w + row.indices[i + 1] * width + from, v), odd += entry(row, i + 1) * v;
+      load_wide(w + row.indices[i] * width + from, v), even += entry(row, i) * v;
+      load_wide(w + row.indices[i + 1] * width + from, v), odd += entry(row, i + 1) * v;
     }
     if (i < row.n_stored)
-      load_eight(w + row.indices[i] * width + from, v), even += entry(row, i) * v;
+      load_wide(w + row.indices[i] * width + from, v), even += entry(row, i) * v;
     even += odd;
     std::memcpy(z + from, &even, sizeof even);
   }
@@ -335,10 +326,10 @@ SNAPML_CLONES void interleaved_add(const CompressedRow<Real, Index>& row, const 
                                    int64 width, double* g) {
   for (int64 from = 0; from < width; from += kEight) {
     Eight slope, v;
-    load_eight(r + from, slope);
+    load_wide(r + from, slope);
     for (int64 i = 0; i < row.n_stored; ++i) {
       double* const at = g + row.indices[i] * width + from;
-      load_eight(at, v), v += entry(row, i) * slope;
+      load_wide(at, v), v += entry(row, i) * slope;
       std::memcpy(at, &v, sizeof v);
     }
   }

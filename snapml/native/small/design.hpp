@@ -21,7 +21,7 @@ SNAPML_CLONES void dot8(const Real* rows, const Real* w, int64 stride, Real* z) 
     const Real* const x = rows + r * stride;
     Eight sum{}, u, v;
     for (int64 j = 0; j < stride; j += kEight) {
-      load_eight(x + j, u), load_eight(w + j, v);
+      load_wide(x + j, u), load_wide(w + j, v);
       sum += u * v;
     }
     z[r] = ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
@@ -33,8 +33,8 @@ template <class Real>
 SNAPML_CLONES void add8(const Real* rows, const Real* s, int64 stride, Real* g) {
   for (int64 j = 0; j < stride; j += kEight) {
     Eight sum, v;
-    load_eight(g + j, sum);
-    for (int r = 0; r < kEight; ++r) load_eight(rows + r * stride + j, v), sum += s[r] * v;
+    load_wide(g + j, sum);
+    for (int r = 0; r < kEight; ++r) load_wide(rows + r * stride + j, v), sum += s[r] * v;
     std::memcpy(g + j, &sum, sizeof sum);
   }
 }
@@ -54,10 +54,10 @@ SNAPML_CLONES void add_gram8(const Real* rows, const Real* k, int64 n_cols, int6
     for (int64 j = i / kEight * kEight; j < stride; j += kEight) {
       Real* const to = h + i * h_stride + j;
       Eight a, b, c, d, v;
-      load_eight(to, a), load_eight(to + h_stride, b);
-      load_eight(to + 2 * h_stride, c), load_eight(to + 3 * h_stride, d);
+      load_wide(to, a), load_wide(to + h_stride, b);
+      load_wide(to + 2 * h_stride, c), load_wide(to + 3 * h_stride, d);
       for (int r = 0; r < kEight; ++r) {
-        load_eight(rows + r * stride + j, v);
+        load_wide(rows + r * stride + j, v);
         a += scaled[0][r] * v, b += scaled[1][r] * v;
         c += scaled[2][r] * v, d += scaled[3][r] * v;
       }

@@ -14,7 +14,7 @@ template <class Real>
 SNAPML_CLONES Real dot(const Real* x, const Real* v, int64 n) {
   Eight sum{}, a, b;
   for (int64 i = 0; i < n; i += kEight) {
-    load_eight(x + i, a), load_eight(v + i, b);
+    load_wide(x + i, a), load_wide(v + i, b);
     sum += a * b;
   }
   return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));

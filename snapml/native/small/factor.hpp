@@ -28,9 +28,9 @@ SNAPML_CLONES void subtract_eight(const Real* rows, const Real* pivots, int64 n,
     int64 j = i;
     for (; j + kEight <= n; j += kEight) {
       Eight a, b, v;
-      load_eight(to + j, a), load_eight(next + j, b);
+      load_wide(to + j, a), load_wide(next + j, b);
       for (int r = 0; r < kEight; ++r) {
-        load_eight(rows + r * stride + j, v);
+        load_wide(rows + r * stride + j, v);
         a -= first[r] * v, b -= second[r] * v;
       }
       if (!is_last) std::memcpy(next + j, &b, sizeof b);

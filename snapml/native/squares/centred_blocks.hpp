@@ -26,11 +26,11 @@ SNAPML_CLONES void centre_rows(const Real* x, int64 row_stride, const double* ce
     last[j - n_whole] = centre[j], is_shown[j - n_whole] = -1;
   for (int64 i = 0; i < n_rows; ++i, x += row_stride, to += stride) {
     for (int64 j = 0; j < n_whole; j += kEight) {
-      load_eight(x + j, v), load_eight(centre + j, c), v -= c;
+      load_wide(x + j, v), load_wide(centre + j, c), v -= c;
       std::memcpy(to + j, &v, sizeof v);
     }
     if (n_whole == n_cols) continue;
-    load_eight(x + n_whole, v), v -= last;
+    load_wide(x + n_whole, v), v -= last;
     const Bits kept = (Bits)v & is_shown;
     std::memcpy(to + n_whole, &kept, sizeof kept);
   }

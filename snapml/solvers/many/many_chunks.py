@@ -41,8 +41,7 @@ class ChunkedProducts(HostProducts):
         self.shape, self.dtype = matrix.shape, matrix.dtype
         self.is_dense = not matrix.is_sparse
         self.fewest = PANEL if self.is_dense else HALF_PANEL
-        self.n_threads = resolve_n_threads(n_threads, matrix.n_stored)
-        self.pool = _native.ThreadPool(self.n_threads)
+        super().__init__(_native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored)))
         self._matrix = matrix
 
     def margins(self, vectors: np.ndarray) -> np.ndarray:

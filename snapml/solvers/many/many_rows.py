@@ -38,10 +38,18 @@ _FEWEST_ROWS, _CACHED_ENTRIES = 256, 500_000
 
 
 class HostProducts:
-    """What all products on the host have in common (part of the protocol `ManyProducts`)."""
+    """What all products on the host have in common (part of the protocol `ManyProducts`).
 
-    arrays: ManyArrays = HostArrays()
-    pool: _native.ThreadPool
+    Parameters
+    ----------
+    pool : ThreadPool
+        Threads that work.
+    """
+
+    arrays: ManyArrays
+
+    def __init__(self, pool: _native.ThreadPool) -> None:
+        self.pool, self.n_threads, self.arrays = pool, pool.size, HostArrays(pool)
 
     def losses(
         self,
@@ -74,9 +82,7 @@ class CompressedProducts(HostProducts):
 
     def __init__(self, matrix: CompressedMatrix, n_threads: int | None = None) -> None:
         self.shape, self.dtype = matrix.shape, matrix.dtype
-        self.n_threads = resolve_n_threads(n_threads, matrix.n_stored)
-        self.pool = _native.ThreadPool(self.n_threads)
-        self.arrays = HostArrays(self.pool)
+        super().__init__(_native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored)))
         self._rows = native_rows(matrix, self.pool)
 
     def margins(self, vectors: np.ndarray) -> np.ndarray:
@@ -143,8 +149,7 @@ class DenseProducts(HostProducts):
         self.shape, self.dtype = matrix.shape, matrix.dtype
         if pool is None:
             pool = _native.ThreadPool(resolve_n_threads(n_threads, matrix.n_stored))
-        self.pool, self.n_threads = pool, pool.size
-        self.arrays = HostArrays(pool)
+        super().__init__(pool)
         self._values = matrix.values
 
     def margins(self, vectors: np.ndarray) -> np.ndarray:
