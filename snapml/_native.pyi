@@ -298,6 +298,14 @@ def weighted_squares(
 def centred_sums(
     pool: ThreadPool, rows: Rows, centre: NDArray[Any] | None, parts: NDArray[Any]
 ) -> None: ...
+def scale_rows(
+    rows: Rows,
+    means: NDArray[Any],
+    scales: NDArray[Any],
+    weights: NDArray[Any] | None,
+    bias: float,
+    out: NDArray[Any],
+) -> None: ...
 def scale_gram(
     gram: NDArray[Any], mean: NDArray[Any], scale: NDArray[Any], bias: float
 ) -> None: ...

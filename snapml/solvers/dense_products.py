@@ -18,11 +18,22 @@ import numpy as np
 
 from snapml.solvers.threads import limit_blas_threads
 
-__all__ = ["add_blocks", "add_gram", "matmul"]
+__all__ = [
+    "MOST_SHARED_COLUMNS",
+    "PARTS_A_THREAD",
+    "add_blocks",
+    "add_gram",
+    "add_grams",
+    "matmul",
+]
+
+PARTS_A_THREAD = 4
+"""Parts of a product for each thread, so that none waits long for another's last one."""
+MOST_SHARED_COLUMNS = 1024
+"""Columns up to which each thread has products and rows of its own; more would take much memory."""
 
 # Multiplications and additions that are worth a further thread: one to some milliseconds.
 _LEAST_OPERATIONS = 5e7
-_PARTS_A_THREAD = 4
 
 _Item = TypeVar("_Item")
 
@@ -54,7 +65,7 @@ def matmul(a: np.ndarray, b: np.ndarray, n_threads: int, out: np.ndarray | None 
         with limit_blas_threads(1):
             return np.matmul(a, b, out=out)
     if m >= k:
-        rows = list(_slices(m, _PARTS_A_THREAD * n_threads))
+        rows = list(_slices(m, PARTS_A_THREAD * n_threads))
 
         def multiply(part: slice) -> None:
             np.matmul(a[part], b, out=out[part])
@@ -107,6 +118,47 @@ def add_gram(rows: np.ndarray, gram: np.ndarray, n_threads: int) -> None:
             gram[right, left] += product.T
 
     _each(multiply, [(a, b) for k, a in enumerate(columns) for b in columns[k:]], n_threads)
+
+
+def add_grams(
+    parts: Sequence[Any],
+    rows_of: Callable[[Any, np.ndarray], np.ndarray],
+    room: np.ndarray,
+    gram: np.ndarray,
+    n_threads: int,
+) -> None:
+    """Add rows^T rows of all parts to a symmetric matrix.
+
+    Parameters
+    ----------
+    parts : sequence
+        Of rows, as `rows_of` knows them.
+    rows_of : callable
+        Gets a part and room for its rows, where it may write them; returns them. Called by several
+        threads at once, each with room of its own.
+    room : ndarray of shape (n_most, size)
+        For the largest part.
+    gram : ndarray of shape (size, size)
+        As of `add_gram`.
+    n_threads : int
+        Threads to use at most.
+    """
+    size = len(gram)
+    n_operations = float(len(parts)) * room.size * size
+    is_shared = size <= MOST_SHARED_COLUMNS and 2 * n_threads <= len(parts)
+    n_sharing = _worth(n_operations, n_threads) if is_shared else 1
+    if n_sharing == 1:
+        for part in parts:
+            add_gram(rows_of(part, room), gram, n_threads)
+        return
+
+    def add_share(share: slice, own: np.ndarray) -> None:
+        own_room = np.empty_like(room)
+        for part in parts[share]:
+            add_gram(rows_of(part, own_room), own, 1)
+
+    shares = list(_slices(len(parts), n_sharing))
+    add_blocks(add_share, shares, gram, n_operations, n_sharing)
 
 
 def add_blocks(

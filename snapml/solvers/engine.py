@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -203,8 +204,13 @@ class PrimalEngine(Protocol):
     def column_grams(self, columns: Any, weights: Any) -> Any:
         """Return sum_i weights_ki x_i x_i^T of some columns and the intercept's; all are `xp`'s."""
 
-    def add_gram(self, rows: Any, gram: Any) -> None:
-        """Add rows^T rows to a matrix of `xp`; a device may make float32 factors coarser."""
+    def add_grams(
+        self, parts: Sequence[Any], rows_of: Callable[[Any, Any], Any], room: Any, gram: Any
+    ) -> None:
+        """Add rows^T rows of all parts to a matrix of `xp`; a device may round float32 factors.
+
+        `rows_of(part, room)` returns those of a part, in `room` or in an array like it.
+        """
 
     def sample(self, n_rows: int, communicator: Communicator | None = None) -> Any:
         """Return an engine on a copy of rows that stand for all shards'."""

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from snapml.solvers import dense_products
-from snapml.solvers.dense_products import add_blocks, add_gram, matmul
+from snapml.solvers.dense_products import add_blocks, add_gram, add_grams, matmul
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +63,51 @@ def test_gram_is_added(n_rows, size, n_threads, order, is_narrow):
     again = before.copy()
     add_gram(rows, again, n_threads)
     assert again.tobytes() == gram.tobytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(shapes, st.integers(1, 9), st.integers(1, 5), st.booleans())
+@example(40, 3, 3, True)  # shared by threads
+@example(5, 9, 4, False)
+@example(40, 2, 1, False)
+def test_grams_of_parts_are_added(n_parts, size, n_threads, is_wide):
+    n_rows = 3 * n_parts
+    rows = matrix((n_rows, size), np.float64, "C", 0)
+    parts = [slice(3 * k, 3 * k + 3) for k in range(n_parts)]
+    before = np.ones((size, size))
+
+    def rows_of(part, room):
+        assert room.shape == (3, size)
+        np.copyto(room, rows[part])
+        return room
+
+    def added():
+        gram = before.copy()
+        most = 0 if is_wide else dense_products.MOST_SHARED_COLUMNS
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dense_products, "MOST_SHARED_COLUMNS", most)
+            add_grams(parts, rows_of, np.empty((3, size)), gram, n_threads)
+        return gram
+
+    scale = before + np.abs(rows).T @ np.abs(rows)
+    error = np.abs(added() - before - rows.T @ rows)
+    assert (error <= 4 * n_rows * np.finfo(np.float64).eps * scale).all()
+    assert added().tobytes() == added().tobytes()
+
+
+def test_parts_are_shared_by_threads_with_room_of_their_own():
+    rooms = []
+
+    def rows_of(part, room):
+        rooms.append((threading.get_ident(), room.ctypes.data))
+        return room[: part.stop - part.start]
+
+    parts = [slice(k, k + 1) for k in range(8)]
+    add_grams(parts, rows_of, np.zeros((1, 4)), np.zeros((4, 4)), 2)
+    assert len(rooms) == len(parts)
+    assert threading.get_ident() not in {thread for thread, _ in rooms}
+    add_grams(parts, rows_of, np.zeros((1, 4)), np.zeros((4, 4)), 1)
+    assert len({room for _, room in rooms[len(parts) :]}) == 1
 
 
 @pytest.mark.parametrize("n_threads", [1, 3, 8])

@@ -7,8 +7,9 @@ from scipy.sparse import csr_matrix
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Logistic, Problem
 from snapml.solvers.communicator import SerialCommunicator
+from snapml.solvers.dense_products import MOST_SHARED_COLUMNS
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
-from snapml.solvers.rows.scaled_rows import ScaledRows
+from snapml.solvers.rows.scaled_rows import ScaledRows, part_rows
 
 from .primal_engines import on_store
 
@@ -40,6 +41,43 @@ def test_gram_is_that_of_the_columns_by_definition(layout, intercept, mean):
     if intercept is Intercept.FREE:
         np.testing.assert_allclose(rows.mean, X.mean(axis=0))
     np.testing.assert_allclose(rows.scale, np.sqrt(np.mean((X - rows.mean) ** 2, axis=0)))
+
+
+@pytest.mark.parametrize("has_weights", [True, False])
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("layout", ["C", "F", "every other column"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dense_rows_are_scaled_as_numpy_does(dtype, layout, n_threads, has_weights):
+    rng = np.random.default_rng(6)
+    X = (5.0 + rng.normal(size=(N_ROWS, 2 * N_COLS))).astype(dtype)
+    X = X[:, ::2] if layout == "every other column" else np.asarray(X[:, :N_COLS], order=layout)
+    weights = rng.random(N_ROWS) if has_weights else None
+    y = np.ones(N_ROWS, dtype)
+    problem = Problem(Logistic(), Intercept.FREE)
+    engine = CpuPrimalEngine(problem, Dataset(DenseMatrix(X), y, None, 1.0), n_threads=n_threads)
+    wide, whole = X.astype(float), slice(0, N_ROWS)
+    mean, scale = wide.mean(axis=0), wide.std(axis=0)
+    np.testing.assert_allclose(engine.column_sums(whole), wide.sum(axis=0), rtol=1e-13)
+    squares = ((wide - mean) ** 2).sum(axis=0)
+    np.testing.assert_allclose(engine.column_sums(whole, mean), squares, rtol=1e-12)
+    root = np.sqrt(np.ones(N_ROWS) if weights is None else weights)[:, None]
+    exact = np.column_stack([(wide - mean) / scale, np.full(N_ROWS, engine.bias_column)]) * root
+    for out_type in {dtype, np.float64}:
+        out = np.full(exact.shape, np.nan, out_type)
+        engine.scale_rows(whole, mean, scale, weights, out)
+        np.testing.assert_allclose(out, exact, rtol=4 * np.finfo(out_type).eps, atol=1e-14)
+    picked = np.array([0, 17, N_ROWS - 1])
+    out = np.empty((3, N_COLS + 1))
+    engine.scale_rows(picked, mean, scale, None if weights is None else weights[picked], out)
+    np.testing.assert_allclose(out, exact[picked], rtol=1e-13, atol=1e-14)
+
+
+def test_parts_are_some_for_every_thread_but_no_smaller_than_their_sums_are_worth():
+    assert part_rows(100, 10_000, 1000, 1) == 200
+    assert part_rows(100, 100_000, 100_000, 1) == 1000
+    assert part_rows(100, 1600, 100_000, 4) == 100
+    assert part_rows(100, 160, 100_000, 4) == 50
+    assert part_rows(MOST_SHARED_COLUMNS + 1, 160, 100_000, 4) == 2 * MOST_SHARED_COLUMNS + 2
 
 
 def unsorted_rows(dtype):

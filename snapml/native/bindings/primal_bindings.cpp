@@ -17,6 +17,7 @@
 #include "rows/centred_sums.hpp"
 #include "rows/row_sums.hpp"
 #include "rows/rows.hpp"
+#include "rows/scaled_rows.hpp"
 
 namespace snapml::native {
 
@@ -148,19 +149,16 @@ void weighted_squares_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray
       rows.view);
 }
 
-// Calls call(view) for compressed rows.
+// Calls call(view) for dense rows.
 template <class Call>
-void with_compressed(const Rows& rows, Call call) {
+void with_dense(const Rows& rows, Call call) {
   std::visit(
       [&](const auto& view) {
         using View = std::decay_t<decltype(view)>;
         if constexpr (std::is_same_v<View, DenseView<typename View::Real>>) {
-          throw std::invalid_argument("expected compressed rows, got dense ones");
+          call(view);
         } else {
-          without_gil([&](Interrupt& interrupt) {
-            call(view, interrupt);
-            return true;
-          });
+          throw std::invalid_argument("expected dense rows, got compressed ones");
         }
       },
       rows.view);
@@ -171,8 +169,34 @@ void centred_sums_of(ThreadPool& pool, const Rows& rows, const std::optional<Rea
   const double* middle =
       centre ? vector_argument<double>(*centre, "centre", rows.n_cols()) : nullptr;
   double* out = vector_argument<double>(parts, "parts", pool.size() * 2 * rows.n_cols());
-  with_compressed(rows, [&](const auto& view, Interrupt& interrupt) {
-    centred_sums(view, middle, out, pool, interrupt);
+  std::visit(
+      [&](const auto& view) {
+        without_gil([&](Interrupt& interrupt) {
+          centred_sums(view, middle, out, pool, interrupt);
+          return true;
+        });
+      },
+      rows.view);
+}
+
+void scale_rows_into(const Rows& rows, const ReadOnlyArray& means, const ReadOnlyArray& scales,
+                     const std::optional<ReadOnlyArray>& weights, double bias,
+                     const AnyArray& out) {
+  const int64 n_rows = rows.n_rows(), n_cols = rows.n_cols(), n_out = n_rows * (n_cols + 1);
+  const double* const from = vector_argument<double>(means, "means", n_cols);
+  const double* const by = vector_argument<double>(scales, "scales", n_cols);
+  const double* const c = weights ? vector_argument<double>(*weights, "weights", n_rows) : nullptr;
+  with_dense(rows, [&](const auto& view) {
+    using Real = typename std::decay_t<decltype(view)>::Real;
+    if (out.dtype() == nb::dtype<double>()) {
+      double* const to = vector_argument<double>(out, "out", n_out);
+      const ReleasedGil released;
+      scale_rows(view, from, by, c, bias, to);
+    } else {
+      Real* const to = vector_argument<Real>(out, "out", n_out);
+      const ReleasedGil released;
+      scale_rows(view, from, by, c, bias, to);
+    }
   });
 }
 
@@ -246,6 +270,8 @@ void bind_primal(nb::module_& m) {
         nb::arg("weights"), nb::arg("n_outputs"), nb::arg("sums"));
   m.def("centred_sums", &centred_sums_of, nb::arg("pool"), nb::arg("rows"),
         nb::arg("centre").none(), nb::arg("parts"));
+  m.def("scale_rows", &scale_rows_into, nb::arg("rows"), nb::arg("means"), nb::arg("scales"),
+        nb::arg("weights").none(), nb::arg("bias"), nb::arg("out"));
   m.def("scale_gram", &scale_gram_of, nb::arg("gram"), nb::arg("mean"), nb::arg("scale"),
         nb::arg("bias"));
   m.def("line_point", &line_point_of, nb::arg("pool"), nb::arg("loss"), nb::arg("targets"),

@@ -1,4 +1,4 @@
-// The moments that centre and scale the columns of compressed rows, and Gram matrices of such.
+// The moments that centre and scale columns, and Gram matrices of compressed rows in such.
 #pragma once
 
 #include <algorithm>
@@ -37,6 +37,31 @@ void centred_sums(const CompressedView<Real, Index>& view, const double* centre,
     const double n_zeros = static_cast<double>(view.n_rows) - parts[view.n_cols + j];
     parts[j] += std::max(0.0, n_zeros) * centre[j] * centre[j];
   }
+}
+
+// Adds one row, or its squared distance from the centre, to sums.
+template <class Real>
+SNAPML_CLONES void add_moments(const Real* x, const double* centre, int64 n_cols, double* sums) {
+  for (int64 j = 0; centre == nullptr && j < n_cols; ++j) sums[j] += static_cast<double>(x[j]);
+  for (int64 j = 0; centre != nullptr && j < n_cols; ++j) {
+    const double centred = static_cast<double>(x[j]) - centre[j];
+    sums[j] += centred * centred;
+  }
+}
+
+// The same of dense rows.
+template <class Real>
+void centred_sums(const DenseView<Real>& view, const double* centre, double* parts,
+                  ThreadPool& pool, Interrupt& interrupt) {
+  const int64 stride = 2 * view.n_cols;
+  pool.run([&](int worker) {
+    double* const sums = parts + worker * stride;
+    std::fill(sums, sums + stride, 0.0);
+    for_each_row(
+        view, share(view.n_rows, pool.size(), worker), interrupt,
+        [&](int64, const auto& row) { add_moments(row.values, centre, view.n_cols, sums); });
+  });
+  add_up_rows(parts, stride, pool);
 }
 
 // Turns the lower triangle of sum_i w_i (x_i, 1) (x_i, 1)^T, of n_cols + 1 rows, into the whole

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from snapml.problems import Problem
+from snapml.solvers.dense_products import MOST_SHARED_COLUMNS
 from snapml.solvers.newton.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.newton.preconditioners import KroneckerCurvature
 from snapml.solvers.newton.quasi_newton import suits_products
@@ -15,7 +16,7 @@ from snapml.solvers.rows.cpu_primal_engine import (
     MOST_CURVED_BYTES,
     CpuPrimalEngine,
 )
-from snapml.solvers.rows.scaled_rows import MOST_WIDE_COLUMNS
+from snapml.solvers.rows.scaled_rows import MOST_WIDE_COLUMNS, part_rows
 
 __all__ = ["RowSizes", "working_bytes"]
 
@@ -92,10 +93,10 @@ def working_bytes(sizes: RowSizes, n_threads: int) -> int:
     vectors = 8 * n_outputs * (sizes.n_features + 1) * (_VECTORS + n_threads)
     engine: Any = sizes
     if suits_products(engine):
-        curvature = max(_diagonal_bytes(sizes, n_threads), _factor_bytes(sizes))
+        curvature = max(_diagonal_bytes(sizes, n_threads), _factor_bytes(sizes, n_threads))
         curvature += _curved_bytes(sizes)
     else:
-        curvature = _sample_bytes(sizes)
+        curvature = _sample_bytes(sizes, n_threads)
     return _FIXED_BYTES + int(_SLACK * (of_rows + vectors + curvature))
 
 
@@ -109,14 +110,14 @@ def _diagonal_bytes(sizes: RowSizes, n_threads: int) -> int:
     return curvatures + 20 * sizes.n_stored
 
 
-def _factor_bytes(sizes: RowSizes) -> int:
+def _factor_bytes(sizes: RowSizes, n_threads: int) -> int:
     """Return what factors of all classes take; steps of few products do without."""
     engine: Any = sizes
     if not KroneckerCurvature.suits(engine):
         return 0
     square = 8 * (sizes.n_features + 1) ** 2
     curvatures = 32 * sizes.n_outputs * sizes.n_rows
-    forming = 2 * square + _block_bytes(sizes, sizes.n_rows)
+    forming = 2 * square + _block_bytes(sizes, sizes.n_rows, n_threads)
     return curvatures + max(forming, (sizes.n_outputs + 5) * square)
 
 
@@ -127,17 +128,20 @@ def _curved_bytes(sizes: RowSizes) -> int:
     return min(sizes.row_bytes // 2, MOST_CURVED_BYTES) + (40 + 12 * sizes.n_outputs) * sizes.n_rows
 
 
-def _block_bytes(sizes: RowSizes, n_rows: int) -> int:
+def _block_bytes(sizes: RowSizes, n_rows: int, n_threads: int) -> int:
     """Return what a Gram matrix of rows in scaled columns takes beside itself."""
     if sizes.is_sparse:
         return 24 * int(sizes.n_stored * n_rows / max(1, sizes.n_rows))
     size = sizes.n_features + 1
     is_wide = sizes.itemsize == 8 or sizes.n_features <= MOST_WIDE_COLUMNS
-    step = max(CpuPrimalEngine.block_entries // size, 2 * size)
-    return min(step, n_rows) * size * ((8 if is_wide else 4) + sizes.itemsize)
+    step = min(n_rows, part_rows(size, n_rows, CpuPrimalEngine.block_entries, n_threads))
+    part = step * size * ((8 if is_wide else 4) + sizes.itemsize)
+    if size > MOST_SHARED_COLUMNS:
+        return part
+    return n_threads * (part + 8 * size**2)
 
 
-def _sample_bytes(sizes: RowSizes) -> int:
+def _sample_bytes(sizes: RowSizes, n_threads: int) -> int:
     """Return what the sample takes, and the curvature that is made from it."""
     engine: Any = sizes
     n_rows = min(sizes.n_rows, sample_rows(engine, sizes.n_rows))
@@ -156,4 +160,4 @@ def _sample_bytes(sizes: RowSizes) -> int:
     is_coupled = sizes.problem.loss.is_joint and coupled <= MOST_JOINT_COLUMNS
     square = 8 * (coupled if is_coupled else size) ** 2
     hessians = (1 if is_coupled else n_outputs) * square + 3 * square + 8 * size**2
-    return taken + max(parts, hessians + _block_bytes(sizes, n_rows))
+    return taken + max(parts, hessians + _block_bytes(sizes, n_rows, n_threads))

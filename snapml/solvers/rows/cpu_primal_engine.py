@@ -199,7 +199,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
     def column_sums(self, rows: Any, centre: np.ndarray | None = None) -> np.ndarray:
         """Return sums of some rows' entries; `HostArrays.column_sums` has the parameters."""
         is_whole = isinstance(rows, slice) and rows == slice(0, self.n_rows)
-        if not (self.is_sparse and is_whole):
+        if not is_whole:
             return super().column_sums(rows, centre)
         return centred_sums(self._rows, self._pool, self.n_features, centre)
 

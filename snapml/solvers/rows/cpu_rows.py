@@ -26,6 +26,7 @@ __all__ = [
     "inspect",
     "margins",
     "native_rows",
+    "scale_rows",
     "scaled_gram",
     "scaled_sparse_gram",
     "sparse_gram",
@@ -391,12 +392,12 @@ def scaled_sparse_gram(
 def centred_sums(
     rows: _native.Rows, pool: _native.ThreadPool, n_cols: int, centre: np.ndarray | None
 ) -> np.ndarray:
-    """Return sum_i x_ij of compressed rows, or sum_i (x_ij - centre_j)^2.
+    """Return sum_i x_ij, or sum_i (x_ij - centre_j)^2.
 
     Parameters
     ----------
     rows : Rows
-        Compressed ones.
+        The rows.
     pool : ThreadPool
         Threads that read them.
     n_cols : int
@@ -412,3 +413,31 @@ def centred_sums(
     parts = np.empty((pool.size, 2, n_cols))
     _native.centred_sums(pool, rows, centre, parts)
     return parts[0, 0].copy()
+
+
+def scale_rows(
+    rows: np.ndarray,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    weights: np.ndarray | None,
+    bias: float,
+    out: np.ndarray,
+) -> None:
+    """Write sqrt(weight) times rows in centred and scaled columns, and the intercept's.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features), float32 or float64
+        Of any order.
+    mean, scale : ndarray of shape (n_features,), float64
+        Of the columns.
+    weights : ndarray of shape (n_rows,), float64, or None
+        Not negative; None where all are 1.
+    bias : float
+        Value of the intercept's constant column.
+    out : ndarray of shape (n_rows, n_features + 1), the rows' dtype or float64
+        Receives the rows.
+    """
+    view = _native.Rows.dense(rows)
+    own = None if weights is None else np.ascontiguousarray(weights)
+    _native.scale_rows(view, mean, scale, own, bias, out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -335,10 +336,14 @@ class GpuPrimalEngine:
         """
         return self._data.summed(functools.partial(self._column_grams, columns, weights))
 
-    def add_gram(self, rows: Any, gram: Any) -> None:
-        """Add rows^T rows to a matrix; factors in float32 are rounded to fewer digits."""
-        with self.device.fast_products():
-            gram += rows.T @ rows
+    def add_grams(
+        self, parts: Sequence[Any], rows_of: Callable[[Any, Any], Any], room: Any, gram: Any
+    ) -> None:
+        """Add rows^T rows of all parts to a matrix; float32 factors are rounded to fewer digits."""
+        for part in parts:
+            rows = rows_of(part, room)
+            with self.device.fast_products():
+                gram += rows.T @ rows
 
     def sample(self, n_rows: int, communicator: Communicator | None = None) -> GpuPrimalEngine:
         """Return an engine on a copy of rows that stand for all; see `choose_rows`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from scipy.sparse import csr_matrix
 
 from snapml.data import Dataset
 from snapml.problems import Problem
-from snapml.solvers.dense_products import add_gram
-from snapml.solvers.rows.cpu_rows import as_array
+from snapml.solvers.dense_products import add_grams
+from snapml.solvers.rows.cpu_rows import as_array, scale_rows
 
 __all__ = ["HostArrays", "column_grams"]
 
@@ -123,19 +124,21 @@ class HostArrays(ABC):
         out : ndarray of shape (n_taken, n_features + 1), float32 or float64
             Receives the rows.
         """
-        np.subtract(self.dense_rows(rows), mean, out=out[:, :-1])
-        out[:, :-1] /= scale.astype(out.dtype)
-        out[:, -1] = self.bias_column
-        if weights is not None:
-            out *= np.sqrt(weights).astype(out.dtype)[:, None]
+        scale_rows(self.dense_rows(rows), mean, scale, weights, self.bias_column, out)
 
     @abstractmethod
     def dense_rows(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return the rows of a slice or of an index array as a dense array."""
 
-    def add_gram(self, rows: np.ndarray, gram: np.ndarray) -> None:
-        """Add rows^T rows to a matrix."""
-        add_gram(rows, gram, self.n_threads)
+    def add_grams(
+        self,
+        parts: Sequence[Any],
+        rows_of: Callable[[Any, np.ndarray], np.ndarray],
+        room: np.ndarray,
+        gram: np.ndarray,
+    ) -> None:
+        """Add rows^T rows of all parts to a matrix, with rows_of(part, room) of each."""
+        add_grams(parts, rows_of, room, gram, self.n_threads)
 
 
 def column_grams(

@@ -9,10 +9,11 @@ import numpy as np
 
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.dense_products import MOST_SHARED_COLUMNS, PARTS_A_THREAD
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.rows.streaming_engine import HostPrimalEngine
 
-__all__ = ["MOST_WIDE_COLUMNS", "ScaledRows", "are_near", "have_sparse_products"]
+__all__ = ["MOST_WIDE_COLUMNS", "ScaledRows", "are_near", "have_sparse_products", "part_rows"]
 
 # Up to here a Gram matrix in float64 costs less than what it saves.
 MOST_WIDE_COLUMNS = 256
@@ -58,6 +59,32 @@ def are_near(mean: np.ndarray, scale: np.ndarray) -> bool:
         If not, their differences would be rounding.
     """
     return bool(np.all(np.abs(mean) <= _MOST_MEAN * scale))
+
+
+def part_rows(size: int, n_rows: int, block_entries: int, n_threads: int) -> int:
+    """Return how many rows to make dense and multiply at a time.
+
+    Parameters
+    ----------
+    size : int
+        Their columns, and the intercept's.
+    n_rows : int
+        Rows of all parts.
+    block_entries : int
+        Of the engine.
+    n_threads : int
+        That share the parts.
+
+    Returns
+    -------
+    int
+        As many as make up for what the sum of the products costs, or some for every thread where
+        that is not much less.
+    """
+    step = max(block_entries // size, 2 * size)
+    if n_threads == 1 or size > MOST_SHARED_COLUMNS:
+        return step
+    return min(step, max(size // 2, -(-n_rows // (PARTS_A_THREAD * n_threads))))
 
 
 class ScaledRows:
@@ -122,11 +149,9 @@ class ScaledRows:
         xp, size = self._engine.xp, len(self.mean) + 1
         gram = xp.zeros((size, size), np.float64)
         parts, buffer = self.parts(weights)
-        for part in parts:
-            columns = self.scaled(part, buffer, weights[part])
-            # Both factors are rounded alike: the product remains semidefinite, and the steps that
-            # are made from it are corrected by the gradients.
-            self._engine.add_gram(columns, gram)
+        # Both factors are rounded alike: the product remains semidefinite, and the steps that are
+        # made from it are corrected by the gradients.
+        self._engine.add_grams(parts, functools.partial(self._weighted, weights), buffer, gram)
         return gram
 
     def parts(self, weights: Any) -> tuple[list[Any], Any]:
@@ -151,7 +176,8 @@ class ScaledRows:
         rows = xp.flatnonzero(weights) if self._engine.device is None else weights
         is_whole = len(rows) > 0.7 * len(weights)
         count = len(weights) if is_whole else len(rows)
-        step = max(self._engine.block_entries // size, 2 * size)
+        n_threads = self._engine.n_threads if self._engine.device is None else 1
+        step = part_rows(size, count, self._engine.block_entries, n_threads)
         firsts = range(0, count, step)
         ends = [slice(first, min(first + step, count)) for first in firsts]
         buffer = xp.empty((min(step, count), size), dtype=self.dtype)
@@ -178,12 +204,17 @@ class ScaledRows:
         self._engine.scale_rows(part, self._mean, self._scale, weights, columns)
         return columns
 
+    def _weighted(self, weights: Any, part: Any, buffer: Any) -> Any:
+        """Return what `scaled` does, with the weights of all rows."""
+        return self.scaled(part, buffer, weights[part])
+
     def _moments(self, communicator: Communicator) -> tuple[np.ndarray, np.ndarray]:
         """Return means (zero where columns must not be centred) and scales of the columns."""
         engine, xp = self._engine, self._engine.xp
         n_rows, n_features = engine.n_rows, engine.n_features
         sums, squares = (xp.zeros(n_features, np.float64) for _ in range(2))
-        blocks = self._blocks() if self._entries is None else [slice(0, n_rows)]
+        is_host = isinstance(engine, HostPrimalEngine)  # which reads all at once on its threads
+        blocks = [slice(0, n_rows)] if is_host else self._blocks()
         with np.errstate(all="ignore"):  # what is not finite is found by the pass that follows
             for block in blocks:
                 sums += engine.column_sums(block)
