@@ -26,9 +26,9 @@ from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["solve", "suits"]
 
-# Entries from which a copy of the rows takes longer than what surrounds the sums: where there are
-# so many rows a column, and anyhow.
-_LEAST_ENTRIES, _ROWS_A_COLUMN, _MANY_ENTRIES = 100_000, 100, 200_000
+# Entries from which steps of one fit on a copy of the rows take longer than what surrounds the
+# sums; several fits share these.
+_LEAST_ENTRIES = 45_000
 
 
 def suits(
@@ -68,8 +68,7 @@ def suits(
         return False
     if not isinstance(matrix, DenseMatrix | CompressedMatrix):
         return False
-    is_tall = matrix.shape[0] >= _ROWS_A_COLUMN * matrix.shape[1]
-    if matrix.n_stored < (_LEAST_ENTRIES if is_tall else _MANY_ENTRIES):
+    if len(penalties) == 1 and matrix.n_stored < _LEAST_ENTRIES:
         return False
     has_norms = all(each.l1 > 0.0 for each in penalties)
     return has_norms and summed_starts.suits(problem, matrix)
