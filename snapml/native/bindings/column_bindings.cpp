@@ -14,6 +14,7 @@
 #include "columns/columns.hpp"
 #include "columns/gram_descent.hpp"
 #include "columns/gram_path.hpp"
+#include "columns/sparse_gram.hpp"
 #include "rows/row_checks.hpp"
 #include "rows/row_sums.hpp"
 #include "rows/rows.hpp"
@@ -241,7 +242,7 @@ void sparse_gram_of(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& pos
                                 std::to_string(constant_at));
   }
   with_compressed(rows, [&](const auto& view, Interrupt& interrupt) {
-    sparse_gram(view, kept, n_kept, constant_at, constant, h, gram, pool, interrupt);
+    sparse_gram(view, {kept, n_kept, constant_at, constant}, h, gram, pool, interrupt);
   });
 }
 

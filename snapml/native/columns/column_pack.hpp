@@ -1,9 +1,8 @@
-// Copies of a few columns, in the order that coordinate descent reads them, and their Gram matrix.
+// Copies of a few columns, in the order that coordinate descent reads them.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
-#include <utility>
 #include <vector>
 
 #include "dual/objective.hpp"
@@ -107,85 +106,6 @@ bool fill_columns(const CompressedView<Real, Index>& view, const int64* position
                  });
   });
   return fits.load();
-}
-
-// The kept entries of a row, by rising columns, the constant one of the intercept last.
-class KeptEntries {
- public:
-  template <class Real, class Index>
-  void see(const CompressedRow<Real, Index>& row, const int64* positions, int64 constant_at,
-           double constant) {
-    n_ = 0;
-    entries_.resize(static_cast<std::size_t>(row.n_stored) + 1);
-    for (int64 k = 0; k < row.n_stored; ++k) {
-      const int64 p = positions[row.indices[k]];
-      const Real entry = row.values == nullptr ? row.constant : row.values[k];
-      entries_[n_] = {p, static_cast<double>(entry)};
-      n_ += p >= 0;  // no branch: it would be guessed wrong too often
-    }
-    if (constant_at >= 0) entries_[n_++] = {constant_at, constant};
-    bool is_rising = true;
-    for (std::size_t k = 1; k < n_; ++k) is_rising &= entries_[k - 1].first < entries_[k].first;
-    if (!is_rising) sort_and_merge();
-  }
-
-  // Adds h times the products of one column in `n_parts` with those before it to their rows.
-  void add_products(double h, int64 n_kept, int64 part, int64 n_parts, double* out) const {
-    for (std::size_t a = 0; a < n_; ++a) {
-      if (n_parts > 1 && entries_[a].first % n_parts != part) continue;
-      double* const target = out + entries_[a].first * n_kept;
-      const double scale = h * entries_[a].second;
-      for (std::size_t b = 0; b <= a; ++b) target[entries_[b].first] += scale * entries_[b].second;
-    }
-  }
-
- private:
-  // Entries of one column are added up: the square of their sum is not that of their squares.
-  void sort_and_merge() {
-    std::sort(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(n_));
-    std::size_t last = 0;
-    for (std::size_t k = 1; k < n_; ++k) {
-      if (entries_[k].first == entries_[last].first) {
-        entries_[last].second += entries_[k].second;
-      } else {
-        entries_[++last] = entries_[k];
-      }
-    }
-    n_ = last + 1;
-  }
-
-  std::vector<std::pair<int64, double>> entries_;
-  std::size_t n_ = 0;
-};
-
-// Columns up to which every worker has a Gram matrix of its own, of 2 MB at most.
-constexpr int64 kMostOwnGram = 512;
-
-// Adds the lower triangle of sum_i h_i x_i x_i^T over the kept columns to `out`, row-major;
-// positions increase with the column. `constant_at` is the position of the intercept's constant
-// column, or -1.
-template <class Real, class Index>
-void sparse_gram(const CompressedView<Real, Index>& view, const int64* positions, int64 n_kept,
-                 int64 constant_at, double constant, const double* curvatures, double* out,
-                 ThreadPool& pool, Interrupt& interrupt) {
-  // Few columns: each worker has some of the rows. Many: some of the columns, and reads all rows.
-  const bool has_own = n_kept <= kMostOwnGram && pool.size() > 1;
-  const int64 size = n_kept * n_kept, n_parts = has_own ? 1 : pool.size();
-  std::vector<double> others(has_own ? static_cast<std::size_t>(size * (pool.size() - 1)) : 0);
-  pool.run([&](int worker) {
-    const Range rows = has_own ? share(view.n_rows, pool.size(), worker) : Range{0, view.n_rows};
-    double* const mine = has_own && worker > 0 ? others.data() + size * (worker - 1) : out;
-    KeptEntries kept;
-    for_each_row(view, rows, interrupt, [&](int64 i, const auto& row) {
-      if (curvatures[i] == 0) return;
-      kept.see(row, positions, constant_at, constant);
-      kept.add_products(curvatures[i], n_kept, has_own ? 0 : worker, n_parts, mine);
-    });
-  });
-  const double* other = others.data();
-  for (int worker = 1; has_own && worker < pool.size(); ++worker) {
-    for (int64 k = 0; k < size; ++k) out[k] += *other++;
-  }
 }
 
 }  // namespace snapml::native

@@ -71,11 +71,18 @@ inline void scale_gram(double* gram, const double* mean, const double* scale, in
   const int64 size = n_cols + 1;
   double* const last = gram + n_cols * size;
   const double total = last[n_cols];
-  for (int64 j = 0; j < n_cols; ++j) {
-    double* const row = gram + j * size;
-    for (int64 k = 0; k <= j; ++k) {
-      const double crossed = mean[j] * last[k] + last[j] * mean[k] - total * mean[j] * mean[k];
-      row[k] = gram[k * size + j] = (row[k] - crossed) / scale[j] / scale[k];
+  // Tile by tile: the other half is written across its rows.
+  constexpr int64 kTile = 32;
+  for (int64 first = 0; first < n_cols; first += kTile) {
+    const int64 end = minimum<int64>(first + kTile, n_cols);
+    for (int64 across = 0; across < end; across += kTile) {
+      for (int64 j = first; j < end; ++j) {
+        double* const row = gram + j * size;
+        for (int64 k = across; k < minimum<int64>(across + kTile, j + 1); ++k) {
+          const double crossed = mean[j] * last[k] + last[j] * mean[k] - total * mean[j] * mean[k];
+          row[k] = gram[k * size + j] = (row[k] - crossed) / scale[j] / scale[k];
+        }
+      }
     }
   }
   for (int64 j = 0; j < n_cols; ++j) {

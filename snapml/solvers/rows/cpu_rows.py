@@ -335,11 +335,10 @@ def sparse_gram(matrix: CompressedMatrix, weights: np.ndarray, n_threads: int = 
     ndarray of shape (n_features + 1, n_features + 1), float64
         Both halves.
     """
-    pool, size = _native.ThreadPool(n_threads), matrix.shape[1] + 1
-    gram = np.zeros((size, size))
-    add_gram(native_rows(matrix, pool), pool, weights, gram)
-    gram += np.tril(gram, -1).T
-    return gram
+    n_columns = matrix.shape[1]
+    return scaled_sparse_gram(
+        matrix, weights, np.zeros(n_columns), np.ones(n_columns), 1.0, n_threads
+    )
 
 
 def scaled_gram(
