@@ -147,6 +147,27 @@ def test_last_lanes_of_every_width_are_counted_once(dtype, n_features):
         Pass(Logistic(), dtype, layout, n_rows=21, n_features=n_features).check()
 
 
+@pytest.mark.parametrize("n_outputs", [2, 5])
+@pytest.mark.parametrize("n_features", [384, 385, 391, 769, 1160])
+def test_columns_that_several_outputs_share_in_parts_are_counted_once(dtype, n_features, n_outputs):
+    for layout in ("row-major", "column-major"):
+        given = dict(n_rows=21, n_features=n_features, n_outputs=n_outputs)
+        Pass(Softmax(n_outputs), dtype, layout, **given).check()
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 16, 77])
+@pytest.mark.parametrize("n_features", [9, 512, 515, 1100])
+@pytest.mark.parametrize("layout", ["row-major", "column-major"])
+def test_weighted_squares_equal_the_plain_sums(dtype, layout, n_features, n_rows):
+    rng, n_outputs, n_threads = np.random.default_rng(3), 3, 2
+    X, weights = make_rows(n_rows, n_features).astype(dtype), rng.random((n_outputs, n_rows))
+    pool = _native.ThreadPool(n_threads)
+    rows, _ = make_native_rows(X, layout, pool)
+    sums = np.zeros((n_threads, n_outputs, n_features))
+    _native.weighted_squares(pool, rows, weights, n_outputs, sums)
+    np.testing.assert_allclose(sums.sum(axis=0), weights @ X.astype(float) ** 2, rtol=1e-13)
+
+
 @pytest.mark.parametrize("n_rows", range(1, 41))
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_last_block_of_every_size_is_counted_once(n_rows, n_threads):

@@ -136,13 +136,15 @@ void dense_add4(const Real* const* x, const double* r, int64 n, int64 ahead, dou
   }
 }
 
-// Pointers to four rows; what is missing at the end of a block points to its first row, for whose
-// product the caller has no use.
+// Pointers to four rows from a column on; what is missing at the end of a block points to its first
+// row, for whose product the caller has no use.
 template <class Real>
 struct FourRows {
   const Real* rows[4];
-  FourRows(const RowReader<DenseView<Real>>& reader, int first, int count) {
-    for (int j = 0; j < 4; ++j) rows[j] = reader.row(first + j < count ? first + j : first).values;
+  FourRows(const RowReader<DenseView<Real>>& reader, int first, int count, int64 column) {
+    for (int j = 0; j < 4; ++j) {
+      rows[j] = reader.row(first + j < count ? first + j : first).values + column;
+    }
   }
 };
 
@@ -246,16 +248,29 @@ void shared_add(int n, const Real* const* x, const double* r, int64 n_cols, int6
   dense_add4(x, r, n_cols, ahead, g);
 }
 
+// How many columns at a time to go through, so that what several vectors share stays in the
+// first-level cache: four rows, and as many of the vectors.
+inline int64 columns_at_a_time(int64 n_cols, int n_vectors) {
+  constexpr int64 kMost = 384;
+  if (n_vectors == 1 || n_cols <= kMost) return n_cols;
+  const int64 n_parts = (n_cols + kMost - 1) / kMost;
+  return ((n_cols + n_parts - 1) / n_parts + 15) / 16 * 16;
+}
+
 // z_kj += x_j.w_k for the rows of the loaded block and vectors `stride` apart; z has room for
 // kBlockRows numbers of each.
 template <class Real>
 void block_dots(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* w,
                 int64 stride, int n_vectors, double* z) {
-  for (int k = 0, n; k < n_vectors; k += n) {
-    n = shared_vectors(n_vectors - k);
-    for (int j = 0; j < count; j += 4) {
-      const FourRows<Real> four(reader, j, count);
-      shared_dots(n, four.rows, w + k * stride, stride, n_cols, z + k * kBlockRows + j);
+  const int64 step = columns_at_a_time(n_cols, n_vectors);
+  for (int64 first = 0; first < n_cols; first += step) {
+    const int64 n_here = minimum(step, n_cols - first);
+    for (int k = 0, n; k < n_vectors; k += n) {
+      n = shared_vectors(n_vectors - k);
+      for (int j = 0; j < count; j += 4) {
+        const FourRows<Real> four(reader, j, count, first);
+        shared_dots(n, four.rows, w + k * stride + first, stride, n_here, z + k * kBlockRows + j);
+      }
     }
   }
 }
@@ -264,12 +279,17 @@ void block_dots(const RowReader<DenseView<Real>>& reader, int count, int64 n_col
 template <class Real>
 void block_add(const RowReader<DenseView<Real>>& reader, int count, int64 n_cols, const double* r,
                double* g, int64 stride, int n_vectors) {
-  for (int k = 0, n; k < n_vectors; k += n) {
-    n = shared_vectors(n_vectors - k);
-    const int64 ahead = k == 0 ? reader.ahead() : 0;
-    for (int j = 0; j < count; j += 4) {
-      const FourRows<Real> four(reader, j, count);
-      shared_add(n, four.rows, r + k * kBlockRows + j, n_cols, ahead, g + k * stride, stride);
+  const int64 step = columns_at_a_time(n_cols, n_vectors);
+  for (int64 first = 0; first < n_cols; first += step) {
+    const int64 n_here = minimum(step, n_cols - first);
+    for (int k = 0, n; k < n_vectors; k += n) {
+      n = shared_vectors(n_vectors - k);
+      const int64 ahead = k == 0 ? reader.ahead() : 0;
+      for (int j = 0; j < count; j += 4) {
+        const FourRows<Real> four(reader, j, count, first);
+        shared_add(n, four.rows, r + k * kBlockRows + j, n_here, ahead, g + k * stride + first,
+                   stride);
+      }
     }
   }
 }

@@ -2,6 +2,8 @@
 // of the matrix with float64 vectors from either side, one read of the matrix each.
 #pragma once
 
+#include <algorithm>
+
 #include "dual/objective.hpp"
 #include "rows/row_operations.hpp"
 #include "snapml/views.hpp"
@@ -229,20 +231,61 @@ void column_moments(const View& view, const RowLabels<Real>& labels, double* out
   add_up_rows(out, stride, pool);
 }
 
+// Four rows, so that the sums are read once for all of them.
 template <class Real>
-SNAPML_CLONES void add_squares(const DenseRow<Real>& row, double weight, double* sums) {
-  for (int64 j = 0; j < row.n_cols; ++j) {
-    const double entry = static_cast<double>(row.values[j]);
-    sums[j] += weight * entry * entry;
+SNAPML_CLONES void add_four_squares(const Real* const* rows, const double* weights, int64 n_cols,
+                                    double* sums) {
+  const auto square = [](Real entry) {
+    return static_cast<double>(entry) * static_cast<double>(entry);
+  };
+  const Real *const a = rows[0], *const b = rows[1], *const c = rows[2], *const d = rows[3];
+  const double wa = weights[0], wb = weights[1], wc = weights[2], wd = weights[3];
+  for (int64 j = 0; j < n_cols; ++j) {
+    sums[j] += (wa * square(a[j]) + wb * square(b[j])) + (wc * square(c[j]) + wd * square(d[j]));
   }
 }
 
+template <class Real>
+void add_squares(const DenseView<Real>& view, Range rows, const double* weights, int64 n_outputs,
+                 double* sums, Interrupt& interrupt) {
+  constexpr int kRows = 4;
+  constexpr int64 kColumns = 512;  // of four rows, which stay in the first-level cache
+  RowReader<DenseView<Real>> reader(view);
+  for_each_block(rows, interrupt, [&](Range block) {
+    const int count = static_cast<int>(block.end - block.begin);
+    reader.load(block.begin, count);
+    for (int first = 0; first < count; first += kRows) {
+      for (int64 column = 0; column < view.n_cols; column += kColumns) {
+        const Real* some[kRows];
+        for (int r = 0; r < kRows; ++r) {
+          some[r] = reader.row(std::min(first + r, count - 1)).values + column;
+        }
+        const int64 n = minimum(kColumns, view.n_cols - column);
+        for (int64 k = 0; k < n_outputs; ++k) {
+          double own[kRows] = {};
+          const double* const from = weights + k * view.n_rows + block.begin + first;
+          std::copy_n(from, std::min(kRows, count - first), own);
+          add_four_squares(some, own, n, sums + k * view.n_cols + column);
+        }
+      }
+    }
+  });
+}
+
 template <class Real, class Index>
-void add_squares(const CompressedRow<Real, Index>& row, double weight, double* sums) {
-  for (int64 k = 0; k < row.n_stored; ++k) {
-    const double entry = static_cast<double>(row.values == nullptr ? row.constant : row.values[k]);
-    sums[row.indices[k]] += weight * entry * entry;
-  }
+void add_squares(const CompressedView<Real, Index>& view, Range rows, const double* weights,
+                 int64 n_outputs, double* sums, Interrupt& interrupt) {
+  for_each_row(view, rows, interrupt, [&](int64 i, const auto& row) {
+    for (int64 k = 0; k < n_outputs; ++k) {
+      double* const own = sums + k * view.n_cols;
+      const double weight = weights[k * view.n_rows + i];
+      for (int64 e = 0; e < row.n_stored; ++e) {
+        const double entry =
+            static_cast<double>(row.values == nullptr ? row.constant : row.values[e]);
+        own[row.indices[e]] += weight * entry * entry;
+      }
+    }
+  });
 }
 
 // Adds sum_i weights_ki x_ij^2 (weights K x n_rows) to sums (workers x K x n_cols), every worker to
@@ -251,13 +294,8 @@ template <class View>
 void weighted_squares(const View& view, const double* weights, int64 n_outputs, double* sums,
                       ThreadPool& pool, Interrupt& interrupt) {
   pool.run([&](int worker) {
-    double* const mine = sums + worker * n_outputs * view.n_cols;
-    for_each_row(view, share(view.n_rows, pool.size(), worker), interrupt,
-                 [&](int64 i, const auto& row) {
-                   for (int64 k = 0; k < n_outputs; ++k) {
-                     add_squares(row, weights[k * view.n_rows + i], mine + k * view.n_cols);
-                   }
-                 });
+    const Range rows = share(view.n_rows, pool.size(), worker);
+    add_squares(view, rows, weights, n_outputs, sums + worker * n_outputs * view.n_cols, interrupt);
   });
 }
 

@@ -84,6 +84,7 @@ class CenteredRows:
         self.communicator = SerialCommunicator() if communicator is None else communicator
         self.shape = matrix.shape
         self._rows = readable(matrix)
+        self._columns = self._rows.T  # SciPy makes a new object of it each time
         self.weights = np.ones(self.shape[0])
         if row_weights is not None:
             self.weights = np.asarray(row_weights, dtype=np.float64)
@@ -226,7 +227,7 @@ class CenteredRows:
         """
         if self.stays_sparse:
             weighted = self._roots[:, np.newaxis] * values
-            return self.total(self._rows.T @ weighted - np.outer(self.mean, weighted.sum(axis=0)))
+            return self.total(self._columns @ weighted - np.outer(self.mean, weighted.sum(axis=0)))
         out = np.zeros((self.shape[1], values.shape[1]))
         for rows, block in self._blocks():
             out += matmul(block.T, values[rows], self._n_threads)

@@ -224,17 +224,10 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64."""
         if self.is_sparse and len(weights) >= FEWEST_IN_PANELS:
             return np.asarray((self._squares.T @ weights.T).T)
-        if self.is_sparse:
-            parts = np.zeros((self.n_threads, len(weights), self.n_features))
-            own = np.ascontiguousarray(weights)
-            _native.weighted_squares(self._pool, self._rows, own, len(weights), parts)
-            return np.asarray(parts.sum(axis=0))
-        sums = np.zeros((len(weights), self.n_features))
-        step = max(1, self.block_entries // max(1, self.n_features))
-        for first in range(0, self.n_rows, step):
-            rows = self.dense_rows(slice(first, first + step)).astype(np.float64)
-            sums += weights[:, first : first + step] @ (rows * rows)
-        return sums
+        parts = np.zeros((self.n_threads, len(weights), self.n_features))
+        own = np.ascontiguousarray(weights)
+        _native.weighted_squares(self._pool, self._rows, own, len(weights), parts)
+        return np.asarray(parts.sum(axis=0))
 
     @functools.cached_property
     def _squares(self) -> csr_matrix:

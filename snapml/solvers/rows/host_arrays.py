@@ -79,6 +79,8 @@ class HostArrays(ABC):
             The sums.
         """
         taken = as_array(self.dataset.take(rows, 1.0))
+        if isinstance(taken, np.ndarray):
+            return factors @ taken.astype(np.float64, copy=False)
         return np.asarray((taken.T.astype(np.float64) @ factors.T).T)
 
     def column_sums(self, rows: Any, centre: np.ndarray | None = None) -> np.ndarray:
