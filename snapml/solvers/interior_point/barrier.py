@@ -265,7 +265,7 @@ class _Point:
         # One number for all columns: they have one scale, and those without entries get it too.
         diagonal += _RIDGE * float(diagonal.max(initial=0.0)) + np.finfo(np.float64).tiny
         try:
-            return cho_factor(gram, overwrite_a=True)
+            return cho_factor(gram.T, lower=True, overwrite_a=True)  # without a copy
         except (LinAlgError, ValueError):
             return None
 

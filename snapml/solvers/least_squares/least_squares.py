@@ -309,7 +309,8 @@ def _by_steps_along_columns(
     least *= float(np.abs(gram).sum(axis=0).max())
     try:
         with blas_threads_for(len(gram) ** 3 / 3):
-            factor = cho_factor(gram + least * np.eye(len(gram)), check_finite=False)
+            shifted = gram + least * np.eye(len(gram))
+            factor = cho_factor(shifted.T, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
         return None
     columns = []

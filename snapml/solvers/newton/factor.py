@@ -60,11 +60,13 @@ class Factor:
         self.null_space: np.ndarray | None = None
         diagonal = np.sqrt(np.maximum(matrix.diagonal(), np.finfo(np.float64).tiny))
         self.diagonal = np.where(matrix.diagonal() > 0.0, diagonal, 1.0)
-        scaled = matrix / self.diagonal[:, None] / self.diagonal
+        scaled = matrix / self.diagonal[:, None]
+        scaled /= self.diagonal
         self._cholesky = None
         try:
             with blas_threads_for(self.size**3 / 3, n_threads):
-                factor = cho_factor(scaled, lower=True, check_finite=False)
+                # In the order that LAPACK takes without a copy.
+                factor = cho_factor(scaled.T, lower=True, overwrite_a=True, check_finite=False)
             if is_penalised or factor[0].diagonal().min() > _LEAST_PIVOT:
                 self._cholesky = factor
                 return
