@@ -55,6 +55,26 @@ def test_fit_is_within_its_certified_gap(intercept, weight):
     assert result.gap <= 1e-9 * result.objective
 
 
+@pytest.mark.parametrize(
+    ("n_rows", "few", "takes_products"), [(53, 26, True), (54, 26, False), (53, 27, False)]
+)
+def test_classes_of_few_rows_take_products_and_so_do_shards_of_these(
+    n_rows, few, takes_products, monkeypatch
+):
+    # 27 coefficients, twice as many rows
+    monkeypatch.setattr(quasi_newton, "_ROWS_A_COEF", 2)
+    monkeypatch.setattr(quasi_newton, "_FEW_COEFS", few)
+    X, y, c = (each[:n_rows] for each in make_case())
+    parts = [slice(0, 30), slice(30, n_rows)]
+    engines = [lambda at=at: make_engine(X[at], y[at], c[at], Intercept.FREE) for at in parts]
+    engine = make_engine(X, y, c, Intercept.FREE)
+    assert quasi_newton.suits_products(engine, n_rows) == takes_products
+    alone = quasi_newton.solve(engine, SerialCommunicator(), StoppingRule(1e-9, 500))
+    for result in [alone, *solve_shards(engines, StoppingRule(1e-9, 500), quasi_newton.solve)]:
+        assert result.has_converged
+        assert ("conjugate gradients" in result.description) == takes_products
+
+
 @pytest.mark.usefixtures("every_sparse_matrix_is_wide")
 @pytest.mark.parametrize("intercept", Intercept, ids=lambda k: k.value)
 def test_shards_hold_the_model_of_all_rows(intercept):

@@ -28,7 +28,7 @@ __all__ = ["MOST_PASSES", "SPARSER", "is_small", "solve", "suits"]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
-_MOST_ENTRIES, _MOST_COLUMNS, _MOST_COEFS = 200_000, 512, 1000
+_MOST_ENTRIES, _MOST_COLUMNS, _MOST_COEFS = 200_000, 512, 700
 SPARSER = 5
 """Numbers an entry that make rows sparse: kSparser of native/small/design.hpp."""
 # Times as many numbers of whole rows, which are read fast and whose Hessians are; and where there

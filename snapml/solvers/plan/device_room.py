@@ -239,7 +239,7 @@ def primal_bytes(
     is_read_once = DensePassShape.fits(device, shard.n_features, n_outputs, shard.itemsize)
     of_pass = 0 if is_read_once and not shard.is_sparse else of_part
     work = max(of_pass, 16 * part.n_rows)  # norms and weights of the first pass
-    if suits_products(sizes):
+    if suits_products(sizes, shard.n_rows * n_shards):
         products = margins + of_part + 16 * part.n_rows + _squares_bytes(part)
         if KroneckerCurvature.suits(sizes):  # steps of few products do without
             square, (moments, gram) = 8 * (shard.n_features + 1) ** 2, _scaled_bytes(part)

@@ -92,7 +92,7 @@ def working_bytes(sizes: RowSizes, n_threads: int) -> int:
         of_rows += 8 * n_rows  # labels as the store has them
     vectors = 8 * n_outputs * (sizes.n_features + 1) * (_VECTORS + n_threads)
     engine: Any = sizes
-    if suits_products(engine):
+    if suits_products(engine, sizes.n_rows):
         curvature = max(_diagonal_bytes(sizes, n_threads), _factor_bytes(sizes, n_threads))
         curvature += _curved_bytes(sizes)
     else:
