@@ -546,8 +546,8 @@ def check_classes(estimator: Any, y: np.ndarray, exchange: Exchange = alone) -> 
 
 
 def _are_clearly_classes(values: np.ndarray, n_rows: int) -> bool:
-    """Say whether different labels are whole numbers, and few: nothing is left to ask."""
-    is_whole = values.dtype.kind in "biu" or (
+    """Say whether different labels are whole numbers or text, and few: nothing is left to ask."""
+    is_whole = values.dtype.kind in "biuUST" or (
         values.dtype.kind == "f"
         and bool((np.isfinite(values) & (values == np.trunc(values))).all())
     )
@@ -611,8 +611,8 @@ def distinct(y: np.ndarray) -> np.ndarray:
     """Return the sorted different values of labels.
 
     NumPy's `unique` does no more, but of numbers it takes longer, and from version 2.3 on a program
-    that ends while a daemon thread is in it may abort: its C++ cannot be left by the unwinding of a
-    thread that Python ends there.
+    that ends while a daemon thread is in it may abort: its C++ for numbers and text cannot be left
+    by the unwinding of a thread that Python ends there.
 
     Parameters
     ----------
@@ -623,11 +623,23 @@ def distinct(y: np.ndarray) -> np.ndarray:
     -------
     ndarray of shape (n_values,)
         Of the same type.
+
+    Raises
+    ------
+    TypeError
+        If the labels are objects that have no order.
     """
-    if y.dtype.kind not in "biuf" or not len(y):
+    if y.dtype.kind not in "biufUSTO" or not len(y):
         return np.unique(y)
-    ordered = np.sort(y)
-    return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])])
+    try:
+        ordered = np.sort(y)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in y})
+        raise TypeError(
+            f"y: expected labels of one type, or numbers, got {' and '.join(kinds)}"
+        ) from error
+    is_new = np.asarray(ordered[1:] != ordered[:-1], dtype=bool)
+    return np.asarray(ordered[np.append(True, is_new)])
 
 
 def _union(labels: list[np.ndarray]) -> np.ndarray:
@@ -722,7 +734,11 @@ def check_positive(
     TypeError, ValueError
         If it is not a real number in range.
     """
-    if isinstance(value, bool) or (isinstance(value, numbers.Real) and math.isnan(value)):
+    try:
+        is_nan = isinstance(value, numbers.Real) and math.isnan(value)
+    except OverflowError as error:
+        raise ValueError(f"{name}: expected a number that float64 can hold") from error
+    if isinstance(value, bool) or is_nan:
         raise ValueError(f"{name}: expected a real number, got {value!r}")
     bounds = "left" if allow_zero else "neither"
     check_scalar(value, name, numbers.Real, min_val=0, include_boundaries=bounds)

@@ -434,7 +434,7 @@ TARGETS = {
     "numbers and text": (
         CLASSIFIERS,
         lambda: np.array(["a", 1] * 30, dtype=object),
-        "(?i)label|type|str",
+        "y: expected labels of one type, or numbers, got int and str",
     ),
     "text": (REGRESSORS, lambda: np.full(60, "red"), "convert string to float.*red"),
     "overflowing float32": (REGRESSORS, partial(target, 3, 1e300), "float32"),
@@ -545,6 +545,7 @@ OF_CLASSIFIERS = [
     ({"C": None}, "C.*None"),
     ({"C": [1.0]}, "C.*list"),
     ({"C": True}, "C.*True"),
+    ({"C": 10**400}, "C: expected a number that float64 can hold"),
     ({"class_weight": "equal"}, "class_weight.*equal"),
     ({"class_weight": [1.0, 2.0]}, "class_weight.*\\[1"),
     ({"class_weight": {7: 2.0}}, "class.*class_weight"),

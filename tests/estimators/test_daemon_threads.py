@@ -11,7 +11,7 @@ import numpy as np
 from snapml import {name} as Model
 warnings.simplefilter("ignore")
 X = np.random.default_rng(0).random((50_000, 30))
-y = (X[:, 0] > 0.5).astype(int)
+y = {labels}
 def retrain():
     while True:
         Model({parameters}).fit(X, y)
@@ -21,18 +21,23 @@ raise SystemExit(7)
 """
 
 
+NUMBERS = "(X[:, 0] > 0.5).astype(int)"
+TEXT = "np.where(X[:, 0] > 0.5, 'yes', 'no')"
+
+
 @pytest.mark.parametrize(
-    ("name", "parameters"),
+    ("name", "parameters", "labels"),
     [
-        ("LogisticRegression", ""),
-        ("LogisticRegression", "n_threads=1"),
-        ("Lasso", "alpha=1e-3"),
-        ("LinearSVC", "loss='hinge', C=100"),
-        ("DecisionTreeClassifier", "max_depth=8"),
+        ("LogisticRegression", "", NUMBERS),
+        ("LogisticRegression", "", TEXT),
+        ("LogisticRegression", "n_threads=1", NUMBERS),
+        ("Lasso", "alpha=1e-3", NUMBERS),
+        ("LinearSVC", "loss='hinge', C=100", NUMBERS),
+        ("DecisionTreeClassifier", "max_depth=8", NUMBERS),
     ],
 )
-def test_a_daemon_thread_in_fit_does_not_abort_the_program(name, parameters):
-    program = PROGRAM.format(name=name, parameters=parameters)
+def test_a_daemon_thread_in_fit_does_not_abort_the_program(name, parameters, labels):
+    program = PROGRAM.format(name=name, parameters=parameters, labels=labels)
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.returncode == 7, ended.stderr
     assert ended.stderr == ""
