@@ -5,7 +5,7 @@
 #pragma once
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "dual/objective.hpp"
@@ -18,7 +18,7 @@ namespace snapml::native {
 struct KeptColumns {
   const int64* positions;  // rising with the column
   int64 count;
-  int64 constant_at;  // position of the intercept's constant column, behind all others, or -1
+  int64 constant_at;  // position of the intercept's constant column, or -1
   double constant;    // its value
 };
 
@@ -43,23 +43,11 @@ class KeptRows {
   template <class Real, class Index>
   void see(const CompressedRow<Real, Index>& row, double h) {
     const std::size_t first = columns_.size();
-    std::size_t end = first;
-    columns_.resize(first + static_cast<std::size_t>(row.n_stored) + 1);
     const auto constant = static_cast<double>(row.constant);
     if (first == 0) uniform_ = constant;
     const bool has_own = kept_.constant_at >= 0 && kept_.constant != constant;
-    if (row.values != nullptr || constant != uniform_ || has_own) store_values(first);
-    if (!is_uniform_) values_.resize(columns_.size(), constant);
-    for (int64 k = 0; k < row.n_stored; ++k) {
-      const int64 p = kept_.positions[row.indices[k]];
-      columns_[end] = static_cast<int32>(p);
-      if (row.values != nullptr) values_[end] = static_cast<double>(row.values[k]);
-      end += p >= 0;  // no branch: it would be guessed wrong too often
-    }
-    if (kept_.constant_at >= 0) {
-      if (!is_uniform_) values_[end] = kept_.constant;
-      columns_[end++] = static_cast<int32>(kept_.constant_at);
-    }
+    if (row.values != nullptr || constant != uniform_ || has_own) store_values();
+    std::size_t end = append(row, constant);
     bool is_rising = true;
     for (std::size_t k = first + 1; k < end; ++k) is_rising &= columns_[k - 1] < columns_[k];
     if (!is_rising) end = sort_and_merge(first, end);
@@ -88,6 +76,7 @@ class KeptRows {
   }
 
  private:
+  using Entry = std::pair<int32, double>;  // column and value
   struct Row {
     std::size_t first, end;
     double h;
@@ -113,35 +102,49 @@ class KeptRows {
     }
   }
 
-  // From here on entries have values of their own; so many had the same.
-  void store_values(std::size_t n_before) {
-    if (is_uniform_) values_.assign(n_before, uniform_);
+  // From here on entries have values of their own.
+  void store_values() {
+    if (is_uniform_) values_.assign(columns_.size(), uniform_);
     is_uniform_ = false;
+  }
+
+  // The kept entries of a row in its order, and where they end.
+  template <class Real, class Index>
+  std::size_t append(const CompressedRow<Real, Index>& row, double constant) {
+    std::size_t end = columns_.size();
+    columns_.resize(end + static_cast<std::size_t>(row.n_stored) + 1);
+    if (!is_uniform_) values_.resize(columns_.size(), constant);
+    for (int64 k = 0; k < row.n_stored; ++k) {
+      const int64 p = kept_.positions[row.indices[k]];
+      columns_[end] = static_cast<int32>(p);
+      if (row.values != nullptr) values_[end] = static_cast<double>(row.values[k]);
+      end += p >= 0;  // no branch: it would be guessed wrong too often
+    }
+    if (kept_.constant_at < 0) return end;
+    columns_[end] = static_cast<int32>(kept_.constant_at);
+    if (!is_uniform_) values_[end] = kept_.constant;
+    return end + 1;
   }
 
   // Entries of one column are added up: the square of their sum is not that of their squares.
   std::size_t sort_and_merge(std::size_t first, std::size_t end) {
-    if (is_uniform_) {
-      store_values(end);
-      values_.resize(columns_.size());
+    sorted_.clear();
+    for (std::size_t k = first; k < end; ++k) sorted_.emplace_back(columns_[k], value(k));
+    std::sort(sorted_.begin(), sorted_.end());
+    const auto are_one = [](const Entry& a, const Entry& b) { return a.first == b.first; };
+    if (std::adjacent_find(sorted_.begin(), sorted_.end(), are_one) != sorted_.end()) {
+      store_values();
     }
-    std::vector<std::size_t> order(end - first);
-    std::iota(order.begin(), order.end(), first);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return columns_[a] < columns_[b]; });
-    std::vector<int32> columns;
-    std::vector<double> values;
-    for (const std::size_t k : order) {
-      if (!columns.empty() && columns.back() == columns_[k]) {
-        values.back() += values_[k];
-      } else {
-        columns.push_back(columns_[k]), values.push_back(values_[k]);
+    std::size_t n = first;
+    for (const auto& [column, entry] : sorted_) {
+      if (n > first && columns_[n - 1] == column) {
+        values_[n - 1] += entry;
+        continue;
       }
+      if (!is_uniform_) values_[n] = entry;
+      columns_[n++] = column;
     }
-    const auto at = static_cast<std::ptrdiff_t>(first);
-    std::copy(columns.begin(), columns.end(), columns_.begin() + at);
-    std::copy(values.begin(), values.end(), values_.begin() + at);
-    return first + columns.size();
+    return n;
   }
 
   void sort_by_columns(ColumnShare share) {
@@ -168,6 +171,7 @@ class KeptRows {
   std::vector<double> values_;  // of the entries, unless all are `uniform_`
   bool is_uniform_ = true;
   double uniform_ = 0;
+  std::vector<Entry> sorted_;  // of a row
   std::vector<Row> rows_;
   std::vector<Cell> cells_;
   std::vector<std::size_t> ends_;  // of each column's cells
