@@ -188,15 +188,12 @@ void scale_rows_into(const Rows& rows, const ReadOnlyArray& means, const ReadOnl
   const double* const c = weights ? vector_argument<double>(*weights, "weights", n_rows) : nullptr;
   with_dense(rows, [&](const auto& view) {
     using Real = typename std::decay_t<decltype(view)>::Real;
-    if (out.dtype() == nb::dtype<double>()) {
-      double* const to = vector_argument<double>(out, "out", n_out);
+    const auto write = [&](auto zero) {
+      auto* const to = vector_argument<decltype(zero)>(out, "out", n_out);
       const ReleasedGil released;
       scale_rows(view, from, by, c, bias, to);
-    } else {
-      Real* const to = vector_argument<Real>(out, "out", n_out);
-      const ReleasedGil released;
-      scale_rows(view, from, by, c, bias, to);
-    }
+    };
+    out.dtype() == nb::dtype<double>() ? write(double{}) : write(Real{});
   });
 }
 

@@ -39,11 +39,14 @@ void centred_sums(const CompressedView<Real, Index>& view, const double* centre,
   }
 }
 
-// Adds one row, or its squared distance from the centre, to sums.
+// Adds one row to sums, or its entries' squared distances from the centre.
 template <class Real>
-SNAPML_CLONES void add_moments(const Real* x, const double* centre, int64 n_cols, double* sums) {
-  for (int64 j = 0; centre == nullptr && j < n_cols; ++j) sums[j] += static_cast<double>(x[j]);
-  for (int64 j = 0; centre != nullptr && j < n_cols; ++j) {
+SNAPML_CLONES void add_centred(const Real* x, const double* centre, int64 n_cols, double* sums) {
+  if (centre == nullptr) {
+    for (int64 j = 0; j < n_cols; ++j) sums[j] += static_cast<double>(x[j]);
+    return;
+  }
+  for (int64 j = 0; j < n_cols; ++j) {
     const double centred = static_cast<double>(x[j]) - centre[j];
     sums[j] += centred * centred;
   }
@@ -59,7 +62,7 @@ void centred_sums(const DenseView<Real>& view, const double* centre, double* par
     std::fill(sums, sums + stride, 0.0);
     for_each_row(
         view, share(view.n_rows, pool.size(), worker), interrupt,
-        [&](int64, const auto& row) { add_moments(row.values, centre, view.n_cols, sums); });
+        [&](int64, const auto& row) { add_centred(row.values, centre, view.n_cols, sums); });
   });
   add_up_rows(parts, stride, pool);
 }
