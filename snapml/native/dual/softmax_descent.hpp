@@ -47,39 +47,47 @@ class SoftmaxRooms {
 };
 
 // Visits one row with the weight c: returns its gap over c.
-template <bool has_values, class Real, class Index>
-SNAPML_CLONES double visit_softmax_row(const CompressedRow<Real, Index>& row, double c,
-                                       double factor, double relaxation, const SoftmaxDual& dual,
-                                       int64 n_cols, double* log_p, double* vectors,
-                                       SoftmaxRooms& rooms) {
-  constexpr int64 models = kFewestModels;
-  typename Panel<double, models>::Lanes lanes;
-  double *const z = rooms.margins(), *const change = rooms.change();
-  for (int64 first = 0; first < dual.stride; first += models) {
-    gather_panel<models, has_values>(row, vectors + first, dual.stride, lanes);
-    std::memcpy(z + first, &lanes, sizeof(lanes));
+template <bool has_values>
+struct VisitSoftmaxRow {
+  template <int parts, class Real, class Index>
+  [[gnu::always_inline]] static double run(CompressedRow<Real, Index> row, double c, double factor,
+                                           double relaxation, const SoftmaxDual* of, int64 n_cols,
+                                           double* log_p, double* vectors, SoftmaxRooms* rooms) {
+    using Panel = Wide<double, kFewestModels, parts>;
+    const SoftmaxDual& dual = *of;
+    double *const z = rooms->margins(), *const change = rooms->change();
+    for (int64 first = 0; first < dual.stride; first += kFewestModels) {
+      gather_panel<Panel, has_values>(row, vectors + first, dual.stride).store(z + first);
+    }
+    double* const bias = vectors + n_cols * dual.stride;
+    for (int j = 0; j < dual.n_classes; ++j) z[j] += dual.offsets[j] + dual.tau * bias[j];
+    const double stiffness = relaxation * factor * c * (row_norm_sq(row) + dual.tau * dual.tau);
+    const double gap = softmax_step(z, dual.n_classes, stiffness, log_p, change, rooms->step());
+    const double scale = -factor * c;
+    for (int j = 0; j < dual.n_classes; ++j) change[j] *= scale;
+    for (int64 first = 0; first < dual.stride; first += kFewestModels) {
+      scatter_panel<1, has_values>(row, Panel::load(change + first), vectors + first, dual.stride);
+    }
+    for (int j = 0; j < dual.n_classes; ++j) bias[j] += dual.tau * change[j];
+    return gap;
   }
-  double* const bias = vectors + n_cols * dual.stride;
-  for (int j = 0; j < dual.n_classes; ++j) z[j] += dual.offsets[j] + dual.tau * bias[j];
-  const double stiffness = relaxation * factor * c * (row_norm_sq(row) + dual.tau * dual.tau);
-  const double gap = softmax_step(z, dual.n_classes, stiffness, log_p, change, rooms.step());
-  const double scale = -factor * c;
-  for (int j = 0; j < dual.n_classes; ++j) change[j] *= scale;
-  for (int64 first = 0; first < dual.stride; first += models) {
-    std::memcpy(&lanes, change + first, sizeof(lanes));
-    scatter_panel<models, 1, has_values>(row, lanes, vectors + first, dual.stride);
-  }
-  for (int j = 0; j < dual.n_classes; ++j) bias[j] += dual.tau * change[j];
-  return gap;
-}
+};
 
 template <class Real, class Index>
 double sweep_softmax_blocks(const CompressedView<Real, Index>& view, const SoftmaxDual& dual,
                             const EpochOptions& options, const RowVisits<double>& visits,
                             const Permutation& order, Range range, double* vectors, double sigma,
                             SoftmaxRooms& rooms, Interrupt& interrupt) {
-  const auto visit = view.values == nullptr ? &visit_softmax_row<false, Real, Index>
-                                            : &visit_softmax_row<true, Real, Index>;
+  using Row = CompressedRow<Real, Index>;
+  const auto visit = [&](const Row& row, double c, int64 i) {
+    double* const log_p = dual.log_p + i * dual.n_classes;
+    if (view.values == nullptr) {
+      return run_wide<VisitSoftmaxRow<false>>(row, c, sigma, options.relaxation, &dual, view.n_cols,
+                                              log_p, vectors, &rooms);
+    }
+    return run_wide<VisitSoftmaxRow<true>>(row, c, sigma, options.relaxation, &dual, view.n_cols,
+                                           log_p, vectors, &rooms);
+  };
   uint8 rows[kBlockRows];
   double gap = 0;
   BlockOrder blocks(order, range);
@@ -93,8 +101,7 @@ double sweep_softmax_blocks(const CompressedView<Real, Index>& view, const Softm
       const int64 i = visits.row(first + rows[k]);
       const double c = dual.weight_of(i);
       if (c == 0) continue;
-      const double own = c * visit(view.row(i), c, sigma, options.relaxation, dual, view.n_cols,
-                                   dual.log_p + i * dual.n_classes, vectors, rooms);
+      const double own = c * visit(view.row(i), c, i);
       if (visits.row_gaps != nullptr) visits.row_gaps[i] = own;
       gap += own;
     }

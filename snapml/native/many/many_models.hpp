@@ -16,37 +16,31 @@
 #include "snapml/views.hpp"
 #include "threads/clones.hpp"
 #include "threads/parallel.hpp"
+#include "threads/wide.hpp"
 
 namespace snapml::native {
 
-constexpr int64 kFewestModels = 8;
-
-// The numbers of some models.
-template <class Sum, int64 models>
-struct Panel {
-  typedef Sum Lanes __attribute__((vector_size(models * sizeof(Sum))));
-};
+constexpr int kFewestModels = 8;
 
 // Calls call with how many models a panel has, as a type: as many as fill a line, if they can.
 template <class Sum, class Call>
 void with_panels(int64 n_models, Call call) {
   if constexpr (sizeof(Sum) == sizeof(float)) {
     if (n_models % (2 * kFewestModels) == 0) {
-      return call(std::integral_constant<int64, 2 * kFewestModels>{});
+      return call(std::integral_constant<int, 2 * kFewestModels>{});
     }
   }
-  call(std::integral_constant<int64, kFewestModels>{});
+  call(std::integral_constant<int, kFewestModels>{});
 }
 
 // Entries of a row whose vectors are asked for before the first of them is used.
 constexpr int64 kEntriesAhead = 64;
 
 // sum = sum over the row's entries of entry * vectors[column], a panel of models.
-template <int64 models, bool has_values, class Sum, class Real, class Index>
-[[gnu::always_inline]] inline void gather_panel(const CompressedRow<Real, Index>& row,
-                                                const Sum* vectors, int64 stride,
-                                                typename Panel<Sum, models>::Lanes& sum) {
-  typename Panel<Sum, models>::Lanes even = {}, odd = {}, lanes;
+template <class Panel, bool has_values, class Sum, class Real, class Index>
+[[gnu::always_inline]] inline Panel gather_panel(const CompressedRow<Real, Index>& row,
+                                                 const Sum* vectors, int64 stride) {
+  Panel even{}, odd{};
   const auto vector_of = [&](int64 k) {
     return vectors + static_cast<int64>(row.indices[k]) * stride;
   };
@@ -58,31 +52,25 @@ template <int64 models, bool has_values, class Sum, class Real, class Index>
     for (int64 k = first; k < end; ++k) __builtin_prefetch(vector_of(k));
     int64 k = first;
     for (; k + 2 <= end; k += 2) {
-      std::memcpy(&lanes, vector_of(k), sizeof(lanes));
-      even += entry(k) * lanes;
-      std::memcpy(&lanes, vector_of(k + 1), sizeof(lanes));
-      odd += entry(k + 1) * lanes;
+      even.add(entry(k), Panel::load(vector_of(k)));
+      odd.add(entry(k + 1), Panel::load(vector_of(k + 1)));
     }
-    if (k < end) {
-      std::memcpy(&lanes, vector_of(k), sizeof(lanes));
-      even += entry(k) * lanes;
-    }
+    if (k < end) even.add(entry(k), Panel::load(vector_of(k)));
   }
-  sum = even + odd;
+  even += odd;
+  return even;
 }
 
 // vectors[column] += entry^power * scales for each of the row's entries, a panel of models.
-template <int64 models, int power, bool has_values, class Sum, class Real, class Index>
+template <int power, bool has_values, class Panel, class Sum, class Real, class Index>
 [[gnu::always_inline]] inline void scatter_panel(const CompressedRow<Real, Index>& row,
-                                                 const typename Panel<Sum, models>::Lanes& scales,
-                                                 Sum* vectors, int64 stride) {
-  typename Panel<Sum, models>::Lanes lanes;
+                                                 const Panel& scales, Sum* vectors, int64 stride) {
   for (int64 k = 0; k < row.n_stored; ++k) {
     const Sum entry = static_cast<Sum>(has_values ? row.values[k] : row.constant);
     Sum* const at = vectors + static_cast<int64>(row.indices[k]) * stride;
-    std::memcpy(&lanes, at, sizeof(lanes));
-    lanes += (power == 1 ? entry : entry * entry) * scales;
-    std::memcpy(at, &lanes, sizeof(lanes));
+    auto lanes = Panel::load(at);
+    lanes.add(power == 1 ? entry : entry * entry, scales);
+    lanes.store(at);
   }
 }
 
@@ -90,52 +78,68 @@ template <int64 models, int power, bool has_values, class Sum, class Real, class
 // are at. Whole blocks of rows, as a call of a clone costs as much as some entries.
 
 // out (rows x models) = X vectors.
-template <int64 models, bool has_values, class Sum, class Real, class Index>
-SNAPML_CLONES void multiply_block(const CompressedView<Real, Index>& view, Range rows, int64 stride,
-                                  const Sum* vectors, Sum* out) {
-  typename Panel<Sum, models>::Lanes bias, z;
-  std::memcpy(&bias, vectors + view.n_cols * stride, sizeof(z));
-  for (int64 i = rows.begin; i < rows.end; ++i) {
-    gather_panel<models, has_values>(view.row(i), vectors, stride, z);
-    z += bias;
-    std::memcpy(out + i * stride, &z, sizeof(z));
+template <int models, bool has_values>
+struct MultiplyBlock {
+  template <int parts, class Sum, class Real, class Index>
+  [[gnu::always_inline]] static void run(CompressedView<Real, Index> view, Range rows, int64 stride,
+                                         const Sum* vectors, Sum* out) {
+    using Panel = Wide<Sum, models, parts>;
+    const auto bias = Panel::load(vectors + view.n_cols * stride);
+    for (int64 i = rows.begin; i < rows.end; ++i) {
+      auto z = gather_panel<Panel, has_values>(view.row(i), vectors, stride);
+      z += bias;
+      z.store(out + i * stride);
+    }
   }
-}
+};
 
 // out (columns x models) += X^T scales, entries to the power.
-template <int64 models, int power, bool has_values, class Sum, class Real, class Index>
-SNAPML_CLONES void add_block(const CompressedView<Real, Index>& view, Range rows, int64 stride,
-                             const Sum* scales, Sum* out) {
-  typename Panel<Sum, models>::Lanes bias = {}, z;
-  for (int64 i = rows.begin; i < rows.end; ++i) {
-    std::memcpy(&z, scales + i * stride, sizeof(z));
-    scatter_panel<models, power, has_values>(view.row(i), z, out, stride);
-    bias += z;
+template <int models, int power, bool has_values>
+struct AddBlock {
+  template <int parts, class Sum, class Real, class Index>
+  [[gnu::always_inline]] static void run(CompressedView<Real, Index> view, Range rows, int64 stride,
+                                         const Sum* scales, Sum* out) {
+    using Panel = Wide<Sum, models, parts>;
+    Panel bias{};
+    for (int64 i = rows.begin; i < rows.end; ++i) {
+      const auto z = Panel::load(scales + i * stride);
+      scatter_panel<power, has_values>(view.row(i), z, out, stride);
+      bias += z;
+    }
+    Sum* const last = out + view.n_cols * stride;
+    bias += Panel::load(last);
+    bias.store(last);
   }
-  Sum* const last = out + view.n_cols * stride;
-  std::memcpy(&z, last, sizeof(z));
-  z += bias;
-  std::memcpy(last, &z, sizeof(z));
-}
+};
 
 // out (columns x models) += X^T (curvatures * (X vectors)).
-template <int64 models, bool has_values, class Sum, class Real, class Index>
-SNAPML_CLONES void curve_block(const CompressedView<Real, Index>& view, Range rows, int64 stride,
-                               const Sum* curvatures, const Sum* vectors, Sum* out) {
-  typename Panel<Sum, models>::Lanes offset, bias = {}, h, z;
-  std::memcpy(&offset, vectors + view.n_cols * stride, sizeof(z));
-  for (int64 i = rows.begin; i < rows.end; ++i) {
-    const auto row = view.row(i);
-    gather_panel<models, has_values>(row, vectors, stride, z);
-    std::memcpy(&h, curvatures + i * stride, sizeof(z));
-    z = h * (z + offset);
-    scatter_panel<models, 1, has_values>(row, z, out, stride);
-    bias += z;
+template <int models, bool has_values>
+struct CurveBlock {
+  template <int parts, class Sum, class Real, class Index>
+  [[gnu::always_inline]] static void run(CompressedView<Real, Index> view, Range rows, int64 stride,
+                                         const Sum* curvatures, const Sum* vectors, Sum* out) {
+    using Panel = Wide<Sum, models, parts>;
+    const auto offset = Panel::load(vectors + view.n_cols * stride);
+    Panel bias{};
+    for (int64 i = rows.begin; i < rows.end; ++i) {
+      const auto row = view.row(i);
+      auto z = gather_panel<Panel, has_values>(row, vectors, stride);
+      z += offset;
+      z *= Panel::load(curvatures + i * stride);
+      scatter_panel<1, has_values>(row, z, out, stride);
+      bias += z;
+    }
+    Sum* const last = out + view.n_cols * stride;
+    bias += Panel::load(last);
+    bias.store(last);
   }
-  Sum* const last = out + view.n_cols * stride;
-  std::memcpy(&z, last, sizeof(z));
-  z += bias;
-  std::memcpy(last, &z, sizeof(z));
+};
+
+// Calls call with whether entries have values, as a type.
+template <class View, class Call>
+void with_values_known(const View& view, Call call) {
+  if (view.values == nullptr) return call(std::false_type{});
+  call(std::true_type{});
 }
 
 // The numbers of models and of columns, the intercept's column last.
@@ -147,7 +151,7 @@ struct ManyShape {
 
 // Calls visit(worker, rows, first) for blocks of a worker's rows and the panels that begin with the
 // model `first`.
-template <int64 models, class View, class Visit>
+template <int models, class View, class Visit>
 void for_each_panel(const View& view, const ManyShape& shape, ThreadPool& pool,
                     Interrupt& interrupt, Visit visit) {
   pool.run([&](int worker) {
@@ -165,11 +169,12 @@ template <class Sum, class Real, class Index>
 void many_products(const CompressedView<Real, Index>& view, const ManyShape& shape,
                    const Sum* vectors, Sum* out, ThreadPool& pool, Interrupt& interrupt) {
   with_panels<Sum>(shape.n_models, [&](auto panel) {
-    constexpr int64 models = decltype(panel)::value;
-    const auto multiply = view.values == nullptr ? &multiply_block<models, false, Sum, Real, Index>
-                                                 : &multiply_block<models, true, Sum, Real, Index>;
-    for_each_panel<models>(view, shape, pool, interrupt, [&](int, Range rows, int64 first) {
-      multiply(view, rows, shape.n_models, vectors + first, out + first);
+    constexpr int models = decltype(panel)::value;
+    with_values_known(view, [&](auto has_values) {
+      using Kernel = MultiplyBlock<models, decltype(has_values)::value>;
+      for_each_panel<models>(view, shape, pool, interrupt, [&](int, Range rows, int64 first) {
+        run_wide<Kernel>(view, rows, shape.n_models, vectors + first, out + first);
+      });
     });
   });
 }
@@ -188,7 +193,7 @@ void add_up_vectors(Sum* vectors, int64 size, ThreadPool& pool) {
 // Sums by column of what add(rows, first, sums) adds for a block of rows and a panel of models: out
 // (workers x columns x models), the sum in the first. Parts of more rows than these are added to
 // what is there, and each worker's stays its own.
-template <int64 models, class Sum, class View, class Add>
+template <int models, class Sum, class View, class Add>
 void add_up_blocks(const View& view, const ManyShape& shape, bool is_part, Sum* out,
                    ThreadPool& pool, Interrupt& interrupt, Add add) {
   if (!is_part) {
@@ -206,13 +211,14 @@ void many_adjoints(const CompressedView<Real, Index>& view, const ManyShape& sha
                    const Sum* scales, bool is_part, Sum* out, ThreadPool& pool,
                    Interrupt& interrupt) {
   with_panels<Sum>(shape.n_models, [&](auto panel) {
-    constexpr int64 models = decltype(panel)::value;
-    const auto add = view.values == nullptr ? &add_block<models, power, false, Sum, Real, Index>
-                                            : &add_block<models, power, true, Sum, Real, Index>;
-    add_up_blocks<models>(view, shape, is_part, out, pool, interrupt,
-                          [&](Range rows, int64 first, Sum* sums) {
-                            add(view, rows, shape.n_models, scales + first, sums);
-                          });
+    constexpr int models = decltype(panel)::value;
+    with_values_known(view, [&](auto has_values) {
+      using Kernel = AddBlock<models, power, decltype(has_values)::value>;
+      add_up_blocks<models>(view, shape, is_part, out, pool, interrupt,
+                            [&](Range rows, int64 first, Sum* sums) {
+                              run_wide<Kernel>(view, rows, shape.n_models, scales + first, sums);
+                            });
+    });
   });
 }
 
@@ -222,14 +228,14 @@ void many_hessians(const CompressedView<Real, Index>& view, const ManyShape& sha
                    const Sum* curvatures, const Sum* vectors, bool is_part, Sum* out,
                    ThreadPool& pool, Interrupt& interrupt) {
   with_panels<Sum>(shape.n_models, [&](auto panel) {
-    constexpr int64 models = decltype(panel)::value;
-    const auto curve = view.values == nullptr ? &curve_block<models, false, Sum, Real, Index>
-                                              : &curve_block<models, true, Sum, Real, Index>;
-    const int64 stride = shape.n_models;
-    add_up_blocks<models>(view, shape, is_part, out, pool, interrupt,
-                          [&](Range rows, int64 first, Sum* sums) {
-                            curve(view, rows, stride, curvatures + first, vectors + first, sums);
-                          });
+    constexpr int models = decltype(panel)::value;
+    with_values_known(view, [&](auto has_values) {
+      using Kernel = CurveBlock<models, decltype(has_values)::value>;
+      add_up_blocks<models>(
+          view, shape, is_part, out, pool, interrupt, [&](Range rows, int64 first, Sum* sums) {
+            run_wide<Kernel>(view, rows, shape.n_models, curvatures + first, vectors + first, sums);
+          });
+    });
   });
 }
 

@@ -11,12 +11,9 @@
 #include "rows/row_operations.hpp"
 #include "rows/row_reader.hpp"
 #include "snapml/math.hpp"
+#include "threads/wide.hpp"
 
 namespace snapml::native {
-
-// Eight float64 numbers in a register, or in as many as the processor needs for them.
-using Eight = double __attribute__((vector_size(64)));
-inline constexpr int kEight = 8;
 
 template <class Wide>
 [[gnu::always_inline]] inline void load_wide(const double* from, Wide& to) {
@@ -37,77 +34,71 @@ alignas(64) inline constexpr double kLastLanes[16] = {0, 0, 0, 0, 0, 0, 0, 0,
                                                       1, 1, 1, 1, 1, 1, 1, 1};
 
 // z[i] += x[i].w for four rows of at least eight entries.
-template <class Real>
-SNAPML_CLONES void portable_dot4(const Real* const* x, const double* w, int64 n, double* z) {
-  const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
-  Eight a0{}, a1{}, a2{}, a3{}, b0{}, b1{}, b2{}, b3{}, u, v;
-  int64 j = 0;
-  for (; j + 16 <= n; j += 16) {
-    load_wide(w + j, u);
-    load_wide(x0 + j, v), a0 += u * v;
-    load_wide(x1 + j, v), a1 += u * v;
-    load_wide(x2 + j, v), a2 += u * v;
-    load_wide(x3 + j, v), a3 += u * v;
-    load_wide(w + j + 8, u);
-    load_wide(x0 + j + 8, v), b0 += u * v;
-    load_wide(x1 + j + 8, v), b1 += u * v;
-    load_wide(x2 + j + 8, v), b2 += u * v;
-    load_wide(x3 + j + 8, v), b3 += u * v;
+struct DotFourRows {
+  template <int parts, class Real>
+  [[gnu::always_inline]] static void run(const Real* const* x, const double* w, int64 n,
+                                         double* z) {
+    using Eight = WideEight<parts>;
+    const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+    Eight a0{}, a1{}, a2{}, a3{};
+    int64 j = 0;
+    for (; j + kEight <= n; j += kEight) {
+      const auto u = Eight::load(w + j);
+      a0.add(u, Eight::load(x0 + j)), a1.add(u, Eight::load(x1 + j));
+      a2.add(u, Eight::load(x2 + j)), a3.add(u, Eight::load(x3 + j));
+    }
+    if (j < n) {
+      const int64 left = n - j, from = n - kEight;
+      auto u = Eight::load(w + from);
+      u *= Eight::load(kLastLanes + left);
+      a0.add(u, Eight::load(x0 + from)), a1.add(u, Eight::load(x1 + from));
+      a2.add(u, Eight::load(x2 + from)), a3.add(u, Eight::load(x3 + from));
+    }
+    z[0] += sum_of_lanes(a0), z[1] += sum_of_lanes(a1), z[2] += sum_of_lanes(a2),
+        z[3] += sum_of_lanes(a3);
   }
-  for (; j < n; j += 8) {
-    const int64 left = n - j < 8 ? n - j : 8, from = j + left - 8;
-    load_wide(w + from, u);
-    load_wide(kLastLanes + left, v), u *= v;
-    load_wide(x0 + from, v), a0 += u * v;
-    load_wide(x1 + from, v), a1 += u * v;
-    load_wide(x2 + from, v), a2 += u * v;
-    load_wide(x3 + from, v), a3 += u * v;
-  }
-  const Eight sums[4] = {a0 + b0, a1 + b1, a2 + b2, a3 + b3};
-  for (int i = 0; i < 4; ++i) {
-    const Eight& s = sums[i];
-    z[i] += ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
-  }
-}
+};
 
 // g += sum_i r[i] x[i] over four rows of at least eight entries. The rows come from cache, so the
 // memory would idle: `ahead` elements further lie the rows of the next block, which are asked for
 // meanwhile (0: nowhere).
-template <class Real>
-SNAPML_CLONES void portable_add4(const Real* const* x, const double* r, int64 n, int64 ahead,
-                                 double* g) {
-  constexpr int64 kLine = 64 / static_cast<int64>(sizeof(Real));
-  const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
-  const double r0 = r[0], r1 = r[1], r2 = r[2], r3 = r[3];
-  Eight sum, mask, v;
-  int64 j = 0;
-  for (; j + kLine <= n; j += kLine) {
-    if (ahead != 0) {
-      __builtin_prefetch(x0 + ahead + j);
-      __builtin_prefetch(x1 + ahead + j);
-      __builtin_prefetch(x2 + ahead + j);
-      __builtin_prefetch(x3 + ahead + j);
+struct AddFourRows {
+  template <int parts, class Real>
+  [[gnu::always_inline]] static void run(const Real* const* x, const double* r, int64 n,
+                                         int64 ahead, double* g) {
+    using Eight = WideEight<parts>;
+    constexpr int64 kLine = 64 / static_cast<int64>(sizeof(Real));
+    const Real *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+    const double r0 = r[0], r1 = r[1], r2 = r[2], r3 = r[3];
+    const auto rows_from = [&](int64 k) __attribute__((always_inline)) {
+      Eight sum{};
+      sum.add(r0, Eight::load(x0 + k)), sum.add(r1, Eight::load(x1 + k));
+      sum.add(r2, Eight::load(x2 + k)), sum.add(r3, Eight::load(x3 + k));
+      return sum;
+    };
+    int64 j = 0;
+    for (; j + kLine <= n; j += kLine) {
+      if (ahead != 0) {
+        __builtin_prefetch(x0 + ahead + j);
+        __builtin_prefetch(x1 + ahead + j);
+        __builtin_prefetch(x2 + ahead + j);
+        __builtin_prefetch(x3 + ahead + j);
+      }
+      for (int64 k = j; k < j + kLine; k += kEight) {
+        auto sum = rows_from(k);
+        sum += Eight::load(g + k);
+        sum.store(g + k);
+      }
     }
-    for (int64 k = j; k < j + kLine; k += 8) {
-      load_wide(x0 + k, v), sum = r0 * v;
-      load_wide(x1 + k, v), sum += r1 * v;
-      load_wide(x2 + k, v), sum += r2 * v;
-      load_wide(x3 + k, v), sum += r3 * v;
-      load_wide(g + k, v), v += sum;
-      std::memcpy(g + k, &v, sizeof v);
+    for (; j < n; j += kEight) {
+      const int64 left = n - j < kEight ? n - j : kEight, from = j + left - kEight;
+      auto sum = rows_from(from);
+      sum *= Eight::load(kLastLanes + left);
+      sum += Eight::load(g + from);
+      sum.store(g + from);
     }
   }
-  for (; j < n; j += 8) {
-    const int64 left = n - j < 8 ? n - j : 8, from = j + left - 8;
-    load_wide(kLastLanes + left, mask);
-    load_wide(x0 + from, v), sum = r0 * v;
-    load_wide(x1 + from, v), sum += r1 * v;
-    load_wide(x2 + from, v), sum += r2 * v;
-    load_wide(x3 + from, v), sum += r3 * v;
-    load_wide(g + from, v), v += mask * sum;
-    std::memcpy(g + from, &v, sizeof v);
-  }
-}
+};
 
 // The same for rows of any length, by the fastest version that the processor has.
 template <class Real>
@@ -117,7 +108,7 @@ void dense_dot4(const Real* const* x, const double* w, int64 n, double* z) {
     if (avx512::kIsSupported) return avx512::dense_dot4(x, w, n, z);
   }
 #endif
-  if (n >= 8) return portable_dot4(x, w, n, z);
+  if (n >= kEight) return run_wide<DotFourRows>(x, w, n, z);
   for (int i = 0; i < 4; ++i) {
     for (int64 k = 0; k < n; ++k) z[i] += w[k] * static_cast<double>(x[i][k]);
   }
@@ -130,7 +121,7 @@ void dense_add4(const Real* const* x, const double* r, int64 n, int64 ahead, dou
     if (avx512::kIsSupported) return avx512::dense_add4(x, r, n, ahead, g);
   }
 #endif
-  if (n >= 8) return portable_add4(x, r, n, ahead, g);
+  if (n >= kEight) return run_wide<AddFourRows>(x, r, n, ahead, g);
   for (int i = 0; i < 4; ++i) {
     for (int64 k = 0; k < n; ++k) g[k] += r[i] * static_cast<double>(x[i][k]);
   }
@@ -321,38 +312,57 @@ template <class Real, class Index>
   return static_cast<double>(row.values == nullptr ? row.constant : row.values[i]);
 }
 
+struct InterleavedDots {
+  template <int parts, class Real, class Index>
+  [[gnu::always_inline]] static void run(CompressedRow<Real, Index> row, const double* w,
+                                         int64 width, double* z) {
+    using Eight = WideEight<parts>;
+    for (int64 from = 0; from < width; from += kEight) {
+      const auto vector_of = [&](int64 i) __attribute__((always_inline)) {
+        return Eight::load(w + row.indices[i] * width + from);
+      };
+      Eight even{}, odd{};
+      int64 i = 0;
+      for (; i + 2 <= row.n_stored; i += 2) {
+        even.add(entry(row, i), vector_of(i)), odd.add(entry(row, i + 1), vector_of(i + 1));
+      }
+      if (i < row.n_stored) even.add(entry(row, i), vector_of(i));
+      even += odd;
+      even.store(z + from);
+    }
+  }
+};
+
+struct InterleavedAdd {
+  template <int parts, class Real, class Index>
+  [[gnu::always_inline]] static void run(CompressedRow<Real, Index> row, const double* r,
+                                         int64 width, double* g) {
+    using Eight = WideEight<parts>;
+    for (int64 from = 0; from < width; from += kEight) {
+      const auto slope = Eight::load(r + from);
+      for (int64 i = 0; i < row.n_stored; ++i) {
+        double* const at = g + row.indices[i] * width + from;
+        auto v = Eight::load(at);
+        v.add(entry(row, i), slope);
+        v.store(at);
+      }
+    }
+  }
+};
+
 // Of a sparse row with vectors that lie side by side, `width` (a multiple of kEight) numbers a
 // column: z = sum_j x_j w_j.
 template <class Real, class Index>
-SNAPML_CLONES void interleaved_dots(const CompressedRow<Real, Index>& row, const double* w,
-                                    int64 width, double* z) {
-  for (int64 from = 0; from < width; from += kEight) {
-    Eight even{}, odd{}, v;
-    int64 i = 0;
-    for (; i + 2 <= row.n_stored; i += 2) {
-      load_wide(w + row.indices[i] * width + from, v), even += entry(row, i) * v;
-      load_wide(w + row.indices[i + 1] * width + from, v), odd += entry(row, i + 1) * v;
-    }
-    if (i < row.n_stored)
-      load_wide(w + row.indices[i] * width + from, v), even += entry(row, i) * v;
-    even += odd;
-    std::memcpy(z + from, &even, sizeof even);
-  }
+void interleaved_dots(const CompressedRow<Real, Index>& row, const double* w, int64 width,
+                      double* z) {
+  run_wide<InterleavedDots>(row, w, width, z);
 }
 
 // g_j += x_j r for vectors that lie side by side.
 template <class Real, class Index>
-SNAPML_CLONES void interleaved_add(const CompressedRow<Real, Index>& row, const double* r,
-                                   int64 width, double* g) {
-  for (int64 from = 0; from < width; from += kEight) {
-    Eight slope, v;
-    load_wide(r + from, slope);
-    for (int64 i = 0; i < row.n_stored; ++i) {
-      double* const at = g + row.indices[i] * width + from;
-      load_wide(at, v), v += entry(row, i) * slope;
-      std::memcpy(at, &v, sizeof v);
-    }
-  }
+void interleaved_add(const CompressedRow<Real, Index>& row, const double* r, int64 width,
+                     double* g) {
+  run_wide<InterleavedAdd>(row, r, width, g);
 }
 
 }  // namespace snapml::native

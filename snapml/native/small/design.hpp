@@ -6,65 +6,86 @@
 #include <utility>
 #include <vector>
 
-#include "primal/block_products.hpp"
 #include "snapml/views.hpp"
+#include "threads/wide.hpp"
 
 namespace snapml::native::small {
 
 // The next multiple of eight.
 inline int64 whole(int64 n) { return (n + kEight - 1) / kEight * kEight; }
 
-// z[r] = x_r.w for eight rows of `stride` numbers, a multiple of eight.
-template <class Real>
-SNAPML_CLONES void dot8(const Real* rows, const Real* w, int64 stride, Real* z) {
-  for (int r = 0; r < kEight; ++r) {
-    const Real* const x = rows + r * stride;
-    Eight sum{}, u, v;
-    for (int64 j = 0; j < stride; j += kEight) {
-      load_wide(x + j, u), load_wide(w + j, v);
-      sum += u * v;
+struct DotEight {
+  template <int parts>
+  [[gnu::always_inline]] static void run(const double* rows, const double* w, int64 stride,
+                                         double* z) {
+    for (int r = 0; r < kEight; ++r) {
+      const double* const x = rows + r * stride;
+      WideEight<parts> sum{};
+      for (int64 j = 0; j < stride; j += kEight) {
+        sum.add(WideEight<parts>::load(x + j), WideEight<parts>::load(w + j));
+      }
+      z[r] = sum_of_lanes(sum);
     }
-    z[r] = ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
   }
+};
+
+struct AddEight {
+  template <int parts>
+  [[gnu::always_inline]] static void run(const double* rows, const double* s, int64 stride,
+                                         double* g) {
+    for (int64 j = 0; j < stride; j += kEight) {
+      auto sum = WideEight<parts>::load(g + j);
+      for (int r = 0; r < kEight; ++r) {
+        sum.add(s[r], WideEight<parts>::load(rows + r * stride + j));
+      }
+      sum.store(g + j);
+    }
+  }
+};
+
+// Four rows of h at a time, so that a load serves four products.
+struct AddGramOfEight {
+  template <int parts>
+  [[gnu::always_inline]] static void run(const double* rows, const double* k, int64 n_cols,
+                                         int64 stride, double* h, int64 h_stride) {
+    constexpr int kFour = 4;
+    for (int64 i = 0; i < n_cols; i += kFour) {
+      double scaled[kFour][kEight];
+      for (int r = 0; r < kEight; ++r) {
+        for (int q = 0; q < kFour; ++q) scaled[q][r] = k[r] * rows[r * stride + i + q];
+      }
+      for (int64 j = i / kEight * kEight; j < stride; j += kEight) {
+        double* const to = h + i * h_stride + j;
+        auto a = WideEight<parts>::load(to), b = WideEight<parts>::load(to + h_stride);
+        auto c = WideEight<parts>::load(to + 2 * h_stride);
+        auto d = WideEight<parts>::load(to + 3 * h_stride);
+        for (int r = 0; r < kEight; ++r) {
+          const auto v = WideEight<parts>::load(rows + r * stride + j);
+          a.add(scaled[0][r], v), b.add(scaled[1][r], v);
+          c.add(scaled[2][r], v), d.add(scaled[3][r], v);
+        }
+        a.store(to), b.store(to + h_stride), c.store(to + 2 * h_stride), d.store(to + 3 * h_stride);
+      }
+    }
+  }
+};
+
+// z[r] = x_r.w for eight rows of `stride` numbers, a multiple of eight.
+inline void dot8(const double* rows, const double* w, int64 stride, double* z) {
+  run_wide<DotEight>(rows, w, stride, z);
 }
 
 // g += sum_r s[r] x_r over eight rows.
-template <class Real>
-SNAPML_CLONES void add8(const Real* rows, const Real* s, int64 stride, Real* g) {
-  for (int64 j = 0; j < stride; j += kEight) {
-    Eight sum, v;
-    load_wide(g + j, sum);
-    for (int r = 0; r < kEight; ++r) load_wide(rows + r * stride + j, v), sum += s[r] * v;
-    std::memcpy(g + j, &sum, sizeof sum);
-  }
+inline void add8(const double* rows, const double* s, int64 stride, double* g) {
+  run_wide<AddEight>(rows, s, stride, g);
 }
 
-// The upper half of h += sum_r k[r] x_r x_r^T over eight rows, four rows of h at a time, so that a
-// load serves four products; the blocks of eight on the diagonal are filled whole. Rows of h have
-// `h_stride` numbers, and there are n_cols of them, up to a multiple of four.
-template <class Real>
-SNAPML_CLONES void add_gram8(const Real* rows, const Real* k, int64 n_cols, int64 stride, Real* h,
-                             int64 h_stride) {
-  constexpr int kFour = 4;
-  for (int64 i = 0; i < n_cols; i += kFour) {
-    Real scaled[kFour][kEight];
-    for (int r = 0; r < kEight; ++r) {
-      for (int q = 0; q < kFour; ++q) scaled[q][r] = k[r] * rows[r * stride + i + q];
-    }
-    for (int64 j = i / kEight * kEight; j < stride; j += kEight) {
-      Real* const to = h + i * h_stride + j;
-      Eight a, b, c, d, v;
-      load_wide(to, a), load_wide(to + h_stride, b);
-      load_wide(to + 2 * h_stride, c), load_wide(to + 3 * h_stride, d);
-      for (int r = 0; r < kEight; ++r) {
-        load_wide(rows + r * stride + j, v);
-        a += scaled[0][r] * v, b += scaled[1][r] * v;
-        c += scaled[2][r] * v, d += scaled[3][r] * v;
-      }
-      std::memcpy(to, &a, sizeof a), std::memcpy(to + h_stride, &b, sizeof b);
-      std::memcpy(to + 2 * h_stride, &c, sizeof c), std::memcpy(to + 3 * h_stride, &d, sizeof d);
-    }
-  }
+// The upper half of h += sum_r k[r] x_r x_r^T over eight rows; the blocks of eight on the diagonal
+// are filled whole. Rows of h have `h_stride` numbers, and there are n_cols of them, up to a
+// multiple of four.
+inline void add_gram8(const double* rows, const double* k, int64 n_cols, int64 stride, double* h,
+                      int64 h_stride) {
+  run_wide<AddGramOfEight>(rows, k, n_cols, stride, h, h_stride);
 }
 
 // y -= factor x.

@@ -9,16 +9,17 @@
 
 namespace snapml::native::small {
 
-// x.v over a multiple of eight numbers.
-template <class Real>
-SNAPML_CLONES Real dot(const Real* x, const Real* v, int64 n) {
-  Eight sum{}, a, b;
-  for (int64 i = 0; i < n; i += kEight) {
-    load_wide(x + i, a), load_wide(v + i, b);
-    sum += a * b;
+// z = x.v over a multiple of eight numbers.
+struct Dot {
+  template <int parts>
+  [[gnu::always_inline]] static double run(const double* x, const double* v, int64 n) {
+    WideEight<parts> sum{};
+    for (int64 i = 0; i < n; i += kEight) {
+      sum.add(WideEight<parts>::load(x + i), WideEight<parts>::load(v + i));
+    }
+    return sum_of_lanes(sum);
   }
-  return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
-}
+};
 
 // s_i += factor k_i x_i.
 template <class Real>
@@ -47,7 +48,7 @@ class DesignColumns {
   }
 
   double product(int64 j, const std::vector<double>& v) const {
-    if (is_dense_) return dot(column(j), v.data(), n_padded_);
+    if (is_dense_) return run_wide<Dot>(column(j), v.data(), n_padded_);
     double sum = 0;
     for (const Entry* e = begin(j); e != end(j); ++e) sum += e->value * v[at(e->row)];
     return sum;

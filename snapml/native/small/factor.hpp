@@ -11,44 +11,51 @@ namespace snapml::native::small {
 // Pivots below this share of their diagonal entry are rounding: the matrix has no inverse to trust.
 inline constexpr double kLeastPivot = 1e-13;
 
-// The upper half of h -= sum_r rows[r][i] / pivots[r] rows[r][j] over eight rows, two rows of h at
-// a time. Each number gets its products one after the other, as from one row at a time.
-template <class Real>
-SNAPML_CLONES void subtract_eight(const Real* rows, const Real* pivots, int64 n, int64 stride,
-                                  Real* h) {
-  for (int64 i = 0; i < n; i += 2) {
-    const bool is_last = i + 1 == n;
-    Real first[kEight], second[kEight];
-    for (int r = 0; r < kEight; ++r) {
-      first[r] = rows[r * stride + i] / pivots[r];
-      second[r] = is_last ? 0 : rows[r * stride + i + 1] / pivots[r];
-    }
-    Real* const to = h + i * stride;
-    Real* const next = is_last ? to : to + stride;
-    int64 j = i;
-    for (; j + kEight <= n; j += kEight) {
-      Eight a, b, v;
-      load_wide(to + j, a), load_wide(next + j, b);
+// Two rows of h at a time. Each number gets its products one after the other, as from one row at a
+// time.
+struct SubtractEight {
+  template <int parts>
+  [[gnu::always_inline]] static void run(const double* rows, const double* pivots, int64 n,
+                                         int64 stride, double* h) {
+    for (int64 i = 0; i < n; i += 2) {
+      const bool is_last = i + 1 == n;
+      double first[kEight], second[kEight];
       for (int r = 0; r < kEight; ++r) {
-        load_wide(rows + r * stride + j, v);
-        a -= first[r] * v, b -= second[r] * v;
+        first[r] = rows[r * stride + i] / pivots[r];
+        second[r] = is_last ? 0 : rows[r * stride + i + 1] / pivots[r];
       }
-      if (!is_last) std::memcpy(next + j, &b, sizeof b);
-      std::memcpy(to + j, &a, sizeof a);
-    }
-    for (; j < n; ++j) {
-      for (int r = 0; r < kEight; ++r) {
-        const Real v = rows[r * stride + j];
-        to[j] -= first[r] * v;
-        if (!is_last) next[j] -= second[r] * v;
+      double* const to = h + i * stride;
+      double* const next = is_last ? to : to + stride;
+      int64 j = i;
+      for (; j + kEight <= n; j += kEight) {
+        auto a = WideEight<parts>::load(to + j), b = WideEight<parts>::load(next + j);
+        for (int r = 0; r < kEight; ++r) {
+          const auto v = WideEight<parts>::load(rows + r * stride + j);
+          a.subtract(first[r], v), b.subtract(second[r], v);
+        }
+        if (!is_last) b.store(next + j);
+        a.store(to + j);
+      }
+      for (; j < n; ++j) {
+        for (int r = 0; r < kEight; ++r) {
+          const double v = rows[r * stride + j];
+          to[j] -= first[r] * v;
+          if (!is_last) next[j] -= second[r] * v;
+        }
       }
     }
   }
+};
+
+// The upper half of h -= sum_r rows[r][i] / pivots[r] rows[r][j] over eight rows.
+inline void subtract_eight(const double* rows, const double* pivots, int64 n, int64 stride,
+                           double* h) {
+  run_wide<SubtractEight>(rows, pivots, n, stride, h);
 }
 
 // Works on the upper half of h in place; the diagonal becomes D and row k of the rest D_k U_k.
-// Returns whether every pivot is positive.
-inline bool factorise(double* h, int64 n, int64 stride) {
+// Returns whether every pivot is above a share of its diagonal entry.
+inline bool factorise(double* h, int64 n, int64 stride, double least_pivot = kLeastPivot) {
   std::vector<double> diagonal(static_cast<std::size_t>(n));
   for (int64 k = 0; k < n; ++k) diagonal[static_cast<std::size_t>(k)] = h[k * stride + k];
   for (int64 first = 0; first < n; first += kEight) {
@@ -56,7 +63,7 @@ inline bool factorise(double* h, int64 n, int64 stride) {
     double pivots[kEight];
     for (int64 k = first; k < end; ++k) {
       const double* const row = h + k * stride;
-      if (!(row[k] > kLeastPivot * diagonal[static_cast<std::size_t>(k)])) return false;
+      if (!(row[k] > least_pivot * diagonal[static_cast<std::size_t>(k)])) return false;
       pivots[k - first] = row[k];
       for (int64 i = k + 1; i < end; ++i) {
         subtract(row[i] / row[k], row + i, n - i, h + i * stride + i);

@@ -15,26 +15,29 @@ using small::whole;
 
 // Rows less the centre, their columns side by side, registers at a time: what a register reads
 // beyond a row is made zero, and has to be in memory.
-template <class Real>
-SNAPML_CLONES void centre_rows(const Real* x, int64 row_stride, const double* centre, int64 n_rows,
-                               int64 n_cols, int64 stride, double* to) {
-  using Bits = long long __attribute__((vector_size(64)));
-  const int64 n_whole = n_cols / kEight * kEight;
-  Eight last{}, c{}, v;
-  Bits is_shown{};
-  for (int64 j = n_whole; j < n_cols; ++j)
-    last[j - n_whole] = centre[j], is_shown[j - n_whole] = -1;
-  for (int64 i = 0; i < n_rows; ++i, x += row_stride, to += stride) {
-    for (int64 j = 0; j < n_whole; j += kEight) {
-      load_wide(x + j, v), load_wide(centre + j, c), v -= c;
-      std::memcpy(to + j, &v, sizeof v);
+struct CentreRows {
+  template <int parts, class Real>
+  [[gnu::always_inline]] static void run(const Real* x, int64 row_stride, const double* centre,
+                                         int64 n_rows, int64 n_cols, int64 stride, double* to) {
+    using Eight = WideEight<parts>;
+    const int64 n_whole = n_cols / kEight * kEight;
+    double last[kEight] = {};
+    std::copy(centre + n_whole, centre + n_cols, last);
+    for (int64 i = 0; i < n_rows; ++i, x += row_stride, to += stride) {
+      for (int64 j = 0; j < n_whole; j += kEight) {
+        auto v = Eight::load(x + j);
+        v.subtract(1, Eight::load(centre + j));
+        v.store(to + j);
+      }
+      if (n_whole == n_cols) continue;
+      auto v = Eight::load(x + n_whole);
+      v.subtract(1, Eight::load(last));
+      v.store(to + n_whole);
+      // Behind the row may lie what is no number, which no product makes zero.
+      std::fill(to + n_cols, to + n_whole + kEight, 0.0);
     }
-    if (n_whole == n_cols) continue;
-    load_wide(x + n_whole, v), v -= last;
-    const Bits kept = (Bits)v & is_shown;
-    std::memcpy(to + n_whole, &kept, sizeof kept);
   }
-}
+};
 
 // `n_rows` rows of one column, which lie side by side.
 template <class Real>
@@ -77,7 +80,7 @@ void centre_block(const DenseView<Real>& view, const double* centre, int64 first
   if (view.col_stride == 1 && view.row_stride >= view.n_cols) {
     // The registers of a row end in the next eight, and those of the last rows nowhere.
     i = std::clamp<int64>(view.n_rows - kEight - first, 0, count);
-    centre_rows(from, view.row_stride, centre, i, view.n_cols, stride, to);
+    run_wide<CentreRows>(from, view.row_stride, centre, i, view.n_cols, stride, to);
   }
   for (; i < count; ++i) {
     const Real* const x = from + i * view.row_stride;
