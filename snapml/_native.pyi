@@ -338,24 +338,23 @@ def small_newton(
     history: NDArray[Any],
     points: NDArray[Any] | None,
 ) -> tuple[bool, int, int, float, float, float, float]: ...
-def small_hinge(
+def small_interior_point(
     rows: Rows,
+    loss: str,
     labels: NDArray[Any],
     row_weights: NDArray[Any] | None,
     weight: float,
     row_offsets: NDArray[Any] | None,
+    l1: float,
     l2: float,
     intercept: str,
     bias_column: float,
     tol: float,
     most_passes: int,
-    most_entries: int,
     coef: NDArray[Any],
-    slacks: NDArray[Any],
-    is_centred: bool,
     history: NDArray[Any],
     points: NDArray[Any] | None,
-) -> tuple[bool, int, int, int, float, float, float]: ...
+) -> tuple[bool, int, int, float, float, float]: ...
 def small_newton_path(
     rows: Rows,
     loss: str,

@@ -51,7 +51,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/columns/streamed_gram.py",
     "solvers/rows/streaming_engine.py",
     "solvers/newton/small_groups.py",
-    "solvers/newton/small_hinge.py",
+    "solvers/interior_point/small_rows.py",
     "solvers/newton/small_newton.py",
     "solvers/threads.py",
     "trees/categorical_tree.py",

@@ -1,6 +1,5 @@
 """The hinge by continuation, on columns as they come."""
 
-import logging
 import math
 from dataclasses import replace
 
@@ -11,13 +10,19 @@ from scipy.sparse import csr_matrix
 from snapml import LinearSVC
 from snapml.problems import Hinge, Intercept
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.control import Control
 from snapml.solvers.dual_ascent import cpu_engine
-from snapml.solvers.newton import quasi_newton, small_hinge, small_newton, smoothed_hinge
+from snapml.solvers.interior_point import small_rows
+from snapml.solvers.newton import quasi_newton, smoothed_hinge
 from snapml.solvers.plan import rules
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case
+
+
+@pytest.fixture(autouse=True)
+def without_one_call(monkeypatch):
+    """Take no rows for so few that all systems are one call."""
+    monkeypatch.setattr(small_rows, "_MOST_ENTRIES", 0)
 
 
 def make_visits(dtype, n_rows=4000):
@@ -57,7 +62,6 @@ def make_pixels(n_rows=1500, n_features=600):
 
 def watch_stages(monkeypatch, change=None):
     """Return the list to which every stage adds its width; `change` makes other results of them."""
-    monkeypatch.setattr(small_newton, "_MOST_ENTRIES", 0)  # whose stages are one call each
     widths, solve = [], quasi_newton.solve
 
     def watched(engine, *args, **kwargs):
@@ -148,80 +152,6 @@ def test_a_hand_over_goes_on_from_dual_points_that_are_worth_it(monkeypatch, C, 
     model = LinearSVC(loss="hinge", C=C).fit(X / 2000.0, y)
     assert widths[0] == width
     assert model.gap_ <= model.tol * model.objective_
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_stages_in_one_call_lead_where_steps_one_by_one_do(dtype, fit_intercept, monkeypatch):
-    X, y = make_visits(dtype)
-    model = LinearSVC(loss="hinge", C=0.01, fit_intercept=fit_intercept)
-    quick = model.fit(X, y).coef_.copy(), model.objective_, model.gap_, model.n_iter_
-    monkeypatch.setattr(small_newton, "_MOST_ENTRIES", 0)
-    model.fit(X, y)
-    np.testing.assert_allclose(quick[0], model.coef_, rtol=1e-4, atol=1e-7)
-    assert quick[1] == pytest.approx(model.objective_, rel=1e-7)
-    assert quick[2] <= 1e-5 * quick[1]
-    assert quick[3] == pytest.approx(model.n_iter_, rel=0.5)
-
-
-@pytest.mark.parametrize("intercept", list(Intercept))
-@pytest.mark.parametrize("is_sparse", [False, True])
-def test_one_call_certifies_weighted_rows_with_offsets(intercept, is_sparse):
-    case = Case(Hinge(), intercept, is_sparse=is_sparse, offset=1.0)
-    rng = np.random.default_rng(3)
-    dataset = replace(case.dataset(), offsets=rng.normal(size=case.n_rows))
-    rule = StoppingRule(1e-8, 1000)
-    alone = SerialCommunicator()
-    assert small_hinge.suits(case.problem, dataset, alone, rule)
-    found = small_hinge.solve(case.problem, dataset, alone, rule, None, None)
-    again = small_hinge.solve(
-        case.problem, dataset, alone, rule, found.point(case.problem.bias_column), found.duals
-    )
-    for result in (found, again):
-        assert result.has_converged
-        assert 0.0 <= result.gap <= 1e-8 * result.objective
-        assert result.objective == pytest.approx(found.objective, rel=2e-8)
-    assert again.n_iter < found.n_iter
-    margins = case.objective.X @ found.coef + found.intercept + dataset.offsets
-    value = np.sum(dataset.row_weights * np.maximum(0.0, 1.0 - dataset.labels * margins))
-    norm = np.sum(found.coef**2)
-    if intercept is Intercept.PENALISED:
-        norm += (found.intercept / case.problem.intercept_scaling) ** 2
-    assert found.objective == pytest.approx(value + 0.5 * case.problem.penalty.l2 * norm, rel=1e-12)
-    epochs = [entry["epoch"] for entry in found.history]
-    assert epochs == sorted(epochs)
-    assert epochs[-1] == found.n_iter
-
-
-def test_one_call_shows_every_step_and_ends_where_it_is_told(caplog):
-    case, alone = Case(Hinge(), Intercept.PENALISED), SerialCommunicator()
-    seen = []
-
-    def look_until(last):
-        def look(model_of):
-            seen.append(model_of().coef[0])
-            return len(seen) >= last
-
-        return Control(look=look)
-
-    def solve(control, verbose=0):
-        rule = StoppingRule(1e-8, 1000, verbose=verbose, control=control)
-        return smoothed_hinge.solve(case.problem, case.dataset(), alone, rule)
-
-    with caplog.at_level(logging.INFO, "snapml"):
-        whole = solve(Control(), verbose=1)
-    assert "in one call" in whole.description
-    assert caplog.text.count("certified gap") == len(whole.history)
-    np.testing.assert_array_equal(solve(look_until(10**6)).coef, whole.coef)
-    n_steps = len(seen)
-    assert len(whole.history) < n_steps <= whole.n_iter
-    seen.clear()
-    ended = solve(look_until(n_steps // 2))
-    assert len(seen) == n_steps // 2
-    assert not ended.has_converged
-    assert whole.gap < ended.gap < np.inf
-    assert ended.objective >= whole.objective
-    assert ended.n_iter < whole.n_iter
 
 
 @pytest.mark.parametrize("solver", ["auto", "pqn", "sdca"])

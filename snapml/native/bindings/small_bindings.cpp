@@ -11,8 +11,8 @@
 #include "bindings/dispatch.hpp"
 #include "bindings/without_gil.hpp"
 #include "rows/rows.hpp"
+#include "small/interior_point.hpp"
 #include "small/newton.hpp"
-#include "small/smoothed_hinge.hpp"
 #include "small/softmax_problem.hpp"
 
 namespace snapml::native {
@@ -143,49 +143,50 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
       rows.view);
 }
 
-// The hinge by continuation. `coef` and `slacks` hold the start, the slacks where `is_centred`, and
-// get the model and its dual point; `history` gets what each stage has led to, and `points` the
-// coefficients after each of at most `most_entries` steps. Returns whether the tolerance is met,
-// the passes, stages and steps, the objective, its lower bound, and the rows' weighted squares.
-std::tuple<bool, int64, int64, int64, double, double, double> small_hinge(
-    const Rows& rows, const ReadOnlyArray& labels, const std::optional<ReadOnlyArray>& row_weights,
-    double weight, const std::optional<ReadOnlyArray>& row_offsets, double l2,
+// A loss with corners by an interior point method. `coef` gets the model; `history` and `points`
+// get what at most `most_entries` looks have seen. Returns whether the tolerance is met, the passes
+// and looks, the objective, its lower bound, and the rows' weighted squares.
+std::tuple<bool, int64, int64, double, double, double> small_interior_point(
+    const Rows& rows, const std::string& loss, const ReadOnlyArray& labels,
+    const std::optional<ReadOnlyArray>& row_weights, double weight,
+    const std::optional<ReadOnlyArray>& row_offsets, double l1, double l2,
     const std::string& intercept, double bias_column, double tol, int64 most_passes,
-    int64 most_entries, const AnyArray& coef, const AnyArray& slacks, bool is_centred,
-    const AnyArray& history, const std::optional<AnyArray>& points) {
-  const small::Penalty penalty{0, l2, intercept_of(intercept)};
+    const AnyArray& coef, const AnyArray& history, const std::optional<AnyArray>& points) {
+  const int64 most_entries = static_cast<int64>(history.size()) / kEntryNumbers;
+  const small::Penalty penalty{l1, l2, intercept_of(intercept)};
   const small::Rule rule{tol, most_passes, most_entries, points.has_value()};
-  const auto most_stages = static_cast<std::size_t>(history.size()) / kEntryNumbers;
   return std::visit(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
         const int64 n = view.n_rows, n_coefs = view.n_cols + (bias_column != 0 ? 1 : 0);
         const auto made = small_targets<Real>(labels, row_weights, weight, row_offsets, n);
         double* const model = vector_argument<double>(coef, "coef", n_coefs);
-        double* const a = vector_argument<double>(slacks, "slacks", n);
-        double* to = vector_argument<double>(history, "history",
-                                             kEntryNumbers * static_cast<int64>(most_stages));
+        double* to = vector_argument<double>(history, "history", kEntryNumbers * most_entries);
         double* const all =
             points ? vector_argument<double>(*points, "points", most_entries * n_coefs) : nullptr;
-        const auto found = without_gil([&](Interrupt& interrupt) {
-          const small::Design design(view, bias_column);
-          small::SmoothedHingeFit<Real> fit(design, made.targets(), penalty, rule, interrupt);
-          auto solution = fit.solve(model, is_centred ? a : nullptr);
-          return std::make_pair(std::move(solution), design.weighted_squares(made.weights.data()));
-        });
-        const small::HingeSolution& best = found.first;
-        std::copy(best.coef.begin(), best.coef.end(), model);
-        std::copy(best.slacks.begin(), best.slacks.end(), a);
-        const std::size_t n_stages = std::min(best.stages.size(), most_stages);
-        for (std::size_t k = best.stages.size() - n_stages; k < best.stages.size(); ++k) {
-          const small::Stage& stage = best.stages[k];
-          for (const double x : {stage.seconds, stage.n_passes, stage.gap, stage.objective}) {
-            *to++ = x;
+        double stiffness = 0;
+        const small::CornerSolution best = with_primal_loss<double>(loss, [&](const auto& type) {
+          using Loss = std::decay_t<decltype(type)>;
+          if constexpr (Loss::traits().n_corners == 0) {
+            throw std::invalid_argument("loss: expected one with corners, got '" + loss + "'");
+            return small::CornerSolution();
+          } else {
+            return without_gil([&](Interrupt& interrupt) {
+              const small::Design design(view, bias_column);
+              stiffness = design.weighted_squares(made.weights.data());
+              small::InteriorPoint<Real, Loss> fit(type, design, made.targets(), penalty, rule,
+                                                   interrupt);
+              return fit.solve();
+            });
           }
+        });
+        std::copy(best.coef.begin(), best.coef.end(), model);
+        for (const small::Look& look : best.looks) {
+          for (const double x : {look.seconds, look.n_passes, look.gap, look.objective}) *to++ = x;
         }
         if (all != nullptr) std::copy(best.points.begin(), best.points.end(), all);
-        return std::make_tuple(best.is_solved, best.n_passes, static_cast<int64>(n_stages),
-                               best.n_entries, best.objective, best.bound, found.second);
+        return std::make_tuple(best.is_solved, best.n_passes, static_cast<int64>(best.looks.size()),
+                               best.objective, best.bound, stiffness);
       },
       rows.view);
 }
@@ -343,11 +344,11 @@ void bind_small(nb::module_& m) {
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
         nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
         nb::arg("history"), nb::arg("points").none());
-  m.def("small_hinge", &small_hinge, nb::arg("rows"), nb::arg("labels"),
-        nb::arg("row_weights").none(), nb::arg("weight"), nb::arg("row_offsets").none(),
-        nb::arg("l2"), nb::arg("intercept"), nb::arg("bias_column"), nb::arg("tol"),
-        nb::arg("most_passes"), nb::arg("most_entries"), nb::arg("coef"), nb::arg("slacks"),
-        nb::arg("is_centred"), nb::arg("history"), nb::arg("points").none());
+  m.def("small_interior_point", &small_interior_point, nb::arg("rows"), nb::arg("loss"),
+        nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
+        nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
+        nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
+        nb::arg("history"), nb::arg("points").none());
   m.def("small_newton_path", &small_newton_path, nb::arg("rows"), nb::arg("loss"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),

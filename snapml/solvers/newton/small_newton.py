@@ -24,7 +24,7 @@ from snapml.solvers.rows.cpu_rows import native_rows
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["MOST_PASSES", "SPARSER", "is_small", "solve", "suits"]
+__all__ = ["MOST_PASSES", "SPARSER", "count_kept", "is_small", "replay", "solve", "suits"]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
@@ -109,11 +109,32 @@ def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:
         return False
     n_numbers = float(n_rows * (n_columns + 1))
     if isinstance(matrix, CompressedMatrix):
-        n_entries = n_rows * (1.0 + matrix.n_stored / max(1, matrix.shape[0]))
-        if SPARSER * n_entries < n_numbers:
+        n_kept = count_kept(matrix, n_rows)
+        if n_kept < n_numbers:
             times = 1.0 if _is_by_rows(problem) else _TIMES_L1_ENTRIES
-            return 0 < n_entries <= times * _MOST_ENTRIES
+            return 0 < n_kept <= times * _MOST_ENTRIES
     return 0 < n_numbers <= _times_numbers(problem, n_rows, n_columns) * _MOST_ENTRIES
+
+
+def count_kept(matrix: CompressedMatrix, n_rows: int) -> float:
+    """Return how many numbers of some compressed rows the compiled methods keep.
+
+    Parameters
+    ----------
+    matrix : CompressedMatrix
+        The rows.
+    n_rows : int
+        How many of them.
+
+    Returns
+    -------
+    float
+        Their entries, or those of whole rows where they are not sparse enough, with the
+        intercept's.
+    """
+    n_numbers = float(n_rows * (matrix.shape[1] + 1))
+    n_entries = n_rows * (1.0 + matrix.n_stored / max(1, matrix.shape[0]))
+    return n_entries if SPARSER * n_entries < n_numbers else n_numbers
 
 
 def _is_by_rows(problem: Problem) -> bool:
@@ -161,7 +182,7 @@ def solve(
     result = _run(problem, dataset, rule, start, n_most, coefs)
     if not result.has_converged:
         return None
-    n_seen = _replay(problem, result, communicator, rule, coefs)
+    n_seen = replay(problem, result, communicator, rule, coefs)
     if n_seen < len(result.history):  # whoever looked on has ended the fit: it ends there
         result = _run(problem, dataset, rule, start, n_seen)
     return result
@@ -240,7 +261,7 @@ def _history(entries: np.ndarray) -> list[dict[str, float]]:
     ]
 
 
-def _replay(
+def replay(
     problem: Problem,
     result: FitResult,
     communicator: Communicator,

@@ -20,14 +20,13 @@ from snapml.problems import Intercept, Loss, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
-from snapml.solvers.newton import quasi_newton, small_hinge
+from snapml.solvers.newton import quasi_newton
 from snapml.solvers.newton.primal_certificate import lower_bound
 from snapml.solvers.observer import RowStates
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.host_losses import HostLosses
 from snapml.solvers.rows.streaming_engine import HostPrimalEngine, primal_engine
 from snapml.solvers.stopping import StoppingRule
-from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["solve"]
 
@@ -83,11 +82,6 @@ def solve(
     loss = problem.loss.smoothed
     if loss is None:
         raise TypeError(f"expected a loss with corners to smooth, got {problem.loss}")
-    resolve_n_threads(n_threads, 0)  # what is no number of threads is refused in one call too
-    if small_hinge.suits(problem, dataset, communicator, rule):
-        result = small_hinge.solve(problem, dataset, communicator, rule, start, centre)
-        if result is not None:
-            return result
     kept = rule.observer.stage(f"smoothed hinges, {dataset.matrix.shape[1]}")
     if kept.result is not None:
         return kept.result

@@ -21,7 +21,7 @@ from snapml.solvers.dual_ascent import dual_coordinate_ascent, softmax_ascent
 from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
 from snapml.solvers.dual_ascent.softmax_duals import SoftmaxDuals
 from snapml.solvers.fit_settings import Settings, Start
-from snapml.solvers.interior_point import working_rows
+from snapml.solvers.interior_point import small_rows, working_rows
 from snapml.solvers.least_squares import summed_fits, summed_starts
 from snapml.solvers.newton import quasi_newton, small_groups, small_newton, smoothed_hinge
 from snapml.solvers.newton.row_space import RowSpace, is_far_wider
@@ -462,6 +462,10 @@ def _interior_point(
     rule: StoppingRule,
     settings: Settings,
 ) -> FitResult:
+    if small_rows.suits(problem, dataset, communicator, rule, settings):
+        found = small_rows.solve(problem, dataset, communicator, rule, settings)
+        if found is not None:
+            return found
     n_threads = settings.n_threads
     return working_rows.solve(
         problem, dataset, communicator, rule, n_threads=n_threads, seed=settings.seed
@@ -578,7 +582,8 @@ def _hand_over(
 ) -> FitResult:
     """Go on with a method of second order, mostly from where coordinate ascent ended."""
     reason = f"after {first.n_iter} epochs of dual coordinate ascent, whose gap shrank too slowly"
-    if support.suits_systems(problem, dataset, communicator):
+    is_small = small_rows.suits(problem, dataset, communicator, rule, settings)
+    if is_small or support.suits_systems(problem, dataset, communicator):
         rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
         second = _interior_point(problem, dataset, communicator, rest, settings)
         return _joined(first, second, reason)

@@ -16,7 +16,7 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import softmax_ascent
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.fit_settings import Settings, Start
-from snapml.solvers.interior_point import working_rows
+from snapml.solvers.interior_point import small_rows, working_rows
 from snapml.solvers.newton import small_newton
 from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
 from snapml.solvers.newton.sample_size import products_of_factors
@@ -34,10 +34,10 @@ _EASY_STIFFNESS = 5.0
 # The same for losses with corners on few rows, or on dense ones, whose systems are quick; and the
 # columns of which systems cost nothing.
 _CORNERED_STIFFNESS, _CORNERED_COLUMNS = 2.0, 8
-# On so small data that an interior point method takes most of its time to begin: epochs.
+# Epochs on so small data.
 _TINY_PATIENCE = 80.0
-# Entries up to which every method is quick, and the exact one best; and those of the hinge up to
-# which all its stages are one call of microseconds.
+# Entries up to which every method is quick, and the exact one best; and up to which an interior
+# point method takes most of its time to begin.
 _SMALL, _TINY = 200_000, 20_000
 # Up to here a Hessian costs no more than a read of as many rows.
 _NARROW = 64
@@ -58,6 +58,12 @@ _FEW_ROWS_A_COLUMN, _SHORT_A_COLUMN = 8.0, 0.04
 # for each entry of a row, and a column's share in a factor.
 _SYSTEMS_A_COLUMN, _SPARSE_SPEED = 0.5, 0.1
 _SYSTEMS_AN_ENTRY, _FACTOR_OF_A_COLUMN = 5.0, 0.02
+# What an interior point method takes on few rows: steps, and nanoseconds a product of its systems;
+# beside it an epoch, by rows and entries. Below so many nanoseconds in all nothing is quicker; and
+# so many epochs are worth a try whose rest may be a share of them.
+_ITERATIONS, _NS_A_PRODUCT, _CHEAP_NS = 15.0, 0.125, 1e6
+_NS_AN_EPOCH, _NS_A_ROW, _NS_AN_ENTRY = 4e4, 20.0, 1.0
+_DEAR, _SHARE_OF_DEAR = 100.0, 0.25
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
@@ -280,6 +286,8 @@ def _choose_for_hinge(
     problem: Problem, dataset: Dataset, communicator: Communicator
 ) -> tuple[str, str, float]:
     """Coordinate ascent finds the rows at the kink by itself, unless they are long."""
+    if communicator.size == 1 and small_rows.is_small(problem, dataset.matrix):
+        return _choose_on_few_rows(problem, dataset, communicator)
     if dataset.matrix.shape[1] > _FEW_COLUMNS:
         return "sdca", "many columns", _patience_of_many(problem, dataset, communicator)
     n_stored = communicator.allreduce_sum(np.array([float(dataset.matrix.n_stored)]))[0]
@@ -287,10 +295,13 @@ def _choose_for_hinge(
     patience = _SHORT_PATIENCE
     if not may_rest:
         patience = _SPARSE_PATIENCE if is_streamed(dataset) else 2.0 * _SHORT_PATIENCE
-    is_narrow = dataset.matrix.shape[1] <= _NARROW or not may_rest
-    if is_narrow and n_stored <= (_TINY if may_rest else _SMALL):
+    if not may_rest and n_stored <= _SMALL:
         return "pqn", "small data", math.inf
-    n_numbers = _count_rows(dataset, communicator) * dataset.matrix.shape[1]
+    n_rows, n_features = _count_rows(dataset, communicator), dataset.matrix.shape[1]
+    if not _is_sparse(dataset) and n_rows < n_features:
+        price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=False)
+        return "sdca", "fewer rows than columns", price
+    n_numbers = n_rows * n_features
     if _is_sparse(dataset) and (n_stored > _SMALL or small_newton.SPARSER * n_stored <= n_numbers):
         return "sdca", "sparse rows", patience
     stiffness = _sampled_stiffness(problem, dataset, communicator)
@@ -312,6 +323,8 @@ def _choose_for_corners(
         return settings.solver, "as asked for", never
     if support.needs_interior(problem):
         return "ipm", "its loss has corners, and L2 is not all of its penalty", never
+    if communicator.size == 1 and small_rows.is_small(problem, dataset.matrix):
+        return _choose_on_few_rows(problem, dataset, communicator)
     if is_streamed(dataset):
         return "sdca", "reads of a store cost most", never
     if n_features > working_rows.MOST_COLUMNS:
@@ -324,11 +337,33 @@ def _choose_for_corners(
         return "sdca", "many columns", price
     if n_stored <= _TINY:
         return "sdca", "small data", max(price, _TINY_PATIENCE)
+    if not is_sparse and n_rows < n_features:
+        return "sdca", "fewer rows than columns", price
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     most = _EASY_STIFFNESS if n_stored > _SMALL and is_sparse else _CORNERED_STIFFNESS
     if stiffness <= most and n_features >= _CORNERED_COLUMNS:
         return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", price
     return "ipm", "its loss has corners, which few rows are near to", never
+
+
+def _choose_on_few_rows(
+    problem: Problem, dataset: Dataset, communicator: Communicator
+) -> tuple[str, str, float]:
+    """Systems of few rows are one call; epochs cost less where rows are short."""
+    small, never = "small data", math.inf
+    n_features, is_sparse = dataset.matrix.shape[1], _is_sparse(dataset)
+    systems_ns = _ITERATIONS * small_rows.step_work(dataset.matrix) * _NS_A_PRODUCT
+    if systems_ns < _CHEAP_NS or n_features < _CORNERED_COLUMNS:
+        return "ipm", small, never
+    n_rows, n_stored = dataset.matrix.shape[0], dataset.matrix.n_stored
+    price = systems_ns / (_NS_AN_EPOCH + _NS_A_ROW * n_rows + _NS_AN_ENTRY * n_stored)
+    stiffness = _sampled_stiffness(problem, dataset, communicator)
+    is_dear = is_sparse or n_features > _NARROW
+    if stiffness <= (_EASY_STIFFNESS if is_dear else _CORNERED_STIFFNESS):
+        return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", price
+    if is_sparse and price > _DEAR:
+        return "sdca", "sparse rows of many columns", _SHARE_OF_DEAR * price
+    return "ipm", small, never
 
 
 def _price_of_systems(n_rows: float, n_features: int, n_stored: float, *, is_sparse: bool) -> float:
