@@ -350,11 +350,10 @@ def small_interior_point(
     intercept: str,
     bias_column: float,
     tol: float,
-    most_passes: int,
     coef: NDArray[Any],
     history: NDArray[Any],
     points: NDArray[Any] | None,
-) -> tuple[bool, int, int, float, float, float]: ...
+) -> tuple[bool, int, float, float, float]: ...
 def small_newton_path(
     rows: Rows,
     loss: str,

@@ -21,7 +21,7 @@ void bind_small(nb::module_& m);
 
 namespace {
 
-constexpr int64 kEntryNumbers = 4;
+constexpr int64 kEntryNumbers = 4, kLookNumbers = 3;
 
 // The numbers of a vector as float64, `common` for all where there is none, with `padding` behind
 // them up to a multiple of eight.
@@ -146,22 +146,22 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
 // A loss with corners by an interior point method. `coef` gets the model; `history` and `points`
 // get what at most `most_entries` looks have seen. Returns whether the tolerance is met, the passes
 // and looks, the objective, its lower bound, and the rows' weighted squares.
-std::tuple<bool, int64, int64, double, double, double> small_interior_point(
+std::tuple<bool, int64, double, double, double> small_interior_point(
     const Rows& rows, const std::string& loss, const ReadOnlyArray& labels,
     const std::optional<ReadOnlyArray>& row_weights, double weight,
     const std::optional<ReadOnlyArray>& row_offsets, double l1, double l2,
-    const std::string& intercept, double bias_column, double tol, int64 most_passes,
-    const AnyArray& coef, const AnyArray& history, const std::optional<AnyArray>& points) {
-  const int64 most_entries = static_cast<int64>(history.size()) / kEntryNumbers;
+    const std::string& intercept, double bias_column, double tol, const AnyArray& coef,
+    const AnyArray& history, const std::optional<AnyArray>& points) {
+  const int64 most_entries = static_cast<int64>(history.size()) / kLookNumbers;
   const small::Penalty penalty{l1, l2, intercept_of(intercept)};
-  const small::Rule rule{tol, most_passes, most_entries, points.has_value()};
+  const small::Rule rule{tol, most_entries, most_entries, points.has_value()};
   return std::visit(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
         const int64 n = view.n_rows, n_coefs = view.n_cols + (bias_column != 0 ? 1 : 0);
         const auto made = small_targets<Real>(labels, row_weights, weight, row_offsets, n);
         double* const model = vector_argument<double>(coef, "coef", n_coefs);
-        double* to = vector_argument<double>(history, "history", kEntryNumbers * most_entries);
+        double* to = vector_argument<double>(history, "history", kLookNumbers * most_entries);
         double* const all =
             points ? vector_argument<double>(*points, "points", most_entries * n_coefs) : nullptr;
         double stiffness = 0;
@@ -182,10 +182,10 @@ std::tuple<bool, int64, int64, double, double, double> small_interior_point(
         });
         std::copy(best.coef.begin(), best.coef.end(), model);
         for (const small::Look& look : best.looks) {
-          for (const double x : {look.seconds, look.n_passes, look.gap, look.objective}) *to++ = x;
+          for (const double x : {look.seconds, look.gap, look.objective}) *to++ = x;
         }
         if (all != nullptr) std::copy(best.points.begin(), best.points.end(), all);
-        return std::make_tuple(best.is_solved, best.n_passes, static_cast<int64>(best.looks.size()),
+        return std::make_tuple(best.is_solved, static_cast<int64>(best.looks.size()),
                                best.objective, best.bound, stiffness);
       },
       rows.view);
@@ -347,8 +347,8 @@ void bind_small(nb::module_& m) {
   m.def("small_interior_point", &small_interior_point, nb::arg("rows"), nb::arg("loss"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
-        nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
-        nb::arg("history"), nb::arg("points").none());
+        nb::arg("bias_column"), nb::arg("tol"), nb::arg("coef"), nb::arg("history"),
+        nb::arg("points").none());
   m.def("small_newton_path", &small_newton_path, nb::arg("rows"), nb::arg("loss"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),

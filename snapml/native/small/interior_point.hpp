@@ -16,10 +16,9 @@
 
 namespace snapml::native::small {
 
-// What a step has led to; the gap is certified in the last one alone.
+// What a step has led to: estimates, but for the last one, which is certified.
 struct Look {
   double seconds;
-  double n_passes;
   double gap;
   double objective;
 };
@@ -29,7 +28,6 @@ struct CornerSolution {
   double objective = std::numeric_limits<double>::infinity();
   double bound = 0;  // no model has a lower objective: no loss and no penalty is negative
   bool is_solved = false;
-  int64 n_passes = 0;
   std::vector<Look> looks;
   std::vector<double> points;  // coefficients at each look, where they are kept
 };
@@ -117,10 +115,7 @@ class InteriorPoint {
   int64 n_penalised() const {
     return penalty_.intercept == Intercept::kPenalised ? design_.n_cols : design_.n_features;
   }
-  bool is_at_end() const {
-    return found_.n_passes >= rule_.most_passes ||
-           static_cast<int64>(found_.looks.size()) >= rule_.most_entries;
-  }
+  bool is_at_end() const { return static_cast<int64>(found_.looks.size()) >= rule_.most_entries; }
 
   void fill_boxes() {
     for (int k = 0; k < kCorners; ++k) {
@@ -141,7 +136,6 @@ class InteriorPoint {
 
   // margins of coefficients
   void multiply(const std::vector<double>& coef, std::vector<double>& margins) {
-    ++found_.n_passes;
     for (int64 first = 0; first < design_.n_padded; first += kEight) {
       design_.dot8(first, coef.data(), margins.data() + first);
     }
@@ -149,7 +143,6 @@ class InteriorPoint {
 
   // to += X^T s
   void add_rows(const std::vector<double>& s, std::vector<double>& to) {
-    ++found_.n_passes;
     for (int64 first = 0; first < design_.n_rows; first += kEight) {
       design_.add8(first, s.data() + first, to.data());
     }
@@ -157,7 +150,6 @@ class InteriorPoint {
 
   // The factor of X^T diag(k) X and the penalty; whether there is one.
   bool factor(const std::vector<double>& k, const double* own) {
-    ++found_.n_passes;
     std::fill(hessian_.begin(), hessian_.end(), 0.0);
     design_.add_gram(k.data(), hessian_.data(), design_.stride);
     for (int64 j = 0; j < design_.n_cols; ++j) {
@@ -237,7 +229,7 @@ class InteriorPoint {
     dual_terms_ = sum_of_lanes(sums.dual);
     value_ = sum_of_lanes(sums.value) + 0.5 * square;
     gap_ = complementarity_ + misfit;
-    found_.looks.push_back({seconds(), static_cast<double>(found_.n_passes), gap_, value_});
+    found_.looks.push_back({seconds(), gap_, value_});
     if (!rule_.keeps_points) return;
     found_.points.insert(found_.points.end(), coef_.begin(), coef_.begin() + design_.n_cols);
   }
@@ -345,7 +337,7 @@ class InteriorPoint {
     if (columns_.n > 0) drop(model);
     const double value = found_.objective;
     const double gap = std::max(value - found_.bound, kSumRounding * (value + found_.bound));
-    found_.is_solved = gap <= rule_.tol * value;
+    found_.is_solved = std::isfinite(value) && gap <= rule_.tol * value;
     found_.looks.back().gap = gap, found_.looks.back().objective = value;
   }
 

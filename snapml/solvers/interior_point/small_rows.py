@@ -25,8 +25,9 @@ from snapml.solvers.threads import resolve_n_threads
 __all__ = ["is_small", "solve", "step_work", "suits"]
 
 # Entries, those of the intercept's column among them, up to which a step in one call is quicker
-# than one by another method; and columns of which a factor still takes milliseconds.
-_MOST_ENTRIES, _MOST_COLUMNS = 500_000, 512
+# than one by another method; columns of which a factor still takes milliseconds; and those that
+# may be more than the rows.
+_MOST_ENTRIES, _MOST_COLUMNS, _FEW_COLUMNS = 500_000, 512, 64
 # In products of dense numbers: what each row takes beside them, and a product of sparse entries.
 _PRODUCTS_A_ROW, _PRODUCTS_AN_ENTRY = 400.0, 6.0
 # More steps than the method ever needs where it does well.
@@ -86,7 +87,7 @@ def is_small(problem: Problem, matrix: Matrix) -> bool:
     if not is_plain or problem.loss.n_corners == 0:
         return False
     n_rows, n_columns = matrix.shape
-    if n_columns > min(n_rows, _MOST_COLUMNS):
+    if n_columns > min(max(n_rows, _FEW_COLUMNS), _MOST_COLUMNS):
         return False
     if isinstance(matrix, CompressedMatrix):
         return small_newton.count_kept(matrix, n_rows) <= _MOST_ENTRIES
@@ -136,10 +137,11 @@ def solve(
         None where the tolerance was not met.
     """
     resolve_n_threads(settings.n_threads, 0)  # what is no number of threads is refused here too
+    n_most = min(_MOST_LOOKS, rule.max_iter + 1)
     coefs = None
     if rule.control.is_active:
-        coefs = np.zeros((_MOST_LOOKS, 1, dataset.matrix.shape[1] + 1))
-    result = _run(problem, dataset, rule, _MOST_LOOKS, coefs)
+        coefs = np.zeros((n_most, 1, dataset.matrix.shape[1] + 1))
+    result = _run(problem, dataset, rule, n_most, coefs)
     if not result.has_converged:
         return None
     n_seen = small_newton.replay(problem, result, communicator, rule, coefs)
@@ -161,8 +163,8 @@ def _run(
     n_columns = n_features + (1 if bias else 0)
     coef = np.zeros(n_columns)
     points = None if coefs is None else np.zeros((most_looks, n_columns))
-    looks = np.empty((most_looks, 4))
-    is_solved, n_passes, n_looks, objective, bound, stiffness = _native.small_interior_point(
+    looks = np.empty((most_looks, 3))
+    is_solved, n_looks, objective, bound, stiffness = _native.small_interior_point(
         native_rows(matrix, _native.ThreadPool(1)),
         problem.loss.core_name,
         dataset.labels,
@@ -174,7 +176,6 @@ def _run(
         problem.intercept.value,
         bias,
         rule.tol,
-        rule.max_iter + 1,
         coef,
         looks,
         points,
@@ -189,7 +190,7 @@ def _run(
         intercept=bias * float(coef[-1]) if bias else 0.0,
         duals=None,
         offset=0.0,
-        n_iter=min(max(0, n_passes - 1), rule.max_iter),
+        n_iter=n_looks - 1,
         has_converged=is_solved and rule.is_met(gap, objective),
         gap=gap,
         objective=objective,
@@ -200,12 +201,10 @@ def _run(
 
 
 def _history(looks: np.ndarray) -> list[dict[str, float]]:
-    """Return what each step has led to; the last one's gap alone is certified."""
+    """Return what each step has led to; the last one alone is certified."""
     history = [
-        {"epoch": int(n_passes), "time_s": time_s, "running_gap": gap, "gap": np.nan}
-        | {"objective": objective}
-        for time_s, n_passes, gap, objective in looks.tolist()
+        {"epoch": epoch, "time_s": time_s, "running_gap": gap, "gap": np.nan, "objective": np.nan}
+        for epoch, (time_s, gap, _) in enumerate(looks.tolist())
     ]
-    if history:
-        history[-1]["gap"] = history[-1]["running_gap"]
+    history[-1].update(gap=float(looks[-1, 1]), objective=float(looks[-1, 2]))
     return history

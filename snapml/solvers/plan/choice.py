@@ -466,6 +466,8 @@ def _interior_point(
         found = small_rows.solve(problem, dataset, communicator, rule, settings)
         if found is not None:
             return found
+        if not support.suits_systems(problem, dataset, communicator):
+            return _quasi_newton(problem, dataset, communicator, rule, settings, Start())
     n_threads = settings.n_threads
     return working_rows.solve(
         problem, dataset, communicator, rule, n_threads=n_threads, seed=settings.seed
