@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -60,8 +61,15 @@ class InteriorPoint {
     fill_boxes();
   }
 
-  // Begins with least squares through the corners.
+  // Begins with least squares through the corners, unless a model of zeros loses nothing.
   CornerSolution solve() {
+    see_model(coef_, std::numeric_limits<double>::infinity());
+    const double worst = found_.objective;
+    if (worst == 0) {
+      found_.is_solved = true;
+      found_.looks.push_back({seconds(), 0, 0});
+      return std::move(found_);
+    }
     fit_squares();
     put_between_walls();
     double share = kFine, halved = std::numeric_limits<double>::infinity();
@@ -72,7 +80,8 @@ class InteriorPoint {
       const bool is_last = is_at_end() || !std::isfinite(gap_);
       n_idle = gap_ < 0.5 * halved || gap_ > kFar * value_ ? 0 : n_idle + 1;
       if (n_idle == 0) halved = gap_;
-      const bool is_idle = n_idle > (gap_ <= rule_.tol * value_ ? 1 : kMostIdle);
+      const bool is_idle =
+          n_idle > (gap_ <= rule_.tol * value_ ? 1 : kMostIdle) || gap_ <= kSumRounding * worst;
       if (is_last || is_idle || gap_ <= std::min(share * rule_.tol, kPolished) * value_) {
         judge();
         if (is_last || is_idle || found_.is_solved || ++n_refined > kMostRefined) break;
@@ -131,7 +140,9 @@ class InteriorPoint {
     for (std::size_t j = 0; j < at(n_penalised()); ++j) {
       columns_.low[j] = -penalty_.l1, columns_.width[j] = 2 * penalty_.l1;
     }
-    columns_.error.assign(columns_.error.size(), 0.0);
+    // A coefficient counts as much as a row: as a path's middle, whatever the penalty's strength.
+    const double total = std::accumulate(rows_.width.begin(), rows_.width.end(), 0.0);
+    columns_.share = total / static_cast<double>(rows_.n) / (2 * penalty_.l1);
   }
 
   // margins of coefficients
@@ -181,14 +192,15 @@ class InteriorPoint {
     for_each_wall(margins_, coef_, [&](Walls& walls, int64 first, const double* z, int64 n) {
       for (std::size_t i = 0; i < at(n); ++i) {
         const std::size_t e = at(first) + i;
-        lost += 0.5 * walls.width[e] * std::fabs(z[i] - walls.at[e]), total += walls.width[e];
+        lost += 0.5 * walls.width[e] * std::fabs(z[i] - walls.at[e]);
+        total += walls.share * walls.width[e];
       }
     });
     n_walls_ = 2 * std::max(total, std::numeric_limits<double>::min());
     const double least = std::sqrt(std::numeric_limits<double>::min());
     const double product = std::max(kFirstProduct * 2 * lost / n_walls_, least);
     for_each_wall(margins_, coef_, [&](Walls& walls, int64 first, const double* z, int64 n) {
-      centre_walls(z, walls.at.data() + first, product, n, walls.over.data() + first,
+      centre_walls(z, walls.at.data() + first, walls.share * product, n, walls.over.data() + first,
                    walls.under.data() + first, walls.up.data() + first, walls.down.data() + first);
     });
   }
@@ -277,8 +289,8 @@ class InteriorPoint {
                 walls.down.data() + first, walls.per_up.data() + first,
                 walls.per_down.data() + first, walls.soft.data() + first,
                 walls.width.data() + first, walls.error.data() + first, step.over.data() + first,
-                step.under.data() + first, step.down.data() + first, product, corrects, n,
-                walls.up_aim.data() + first, walls.down_aim.data() + first,
+                step.under.data() + first, step.down.data() + first, walls.share * product,
+                corrects, n, walls.up_aim.data() + first, walls.down_aim.data() + first,
                 walls.shift.data() + first, is_rows ? by_rows_.data() : by_columns_.data());
     });
     for (std::size_t j = 0; j < to.coef.size(); ++j) to.coef[j] = dual_error_[j] + by_columns_[j];

@@ -23,6 +23,7 @@ struct Walls {
   }
 
   int64 n;
+  double share = 1;  // what slack times room is to be here, beside what it is in other walls
   std::vector<double> at, low, width;
   std::vector<double> over, under, up, down;
   std::vector<double> per_up, per_down;  // 1 / up, 1 / down
