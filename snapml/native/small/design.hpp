@@ -43,26 +43,29 @@ struct AddEight {
   }
 };
 
-// Four rows of h at a time, so that a load serves four products.
-struct AddGramOfEight {
+// Rows that a Gram matrix takes at a time, as many as stay in the first-level cache.
+inline constexpr int64 kGramRows = 32;
+
+// Of at most kGramRows rows, four rows of h at a time, so that a load serves four products.
+struct AddGram {
   template <int parts>
-  [[gnu::always_inline]] static void run(const double* rows, const double* k, int64 n_cols,
-                                         int64 stride, double* h, int64 h_stride) {
+  [[gnu::always_inline]] static void run(const double* rows, const double* k, int64 n_rows,
+                                         int64 n_cols, int64 stride, double* h, int64 h_stride) {
     constexpr int kFour = 4;
     for (int64 i = 0; i < n_cols; i += kFour) {
-      double scaled[kFour][kEight];
-      for (int r = 0; r < kEight; ++r) {
-        for (int q = 0; q < kFour; ++q) scaled[q][r] = k[r] * rows[r * stride + i + q];
+      double scaled[kGramRows][kFour];
+      for (int64 r = 0; r < n_rows; ++r) {
+        for (int q = 0; q < kFour; ++q) scaled[r][q] = k[r] * rows[r * stride + i + q];
       }
       for (int64 j = i / kEight * kEight; j < stride; j += kEight) {
         double* const to = h + i * h_stride + j;
         auto a = WideEight<parts>::load(to), b = WideEight<parts>::load(to + h_stride);
         auto c = WideEight<parts>::load(to + 2 * h_stride);
         auto d = WideEight<parts>::load(to + 3 * h_stride);
-        for (int r = 0; r < kEight; ++r) {
+        for (int64 r = 0; r < n_rows; ++r) {
           const auto v = WideEight<parts>::load(rows + r * stride + j);
-          a.add(scaled[0][r], v), b.add(scaled[1][r], v);
-          c.add(scaled[2][r], v), d.add(scaled[3][r], v);
+          a.add(scaled[r][0], v), b.add(scaled[r][1], v);
+          c.add(scaled[r][2], v), d.add(scaled[r][3], v);
         }
         a.store(to), b.store(to + h_stride), c.store(to + 2 * h_stride), d.store(to + 3 * h_stride);
       }
@@ -80,12 +83,14 @@ inline void add8(const double* rows, const double* s, int64 stride, double* g) {
   run_wide<AddEight>(rows, s, stride, g);
 }
 
-// The upper half of h += sum_r k[r] x_r x_r^T over eight rows; the blocks of eight on the diagonal
-// are filled whole. Rows of h have `h_stride` numbers, and there are n_cols of them, up to a
-// multiple of four.
-inline void add_gram8(const double* rows, const double* k, int64 n_cols, int64 stride, double* h,
-                      int64 h_stride) {
-  run_wide<AddGramOfEight>(rows, k, n_cols, stride, h, h_stride);
+// The upper half of h += sum_r k[r] x_r x_r^T; the blocks of eight on the diagonal are filled
+// whole. Rows of h have `h_stride` numbers, and there are n_cols of them, up to a multiple of four.
+inline void add_gram(const double* rows, const double* k, int64 n_rows, int64 n_cols, int64 stride,
+                     double* h, int64 h_stride) {
+  for (int64 first = 0; first < n_rows; first += kGramRows) {
+    const int64 count = std::min(kGramRows, n_rows - first);
+    run_wide<AddGram>(rows + first * stride, k + first, count, n_cols, stride, h, h_stride);
+  }
 }
 
 // y -= factor x.
@@ -148,9 +153,7 @@ class Design {
       return;
     }
     if (std::count(k, k + n_rows, 0.0) * kFewFlat > n_rows) return add_packed(k, h, h_stride);
-    for (int64 i = 0; i < n_padded; i += kEight) {
-      small::add_gram8(row(i), k + i, n_cols, stride, h, h_stride);
-    }
+    small::add_gram(row(0), k, n_rows, n_cols, stride, h, h_stride);
   }
 
   // Calls with each column and value of a row, without the intercept's.
@@ -216,19 +219,18 @@ class Design {
 
   // As `add_gram`, of whole rows of which many are flat: the others are put side by side.
   void add_packed(const double* k, double* h, int64 h_stride) const {
-    std::vector<double> rows(static_cast<std::size_t>(kEight * stride), 0.0);
-    double factors[kEight] = {};
-    int n_packed = 0;
+    std::vector<double> rows(static_cast<std::size_t>(kGramRows * stride), 0.0);
+    double factors[kGramRows];
+    int64 n_packed = 0;
     const auto flush = [&] {
-      small::add_gram8(rows.data(), factors, n_cols, stride, h, h_stride);
-      std::fill(factors, factors + kEight, 0.0);
+      small::add_gram(rows.data(), factors, n_packed, n_cols, stride, h, h_stride);
       n_packed = 0;
     };
     for (int64 i = 0; i < n_rows; ++i) {
       if (k[i] == 0) continue;
       std::copy(row(i), row(i) + stride, rows.data() + n_packed * stride);
       factors[n_packed++] = k[i];
-      if (n_packed == kEight) flush();
+      if (n_packed == kGramRows) flush();
     }
     if (n_packed > 0) flush();
   }

@@ -141,14 +141,15 @@ class DesignColumns {
 
   void add_dense_gram(const std::vector<int64>& some, const std::vector<double>& k, int64 stride,
                       std::vector<double>& h) const {
-    std::vector<double> rows(at(kEight * stride));
-    for (int64 first = 0; first < n_padded_; first += kEight) {
+    const int64 m = static_cast<int64>(some.size());
+    std::vector<double> rows(at(kGramRows * stride));
+    for (int64 first = 0; first < n_rows_; first += kGramRows) {
+      const int64 count = std::min(kGramRows, n_rows_ - first);
       for (std::size_t a = 0; a < some.size(); ++a) {
         const double* const x = column(some[a]) + first;
-        for (int r = 0; r < kEight; ++r) rows[at(r * stride) + a] = x[r];
+        for (int64 r = 0; r < count; ++r) rows[at(r * stride) + a] = x[r];
       }
-      const int64 m = static_cast<int64>(some.size());
-      add_gram8(rows.data(), k.data() + first, m, stride, h.data(), stride);
+      add_gram(rows.data(), k.data() + first, count, m, stride, h.data(), stride);
     }
   }
 

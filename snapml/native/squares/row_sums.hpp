@@ -13,8 +13,8 @@ std::vector<double> upper_row_sums(const RowsWithTargets<View>& all, const doubl
   const int64 n = all.n_columns();
   return sum_of_blocks(all, centre, (stride + 1) * stride, pool, interrupt,
                        [&](double* own, const double* weights, int64 n_rows, const double* rows) {
+                         small::add_gram(rows, weights, n_rows, n, stride, own, stride);
                          for (int64 i = 0; i < n_rows; i += kEight, rows += kEight * stride) {
-                           small::add_gram8(rows, weights + i, n, stride, own, stride);
                            small::add8(rows, weights + i, stride, own + stride * stride);
                          }
                        });
