@@ -213,15 +213,17 @@ def _softmax_shift(
     No probability leaves the simplex while that change is below 1, however close to its corners
     the rows are.
     """
-    p = engine.curvatures(rows)
-    weighted = engine.row_weights(rows) * p
+    p, weights = engine.curvatures(rows), engine.row_weights(rows)
+    weighted = weights * p
     block = communicator.allreduce_sum(np.diag(weighted.sum(axis=1)) - weighted @ p.T)
     # All intercepts moved alike change nothing: any curvature in that direction will do.
     block += np.trace(block) / len(block) ** 2
     mass = mass - mass.mean()  # of every row's dual variables the sum is zero
     root = 1.0 / np.sqrt(np.maximum(block.diagonal(), np.finfo(np.float64).tiny))
     step = root * (np.linalg.pinv(block * np.outer(root, root), hermitian=True) @ (root * -mass))
-    return np.asarray(weighted * (step[:, None] - step @ p))
+    # A class without weight is to vanish from all rows; rounding alone carries it beyond.
+    moved = np.maximum(p - p * (step[:, None] - step @ p), 0.0)
+    return np.asarray(weights * (p - moved / moved.sum(axis=0)))
 
 
 def _terms_change(engine: PrimalEngine, rows: np.ndarray, shift: np.ndarray) -> float:
