@@ -3,7 +3,6 @@
 // same for many rows.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <limits>
