@@ -351,6 +351,7 @@ def small_interior_point(
     bias_column: float,
     tol: float,
     coef: NDArray[Any],
+    slopes: NDArray[Any],
     history: NDArray[Any],
     points: NDArray[Any] | None,
 ) -> tuple[bool, int, float, float, float]: ...

@@ -14,6 +14,7 @@ from snapml.distributed.tcp.communicator import TcpCommunicator
 from snapml.problems import Hinge, Intercept, Logistic, Penalty, Problem, Softmax, Squared
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
+from snapml.solvers.interior_point import small_rows
 from snapml.solvers.newton import small_newton
 from snapml.solvers.observer import Observer
 from snapml.solvers.plan import choice
@@ -115,6 +116,7 @@ TOL = 1e-6
 def no_fit_is_small(monkeypatch):
     """Who keeps states gets them of the methods for many rows alone."""
     monkeypatch.setattr(small_newton, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(small_rows, "_MOST_ENTRIES", 0)
 
 
 def fitted(case, watch=None, max_iter=500):

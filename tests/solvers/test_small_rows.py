@@ -202,3 +202,14 @@ def test_rows_in_units_far_apart_and_equal_columns_are_certified():
     for C in (1e-3, 1.0, 1e3):
         model = LinearSVC(loss="hinge", C=C).fit(X, y)
         assert model.gap_ <= model.tol * model.objective_
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
+def test_dual_variables_are_those_that_make_the_model(loss):
+    X, dataset = make(loss)
+    problem = Problem(loss, Intercept.PENALISED, 1.0, Penalty(0.0, 0.01))
+    result = solve(problem, dataset, StoppingRule(1e-10, 1000))
+    beta = result.duals * (dataset.labels if loss.labels == "sign" else 1.0)
+    made = X.T @ (dataset.row_weights * beta) / 0.01
+    np.testing.assert_allclose(made, result.coef, rtol=1e-4, atol=1e-5)
+    assert (result.duals[:10] == 0.0).all()  # rows without weight

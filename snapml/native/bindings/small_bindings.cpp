@@ -143,7 +143,8 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
       rows.view);
 }
 
-// A loss with corners by an interior point method. `coef` gets the model; `history` and `points`
+// A loss with corners by an interior point method. `coef` gets the model, `slopes` the dual
+// point; `history` and `points`
 // get what at most `most_entries` looks have seen. Returns whether the tolerance is met, the passes
 // and looks, the objective, its lower bound, and the rows' weighted squares.
 std::tuple<bool, int64, double, double, double> small_interior_point(
@@ -151,7 +152,7 @@ std::tuple<bool, int64, double, double, double> small_interior_point(
     const std::optional<ReadOnlyArray>& row_weights, double weight,
     const std::optional<ReadOnlyArray>& row_offsets, double l1, double l2,
     const std::string& intercept, double bias_column, double tol, const AnyArray& coef,
-    const AnyArray& history, const std::optional<AnyArray>& points) {
+    const AnyArray& slopes, const AnyArray& history, const std::optional<AnyArray>& points) {
   const int64 most_entries = static_cast<int64>(history.size()) / kLookNumbers;
   const small::Penalty penalty{l1, l2, intercept_of(intercept)};
   const small::Rule rule{tol, most_entries, most_entries, points.has_value()};
@@ -164,6 +165,7 @@ std::tuple<bool, int64, double, double, double> small_interior_point(
         double* to = vector_argument<double>(history, "history", kLookNumbers * most_entries);
         double* const all =
             points ? vector_argument<double>(*points, "points", most_entries * n_coefs) : nullptr;
+        double* const v = vector_argument<double>(slopes, "slopes", n);
         double stiffness = 0;
         const small::CornerSolution best = with_primal_loss<double>(loss, [&](const auto& type) {
           using Loss = std::decay_t<decltype(type)>;
@@ -181,6 +183,7 @@ std::tuple<bool, int64, double, double, double> small_interior_point(
           }
         });
         std::copy(best.coef.begin(), best.coef.end(), model);
+        std::copy(best.slopes.begin(), best.slopes.end(), v);
         for (const small::Look& look : best.looks) {
           for (const double x : {look.seconds, look.gap, look.objective}) *to++ = x;
         }
@@ -347,8 +350,8 @@ void bind_small(nb::module_& m) {
   m.def("small_interior_point", &small_interior_point, nb::arg("rows"), nb::arg("loss"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
-        nb::arg("bias_column"), nb::arg("tol"), nb::arg("coef"), nb::arg("history"),
-        nb::arg("points").none());
+        nb::arg("bias_column"), nb::arg("tol"), nb::arg("coef"), nb::arg("slopes"),
+        nb::arg("history"), nb::arg("points").none());
   m.def("small_newton_path", &small_newton_path, nb::arg("rows"), nb::arg("loss"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),

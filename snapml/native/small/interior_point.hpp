@@ -28,6 +28,7 @@ struct CornerSolution {
   double objective = std::numeric_limits<double>::infinity();
   double bound = 0;  // no model has a lower objective: no loss and no penalty is negative
   bool is_solved = false;
+  std::vector<double> slopes;  // of each row's loss at the last dual point, its weight left out
   std::vector<Look> looks;
   std::vector<double> points;  // coefficients at each look, where they are kept
 };
@@ -64,6 +65,7 @@ class InteriorPoint {
   CornerSolution solve() {
     see_model(coef_, std::numeric_limits<double>::infinity());
     const double worst = found_.objective;
+    found_.slopes.assign(at(design_.n_rows), 0.0);
     if (worst == 0) {
       found_.is_solved = true;
       found_.looks.push_back({seconds(), 0, 0});
@@ -91,6 +93,7 @@ class InteriorPoint {
         break;
       }
     }
+    keep_slopes();
     return std::move(found_);
   }
 
@@ -104,6 +107,7 @@ class InteriorPoint {
   static constexpr double kFirstProduct = 4;
   static constexpr double kShareOfWay = 0.9995, kShort = 0.3, kCautious = 0.1;
   static constexpr double kRidge = 1e-14, kSumRounding = 0x1p-50, kNoWay = 1e-12;
+  static constexpr double kBare = 1e-7;  // of the way between the walls
   static constexpr int kCorners = Loss::traits().n_corners;
 
   // A step of coefficients, margins, and walls, and how far slacks and rooms can go along it.
@@ -350,6 +354,22 @@ class InteriorPoint {
     const double gap = std::max(value - found_.bound, kSumRounding * (value + found_.bound));
     found_.is_solved = std::isfinite(value) && gap <= rule_.tol * value;
     found_.looks.back().gap = gap, found_.looks.back().objective = value;
+  }
+
+  // Slopes that all but lie in a wall are taken to.
+  void keep_slopes() {
+    for (int k = 0; k < kCorners; ++k) {
+      for (int64 i = 0; i < design_.n_rows; ++i) {
+        if (targets_.weights[i] == 0) continue;
+        const std::size_t e = at(k * design_.n_padded + i);
+        const double up = rows_.up[e] < kBare ? 0 : rows_.up[e];
+        const double share = rows_.down[e] < kBare ? 0
+                             : up < rows_.down[e]  ? 1 - up
+                                                   : rows_.down[e];
+        const Corner<double> corner = loss_.corner(k, targets_.labels[i]);
+        found_.slopes[at(i)] += corner.low + share * (corner.high - corner.low);
+      }
+    }
   }
 
   void see_model(const std::vector<double>& model, double allowed) {

@@ -13,6 +13,7 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.problems import Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
+from snapml.solvers.cpu_formulas import loss_quantity
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.newton import small_newton
 from snapml.solvers.observer import SILENT
@@ -161,7 +162,7 @@ def _run(
     matrix, bias = dataset.matrix, problem.bias_column
     n_rows, n_features = matrix.shape
     n_columns = n_features + (1 if bias else 0)
-    coef = np.zeros(n_columns)
+    coef, slopes = np.zeros(n_columns), np.zeros(n_rows)
     points = None if coefs is None else np.zeros((most_looks, n_columns))
     looks = np.empty((most_looks, 3))
     is_solved, n_looks, objective, bound, stiffness = _native.small_interior_point(
@@ -177,6 +178,7 @@ def _run(
         bias,
         rule.tol,
         coef,
+        slopes,
         looks,
         points,
     )
@@ -188,7 +190,7 @@ def _run(
     return FitResult(
         coef=coef[:n_features].astype(matrix.dtype),
         intercept=bias * float(coef[-1]) if bias else 0.0,
-        duals=None,
+        duals=_states(problem, dataset, slopes),
         offset=0.0,
         n_iter=n_looks - 1,
         has_converged=is_solved and rule.is_met(gap, objective),
@@ -198,6 +200,13 @@ def _run(
         mean_stiffness=stiffness / max(1, n_rows),
         description="interior point method in one call, 1 thread",
     )
+
+
+def _states(problem: Problem, dataset: Dataset, slopes: np.ndarray) -> np.ndarray:
+    """Return the dual variables as their loss keeps them: in proportion to beta over c."""
+    ones = np.ones(len(slopes))
+    unit = loss_quantity(problem.loss, "dual", ones, dataset.labels.astype(np.float64))
+    return np.asarray((0.0 - slopes / unit).astype(dataset.labels.dtype))
 
 
 def _history(looks: np.ndarray) -> list[dict[str, float]]:
