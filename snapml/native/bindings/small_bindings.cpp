@@ -143,10 +143,10 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
       rows.view);
 }
 
-// A loss with corners by an interior point method. `coef` gets the model, `slopes` the dual
-// point; `history` and `points`
-// get what at most `most_entries` looks have seen. Returns whether the tolerance is met, the passes
-// and looks, the objective, its lower bound, and the rows' weighted squares.
+// A loss with corners by an interior point method. `coef` gets the model, `slopes` the dual point;
+// `history` and `points` get what as many looks as there is room for have seen. Returns whether the
+// tolerance is met, how many looks there were, the objective, its lower bound, and the rows'
+// weighted squares.
 std::tuple<bool, int64, double, double, double> small_interior_point(
     const Rows& rows, const std::string& loss, const ReadOnlyArray& labels,
     const std::optional<ReadOnlyArray>& row_weights, double weight,

@@ -9,7 +9,7 @@
 
 namespace snapml::native::small {
 
-// z = x.v over a multiple of eight numbers.
+// x.v over a multiple of eight numbers.
 struct Dot {
   template <int parts>
   [[gnu::always_inline]] static double run(const double* x, const double* v, int64 n) {

@@ -162,7 +162,7 @@ class Problem {
     double sum[kEight] = {};
     row_tangents(loss, point.margins.data(), targets.labels, targets.weights, design.n_padded,
                  point.slopes.data(), sum);
-    point.loss = ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+    point.loss = sum_of_lanes(sum);
     std::fill(point.loss_gradient.begin(), point.loss_gradient.end(), 0.0);
     for (int64 first = 0; first < design.n_rows; first += kEight) {
       design.add8(first, point.slopes.data() + first, point.loss_gradient.data());

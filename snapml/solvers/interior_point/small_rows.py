@@ -16,7 +16,6 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_formulas import loss_quantity
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.newton import small_newton
-from snapml.solvers.observer import SILENT
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.cpu_rows import native_rows
@@ -62,10 +61,9 @@ def suits(
     bool
         Whether `solve` can be tried.
     """
-    is_alone = communicator.size == 1 and not settings.device_ids
-    if not is_alone or settings.solver != "auto" or rule.observer is not SILENT:
-        return False
-    return dataset.labels.ndim == 1 and is_small(problem, dataset.matrix)
+    is_one = dataset.labels.ndim == 1
+    is_free = small_newton.is_for_one_call(communicator, rule, settings)
+    return is_one and is_free and is_small(problem, dataset.matrix)
 
 
 def is_small(problem: Problem, matrix: Matrix) -> bool:

@@ -24,7 +24,16 @@ from snapml.solvers.rows.cpu_rows import native_rows
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import resolve_n_threads
 
-__all__ = ["MOST_PASSES", "SPARSER", "count_kept", "is_small", "replay", "solve", "suits"]
+__all__ = [
+    "MOST_PASSES",
+    "SPARSER",
+    "count_kept",
+    "is_for_one_call",
+    "is_small",
+    "replay",
+    "solve",
+    "suits",
+]
 
 # Entries, those of the intercept's column among them, that stay in a core's cache in float64; and
 # columns, and coefficients of all classes, of which a Hessian still takes milliseconds.
@@ -69,11 +78,25 @@ def suits(
     bool
         Whether `solve` can be tried.
     """
-    is_alone = communicator.size == 1 and not settings.device_ids
-    if not is_alone or settings.solver != "auto" or rule.observer is not SILENT:
-        return False
-    is_one = dataset.labels.ndim == 1
+    is_one = dataset.labels.ndim == 1 and is_for_one_call(communicator, rule, settings)
     return is_one and is_small(problem, dataset.matrix, dataset.matrix.shape[0])
+
+
+def is_for_one_call(communicator: Communicator, rule: StoppingRule, settings: Settings) -> bool:
+    """Return whether one process chooses its solver freely, and nobody keeps states on the way.
+
+    Parameters
+    ----------
+    communicator, rule, settings
+        As in `suits`.
+
+    Returns
+    -------
+    bool
+        Whether a call of the extension may be the whole fit.
+    """
+    is_alone = communicator.size == 1 and not settings.device_ids
+    return is_alone and settings.solver == "auto" and rule.observer is SILENT
 
 
 def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:

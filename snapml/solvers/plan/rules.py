@@ -294,9 +294,9 @@ def _choose_for_hinge(
     may_rest = _may_rest(dataset, communicator)
     patience = _SHORT_PATIENCE
     if not may_rest:
+        if n_stored <= _SMALL:
+            return "pqn", "small data", math.inf
         patience = _SPARSE_PATIENCE if is_streamed(dataset) else 2.0 * _SHORT_PATIENCE
-    if not may_rest and n_stored <= _SMALL:
-        return "pqn", "small data", math.inf
     n_rows, n_features = _count_rows(dataset, communicator), dataset.matrix.shape[1]
     if not _is_sparse(dataset) and n_rows < n_features:
         price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=False)
