@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "small/factor.hpp"
@@ -67,13 +68,14 @@ class LeastSquares {
     if (!(total_weight_ > 0) || !find_products()) return false;
     if (interrupt_.requested() || !are_near() || !factorise_all(alphas)) return false;
     std::fill_n(coef, n_models_ * n_cols_, 0.0);
-    std::vector<double> residuals, slope(size(n_cols_)), step(size(n_cols_));
+    // At zero the residuals are the targets.
+    std::vector<double> residuals = residuals_by_products(coef);
+    std::vector<double> slope(size(n_cols_)), step(size(n_cols_));
     for (int number = 0; number <= kMostSteps && !interrupt_.requested(); ++number) {
       bool is_done = number > 0;
       for (int64 k = 0; k < n_models_; ++k) {
         double* const w = coef + k * n_cols_;
-        const double* const sums =
-            number == 0 ? product(target_of(k)) : residuals.data() + k * (n_cols_ + 2);
+        const double* const sums = residuals.data() + k * (n_cols_ + 2);
         for (int64 j = 0; j < n_cols_; ++j) slope[at(j)] = sums[j] - alphas[k] * w[j];
         step = slope;
         small::solve_factored(factors_[factor_of_[at(k)]].data(), n_cols_, stride_, step.data());
@@ -86,7 +88,10 @@ class LeastSquares {
         for (int64 k = 0; k < n_models_; ++k) find_intercept(k, coef, facts[k]);
         return true;
       }
-      residuals = residual_sums(all_, mean_.data(), coef, n_models_, pool_, interrupt_);
+      residuals = residuals_by_products(coef);
+      if (number > 0 || !are_trusted(residuals)) {
+        residuals = residual_sums(all_, mean_.data(), coef, n_models_, pool_, interrupt_);
+      }
     }
     return false;
   }
@@ -115,6 +120,9 @@ class LeastSquares {
   static constexpr double kFarOrigin = 100;  // shares of the squares that centring takes away
   static constexpr double kFar = 1e6, kFarOfThin = 10, kLeastTrusted = 1e-8, kRefined = 1e-11;
   static constexpr int kMostSteps = 6;
+  // A share of the targets' squares that residuals are to have for sums of products to know them,
+  // and how much larger than one rounding the error of a solution of well conditioned equations is.
+  static constexpr double kKnownShare = 1e-4, kRoundings = 16;
 
   static std::size_t size(int64 n) { return static_cast<std::size_t>(n); }
   static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
@@ -138,10 +146,13 @@ class LeastSquares {
       if (!is_centred_) continue;
       mean_[at(j)] = from[at(j)] + sums[at(j)] / total_weight_;
       const double shift = sums[at(j)] * sums[at(j)] / total_weight_;
-      is_far = is_far || shift > kFarOrigin * (product(j)[j] - shift);
+      const double share = shift / (product(j)[j] - shift);
+      is_far = is_far || share > kFarOrigin;
+      if (product(j)[j] > shift) most_centred_ = std::max(most_centred_, share);
     }
     if (is_far && !is_thin(all_.rows)) {
       products_ = row_sums(all_, mean_.data(), pool_, interrupt_);
+      most_centred_ = 0;
     } else if (is_centred_) {
       for (int64 i = 0; i < n; ++i) {
         const double share = sums[at(i)] / total_weight_;
@@ -185,7 +196,7 @@ class LeastSquares {
     return true;
   }
 
-  bool factorise_with(double alpha, std::vector<double>& h) const {
+  bool factorise_with(double alpha, std::vector<double>& h) {
     std::vector<double> diagonal(size(n_cols_));
     for (int64 j = 0; j < n_cols_; ++j) {
       std::copy_n(product(j), n_cols_, h.data() + j * stride_);
@@ -193,7 +204,37 @@ class LeastSquares {
     }
     if (!small::factorise(h.data(), n_cols_, stride_)) return false;
     for (int64 j = 0; j < n_cols_; ++j) {
-      if (!(h[at(j * stride_ + j)] > kLeastTrusted * diagonal[at(j)])) return false;
+      const double share = h[at(j * stride_ + j)] / diagonal[at(j)];
+      if (!(share > kLeastTrusted)) return false;
+      least_pivot_ = std::min(least_pivot_, share);
+    }
+    return true;
+  }
+
+  // What `residual_sums` returns, from the products alone, of the best intercepts.
+  std::vector<double> residuals_by_products(const double* coef) const {
+    std::vector<double> out(size(n_models_ * (n_cols_ + 2)));
+    double* to = out.data();
+    for (int64 k = 0; k < n_models_; ++k, coef += n_cols_, to += n_cols_ + 2) {
+      const double* const with_target = product(target_of(k));
+      std::copy_n(with_target, n_cols_, to);
+      for (int64 i = 0; i < n_cols_; ++i) small::subtract(coef[i], product(i), n_cols_, to);
+      to[n_cols_] = with_target[target_of(k)];
+      for (int64 j = 0; j < n_cols_; ++j) to[n_cols_] -= coef[j] * (with_target[j] + to[j]);
+    }
+    return out;
+  }
+
+  // Whether the products know the solutions, and their residuals, as well as the rows do.
+  bool are_trusted(const std::vector<double>& residuals) const {
+    constexpr bool is_wide = std::is_same_v<Real, double>;
+    constexpr double kRounding = std::numeric_limits<double>::epsilon();
+    const double least = is_wide ? kRefined : std::numeric_limits<Real>::epsilon() / 16.0;
+    if (!(kRoundings * kRounding * (1 + most_centred_) <= least * least_pivot_)) return false;
+    for (int64 k = 0; k < n_models_; ++k) {
+      const int64 j = target_of(k);
+      const double left = residuals[at(k * (n_cols_ + 2) + n_cols_)];
+      if (!(left >= kKnownShare * product(j)[j])) return false;
     }
     return true;
   }
@@ -253,6 +294,8 @@ class LeastSquares {
   const double total_weight_;
   std::vector<double> mean_;      // of columns and targets
   std::vector<double> products_;  // of them with each other
+  double most_centred_ = 0;       // the largest share of a column's squares that centring took away
+  double least_pivot_ = 1;        // the smallest, as a share of its diagonal entry
   std::vector<std::vector<double>> factors_;
   std::vector<std::size_t> factor_of_;
 };
