@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import make_scorer
 
 from snapml._validation import distinct
 from snapml.data import ChunkedMatrix, Matrix
 from snapml.estimators.fit_call import as_part
 from snapml.estimators.logistic_regression import LogisticRegression
-from snapml.estimators.offsets import WithOffset
 from snapml.kernels import ResidentMatrix
-from snapml.searches.fold_scores import rows_of
+from snapml.searches.fold_judge import FoldJudge
 from snapml.searches.search_watch import SearchWatch, has_ended
 from snapml.searches.shared.fits import can_share, solve_shared
 from snapml.searches.shared.fold_rows import fold_rows
-from snapml.searches.shared.models import SharedFit, SharedModel, fitted
+from snapml.searches.shared.models import SharedFit, SharedModel
 from snapml.solvers.control import Control
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.rows.cpu_rows import check_rows
@@ -31,7 +28,7 @@ __all__ = ["FoldPath", "LogisticPaths", "is_sound"]
 # can be averaged.
 _UNSEEN = -1e6
 # Entries of rows that are worth a few steps more, and how exact models then are.
-_SMALL, _FINEST = 100_000, 1e-13
+_SMALL, _FINEST = 100_000, 1e-9
 
 Fold = tuple[np.ndarray, np.ndarray]
 
@@ -50,12 +47,34 @@ class FoldPath:
         Reads of the data.
     is_done : ndarray of shape (n_Cs,), bool
         Where the search has come to the fit's end; elsewhere coefficients and scores are NaN.
+    n_features : int
+        Without the intercept.
     """
 
     coefs: np.ndarray
     scores: np.ndarray
     n_iter: np.ndarray
     is_done: np.ndarray
+    n_features: int
+
+    def keep(self, at: int, coef: np.ndarray, intercept: Any, score: float) -> None:
+        """Keep the model of one C.
+
+        Parameters
+        ----------
+        at : int
+            Its place.
+        coef : ndarray of shape (n_features,) or (n_outputs, n_features)
+            w.
+        intercept : float or ndarray of shape (n_outputs,)
+            b.
+        score : float
+            On the rows left out.
+        """
+        self.coefs[at, :, : self.n_features] = coef
+        if self.coefs.shape[2] > self.n_features:
+            self.coefs[at, :, -1] = intercept
+        self.scores[at], self.is_done[at] = score, True
 
 
 class LogisticPaths:
@@ -169,34 +188,24 @@ class LogisticPaths:
             In the order of `Cs`.
         """
         train, test = fold
-        scorer = _knowing_all_classes(scorer, self._classes)
-        of_test = {name: rows_of(value, test, len(self._y)) for name, value in score_params.items()}
+        rows = self.rows, test, self._y, self._classes
+        judge = FoldJudge(*rows, scorer, score_params, self._offset)
         model = self._model_of(1.0, ratio).set_params(warm_start=True)
         n_outputs = 1 if len(self._classes) == 2 else len(self._classes)
         n_dof = self._matrix.shape[1] + bool(model.fit_intercept)
-        coefs = np.full((len(Cs), n_outputs, n_dof), np.nan, self._matrix.dtype)
-        scores, n_iter = np.full(len(Cs), np.nan), np.zeros(len(Cs), dtype=np.int32)
-        is_done = np.zeros(len(Cs), dtype=bool)
-        judge, control = self.rows.judge_of(test), self._watch.path()
+        path, control = _empty_path(len(Cs), (n_outputs, n_dof), self._matrix), self._watch.path()
         for at in np.argsort(Cs):
-            judged: LogisticRegression | None
-            if at in shared:
-                judged = fitted(self._model_of(float(Cs[at]), ratio), shared[at], self._classes)
-                n_iter[at] = shared[at].n_products
-            else:
-                model.set_params(C=float(Cs[at]))
-                judged, n_iter[at] = self._fit_next(model, train, control)
-            if judged is None:
+            model.set_params(C=float(Cs[at]))
+            found = shared.get(at)
+            if found is not None:
+                unfitted = self._model_of(model.C, ratio)
+                path.n_iter[at] = found.n_products
+                path.keep(at, found.coef, found.intercept, judge.score_shared(unfitted, found))
                 continue
-            is_done[at] = True
-            seen, rows = judge(judged, shared.get(at))
-            if self._offset is not None:
-                seen = WithOffset(seen, self._offset[test])
-            scores[at] = scorer(seen, rows, self._y[test], **of_test)
-            coefs[at, :, : judged.n_features_in_] = judged.coef_
-            if judged.fit_intercept:
-                coefs[at, :, -1] = judged.intercept_
-        return FoldPath(coefs, scores, n_iter, is_done)
+            fit, path.n_iter[at] = self._fit_next(model, train, control)
+            if fit is not None:
+                path.keep(at, fit.coef_, fit.intercept_, judge.score(fit))
+        return path
 
     def _fit_next(
         self, model: LogisticRegression, train: np.ndarray, control: Control
@@ -256,20 +265,10 @@ def is_sound(matrix: Matrix, n_threads: int | None) -> bool:
     return True
 
 
-def _knowing_all_classes(scorer: Any, classes: np.ndarray) -> Any:
-    """Return the scorer, told of classes that a fold's rows may lack."""
-    function = getattr(scorer, "_score_func", None)
-    if function is None or "labels" not in inspect.signature(function).parameters:
-        return scorer
-    more = {"labels": classes, **scorer._kwargs}
-    if len(classes) == 2 and "pos_label" in inspect.signature(function).parameters:
-        more["pos_label"] = classes[1]
-    return make_scorer(
-        function,
-        greater_is_better=scorer._sign == 1,
-        response_method=scorer._response_method,
-        **more,
-    )
+def _empty_path(n_Cs: int, shape: tuple[int, int], matrix: Matrix) -> FoldPath:
+    coefs = np.full((n_Cs, *shape), np.nan, matrix.dtype)
+    scores, n_iter = np.full(n_Cs, np.nan), np.zeros(n_Cs, dtype=np.int32)
+    return FoldPath(coefs, scores, n_iter, np.zeros(n_Cs, dtype=bool), matrix.shape[1])
 
 
 def _with_all_classes(model: LogisticRegression, classes: np.ndarray) -> LogisticRegression:
