@@ -408,6 +408,20 @@ def row_sums(
     products: NDArray[Any],
     sums: NDArray[Any],
 ) -> None: ...
+def elastic_net_on_rows(
+    pool: ThreadPool,
+    rows: Rows,
+    targets: NDArray[Any],
+    row_weights: NDArray[Any] | None,
+    is_centred: bool,
+    l1: float,
+    l2: float,
+    is_positive: bool,
+    tol: float,
+    most_reads: int,
+    coef: NDArray[Any],
+    facts: NDArray[Any],
+) -> bool: ...
 def certify_squares(
     pool: ThreadPool,
     rows: Rows,

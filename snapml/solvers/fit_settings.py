@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.observer import SILENT
 from snapml.solvers.result import StartModel
+from snapml.solvers.stopping import StoppingRule
 
-__all__ = ["Settings", "Start"]
+__all__ = ["Settings", "Start", "is_for_one_call", "is_unwatched"]
 
 
 @dataclass(frozen=True)
@@ -73,3 +76,42 @@ class Settings:
     seed: int = 0
     device_ids: tuple[int, ...] = ()
     memory_limit: int | None = None
+
+
+def is_for_one_call(communicator: Communicator, rule: StoppingRule, settings: Settings) -> bool:
+    """Return whether one process chooses its solver freely, and nobody keeps states on the way.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Bounds of the fit, and who looks on.
+    settings : Settings
+        Which solver is asked for, and where.
+
+    Returns
+    -------
+    bool
+        Whether a call of the extension may be the whole fit, where the models that it passes are
+        shown afterwards.
+    """
+    is_alone = communicator.size == 1 and not settings.device_ids
+    return is_alone and settings.solver == "auto" and rule.observer is SILENT
+
+
+def is_unwatched(communicator: Communicator, rule: StoppingRule, settings: Settings) -> bool:
+    """Return whether a call of the extension may be the whole fit, of which nothing is shown.
+
+    Parameters
+    ----------
+    communicator, rule, settings
+        As of `is_for_one_call`.
+
+    Returns
+    -------
+    bool
+        Whether nobody looks on, and at least one read is allowed.
+    """
+    is_free = is_for_one_call(communicator, rule, settings)
+    return is_free and not rule.control.is_active and rule.verbose == 0 and rule.max_iter >= 1

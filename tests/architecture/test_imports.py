@@ -43,6 +43,7 @@ MAY_IMPORT_NATIVE = {
     "solvers/rows/output_panels.py",
     "solvers/least_squares/compiled_sums.py",
     "solvers/least_squares/normal_equations.py",
+    "solvers/least_squares/working_columns.py",
     "solvers/many/many_arrays.py",
     "solvers/many/many_chunks.py",
     "solvers/many/many_rows.py",

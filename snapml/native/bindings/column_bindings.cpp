@@ -429,12 +429,13 @@ void gram_path_of(const ReadOnlyArray& gram, const ReadOnlyArray& products, doub
   double* const models = vector_argument<double>(coef, "coef", n_fits * n);
   double* const found = vector_argument<double>(facts, "facts", n_fits * kFitFacts);
   without_gil([&](Interrupt& interrupt) {
-    GramPath path(equations, models, tol, interrupt);
+    GramEquations known(equations);
+    GramPath path(known, models, tol, interrupt);
     for (int64 k = 0; k < n_fits && !interrupt.requested(); ++k) {
       const GramFit fit = path.solve({l1s[k], l2s[k], is_positive});
       std::copy_n(path.coef().data(), n, models + k * n);
       found[k * kFitFacts] = fit.is_solved ? 1 : 0;
-      found[k * kFitFacts + 1] = fit.objective, found[k * kFitFacts + 2] = fit.gap;
+      found[k * kFitFacts + 1] = fit.objective, found[k * kFitFacts + 2] = fit.gap();
     }
     return true;
   });

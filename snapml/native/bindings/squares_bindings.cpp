@@ -11,6 +11,7 @@
 #include "rows/rows.hpp"
 #include "squares/elastic_net_bounds.hpp"
 #include "squares/least_squares.hpp"
+#include "squares/row_equations.hpp"
 
 namespace snapml::native {
 
@@ -120,6 +121,33 @@ void certify_squares(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& ta
   });
 }
 
+// An elastic net on dense rows of one target, by working sets of columns: `coef` has where to begin
+// and gets the model, rounded to the rows' type. `facts` gets P of it, a lower bound of its
+// minimum, the best intercept, the number of reads and the rows' weighted squares. Returns whether
+// P is within `tol` of the bound, relative, and what is not centred lets it be known.
+bool elastic_net_on_rows(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& targets,
+                         const std::optional<ReadOnlyArray>& row_weights, bool is_centred,
+                         double l1, double l2, bool is_positive, double tol, int64 most_reads,
+                         const AnyArray& coef, const AnyArray& facts) {
+  return with_targets(rows, targets, row_weights, [&](const auto& all) -> bool {
+    using View = std::decay_t<decltype(all.rows)>;
+    if constexpr (squares::kIsCompressed<View>) {
+      throw std::invalid_argument("rows: expected dense ones, got compressed ones");
+    } else {
+      if (all.n_targets != 1) throw std::invalid_argument("targets: expected one for each row");
+      double* const w = vector_argument<double>(coef, "coef", all.rows.n_cols);
+      double* const to = vector_argument<double>(facts, "facts", 5);
+      return without_gil([&](Interrupt& interrupt) {
+        squares::RowFit fit(all, is_centred, pool, interrupt);
+        const bool is_solved = fit.solve({l1, l2, is_positive}, tol, most_reads, w);
+        to[0] = fit.objective, to[1] = fit.lower, to[2] = fit.intercept;
+        to[3] = fit.n_reads(), to[4] = fit.stiffness();
+        return is_solved;
+      });
+    }
+  });
+}
+
 }  // namespace
 
 void bind_squares(nb::module_& m) {
@@ -128,6 +156,10 @@ void bind_squares(nb::module_& m) {
         nb::arg("facts"), nb::arg("gram").none());
   m.def("row_sums", &row_sums, nb::arg("pool"), nb::arg("rows"), nb::arg("targets"),
         nb::arg("row_weights").none(), nb::arg("origin"), nb::arg("products"), nb::arg("sums"));
+  m.def("elastic_net_on_rows", &elastic_net_on_rows, nb::arg("pool"), nb::arg("rows"),
+        nb::arg("targets"), nb::arg("row_weights").none(), nb::arg("is_centred"), nb::arg("l1"),
+        nb::arg("l2"), nb::arg("is_positive"), nb::arg("tol"), nb::arg("most_reads"),
+        nb::arg("coef"), nb::arg("facts"));
   m.def("certify_squares", &certify_squares, nb::arg("pool"), nb::arg("rows"), nb::arg("targets"),
         nb::arg("row_weights").none(), nb::arg("centre"), nb::arg("has_intercept"),
         nb::arg("models"), nb::arg("l1"), nb::arg("l2"), nb::arg("is_positive"), nb::arg("out"));

@@ -1,10 +1,9 @@
-// Least squares with one elastic net penalty after the other on a Gram matrix: no data are read.
-// docs/algorithms.md, section 13.
+// Least squares with one elastic net penalty after the other, on working sets of columns and their
+// Gram matrix. docs/algorithms.md, section 13.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "columns/gram_descent.hpp"
@@ -21,58 +20,106 @@ struct NormalEquations {
   int64 n_cols;
 };
 
+// They, where the Gram matrix of all columns is known: no data are read.
+class GramEquations {
+ public:
+  explicit GramEquations(const NormalEquations& all) : all_(all) {}
+
+  int64 n_cols() const { return all_.n_cols; }
+  const double* products() const { return all_.products; }
+  double squares() const { return all_.squares; }
+  // Columns that a working set may gain at a time, however few it has.
+  int64 most_new_columns() const { return 32; }
+
+  // The rows and columns of the set's Gram matrix from `first` on, both halves.
+  void fill_block(const std::vector<int64>& set, int64 first, double* block, int64 stride) {
+    const int64 count = static_cast<int64>(set.size());
+    for (int64 a = first; a < count; ++a) {
+      const double* const row = all_.gram + set[static_cast<std::size_t>(a)] * all_.n_cols;
+      for (int64 b = 0; b <= a; ++b) {
+        block[a * stride + b] = block[b * stride + a] = row[set[static_cast<std::size_t>(b)]];
+      }
+    }
+  }
+
+  // X^T (X w - y) after changes of w.
+  void move(const std::vector<double>& changes, const std::vector<double>&,
+            std::vector<double>& slopes) {
+    for (int64 j = 0; j < all_.n_cols; ++j) {
+      const double change = changes[static_cast<std::size_t>(j)];
+      if (change == 0) continue;
+      dense_axpy<double>(change, all_.gram + j * all_.n_cols, slopes.data(), all_.n_cols);
+    }
+  }
+
+  // sum_i c_i (y_i - x_i.w)^2 at the point whose slopes they are.
+  double residuals(const std::vector<double>& coef, const std::vector<double>& slopes) const {
+    double half = 0;
+    for (std::size_t j = 0; j < coef.size(); ++j) {
+      if (coef[j] != 0) half += coef[j] * (slopes[j] - all_.products[j]);
+    }
+    return std::max(0.0, all_.squares + half);
+  }
+
+ private:
+  const NormalEquations all_;
+};
+
 struct GramFit {
-  double objective = 0;
-  double gap = std::numeric_limits<double>::infinity();
+  double objective = 0, lower = 0;  // P, and a bound of its minimum
   bool is_solved = false;
+
+  double gap() const { return std::max(0.0, objective - lower); }
 };
 
 // Each fit goes on from the last one's model, and keeps its working set: columns that are needed,
 // with their part of the Gram matrix.
+template <class Equations>
 class GramPath {
  public:
-  GramPath(const NormalEquations& equations, const double* start, double tol, Interrupt& interrupt)
+  GramPath(Equations& equations, const double* start, double tol, Interrupt& interrupt)
       : equations_(equations),
         tol_(tol),
         interrupt_(interrupt),
-        coef_(start, start + equations.n_cols),
-        slopes_(at(equations.n_cols)),
-        is_in_set_(at(equations.n_cols), false) {
-    for (int64 j = 0; j < equations.n_cols; ++j) slopes_[at(j)] = -equations.products[j];
+        coef_(start, start + equations.n_cols()),
+        slopes_(at(equations.n_cols())),
+        is_in_set_(at(equations.n_cols()), false) {
+    for (std::size_t j = 0; j < slopes_.size(); ++j) slopes_[j] = -equations.products()[j];
     std::vector<int64> support;
-    for (int64 j = 0; j < equations.n_cols; ++j) {
-      if (start[j] != 0) change_slopes(j, start[j]), support.push_back(j);
+    for (int64 j = 0; j < equations.n_cols(); ++j) {
+      if (start[j] != 0) support.push_back(j);
     }
+    if (support.empty()) return;
+    equations_.move(coef_, coef_, slopes_);
     extend_set(support);
   }
 
   const std::vector<double>& coef() const { return coef_; }
 
-  GramFit solve(const ElasticNet<double>& penalty) {
+  GramFit solve(const ElasticNet<double>& penalty, int64 most_rounds = kMostRounds) {
     change_ridge(penalty.l2);
     double share = kShare;
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int64 round = 0; round < most_rounds; ++round) {
       interrupt_.poll();
       const GramFit fit = judge(penalty);
       if (fit.is_solved || !std::isfinite(fit.objective)) return fit;
       const bool has_more = choose_columns(penalty);
       if (!has_more && round > 0) share *= kFiner;
       if (interrupt_.requested()) break;
-      descend(penalty, std::max(share * tol_ * fit.objective, has_more ? kRough * fit.gap : 0.0));
+      descend(penalty, std::max(share * tol_ * fit.objective, has_more ? kRough * fit.gap() : 0.0));
     }
     return {};
   }
 
  private:
-  static constexpr int kMostRounds = 100;
+  static constexpr int64 kMostRounds = 100;
   // Sweeps before a Newton step on the support, which costs more and gets on where sweeps do not.
   static constexpr int64 kSweeps = 12;
   static constexpr int kMostSteps = 20;
   // Of the gap asked for: what a working set may leave; and of that, once no column is missing.
   static constexpr double kShare = 0.3, kFiner = 0.1;
-  static constexpr double kRough = 0.03;    // of the gap, while columns are missing
-  static constexpr int64 kFewColumns = 32;  // that a set may gain in any round
-  static constexpr double kCrowded = 2;     // columns of a set, of those needed, before it is anew
+  static constexpr double kRough = 0.03;  // of the gap, while columns are missing
+  static constexpr double kCrowded = 2;   // columns of a set, of those needed, before it is anew
   static constexpr double kRounding = 1e-14;  // of the targets' squares: a gap that means nothing
 
   static std::size_t at(int64 j) { return static_cast<std::size_t>(j); }
@@ -81,25 +128,22 @@ class GramPath {
   // The slope along a column, without the L1 norm.
   double slope(int64 j) const { return slopes_[at(j)] + ridge_ * coef_[at(j)]; }
 
-  // P, and its distance from the dual objective, by the Gram matrix alone.
+  // P, and the dual objective.
   GramFit judge(const ElasticNet<double>& penalty) const {
-    double fitted = 0, half = 0, norm = 0, square = 0, largest = 0;
-    for (int64 j = 0; j < equations_.n_cols; ++j) {
+    double fitted = 0, norm = 0, square = 0, largest = 0;
+    for (int64 j = 0; j < equations_.n_cols(); ++j) {
       const double w = coef_[at(j)], g = slope(j);
       largest = std::max(largest, penalty.is_positive ? -g : std::fabs(g));
       if (w == 0) continue;
-      fitted += w * equations_.products[j];
-      half += w * (slopes_[at(j)] - equations_.products[j]);
+      fitted += w * equations_.products()[j];
       norm += std::fabs(w), square += w * w;
     }
-    const double residuals = std::max(0.0, equations_.squares + half) + penalty.l2 * square;
-    const double along = equations_.squares - fitted;
+    const double residuals = equations_.residuals(coef_, slopes_) + penalty.l2 * square;
+    const double along = equations_.squares() - fitted;
     const squares::Bounds bounds =
         squares::bounds_of({residuals, along, norm, largest}, penalty.l1);
-    GramFit fit;
-    fit.objective = bounds.objective;
-    fit.gap = std::max(0.0, bounds.objective - bounds.lower);
-    fit.is_solved = fit.gap <= std::max(tol_ * fit.objective, kRounding * equations_.squares);
+    GramFit fit{bounds.objective, bounds.lower};
+    fit.is_solved = fit.gap() <= std::max(tol_ * fit.objective, kRounding * equations_.squares());
     return fit;
   }
 
@@ -112,12 +156,12 @@ class GramPath {
   bool choose_columns(const ElasticNet<double>& penalty) {
     std::vector<int64> missing;
     int64 n_support = 0;
-    for (int64 j = 0; j < equations_.n_cols; ++j) {
+    for (int64 j = 0; j < equations_.n_cols(); ++j) {
       n_support += coef_[at(j)] != 0 ? 1 : 0;
       if (!is_in_set_[at(j)] && penalty.excess(-slope(j)) > 0) missing.push_back(j);
     }
     if (missing.empty()) return false;
-    const int64 most = std::max(kFewColumns, n_support);
+    const int64 most = std::max(equations_.most_new_columns(), n_support);
     if (static_cast<int64>(missing.size()) > most) {
       const auto is_steeper = [&](int64 a, int64 b) {
         return std::fabs(slope(a)) > std::fabs(slope(b));
@@ -127,7 +171,7 @@ class GramPath {
     }
     const auto needed = static_cast<double>(n_support) + static_cast<double>(missing.size());
     const auto all = static_cast<double>(set_.size() + missing.size());
-    if (all > kCrowded * needed + static_cast<double>(kFewColumns)) begin_set();
+    if (all > kCrowded * needed + static_cast<double>(equations_.most_new_columns())) begin_set();
     extend_set(missing);
     return true;
   }
@@ -146,7 +190,7 @@ class GramPath {
   void extend_set(const std::vector<int64>& columns) {
     const int64 first = n_set(), count = first + static_cast<int64>(columns.size());
     if (count > stride_) {
-      const int64 stride = std::min(equations_.n_cols, std::max(count, 2 * stride_));
+      const int64 stride = std::min(equations_.n_cols(), std::max(count, 2 * stride_));
       std::vector<double> block(at(stride * stride));
       for (int64 a = 0; a < first; ++a) {
         std::copy_n(block_.data() + a * stride_, first, block.data() + a * stride);
@@ -154,11 +198,8 @@ class GramPath {
       block_.swap(block), stride_ = stride;
     }
     set_.insert(set_.end(), columns.begin(), columns.end());
+    equations_.fill_block(set_, first, block_.data(), stride_);
     for (int64 a = first; a < count; ++a) {
-      const double* const row = equations_.gram + set_[at(a)] * equations_.n_cols;
-      for (int64 b = 0; b <= a; ++b) {
-        block_[at(a * stride_ + b)] = block_[at(b * stride_ + a)] = row[set_[at(b)]];
-      }
       block_[at(a * (stride_ + 1))] += ridge_;
       is_in_set_[at(set_[at(a)])] = true;
     }
@@ -182,20 +223,15 @@ class GramPath {
       if (report.is_done || interrupt_.requested()) break;
       newton.solve_supported(coef, slopes, kMostSteps);
     }
+    std::vector<double> changes(coef_.size());
     for (int64 a = 0; a < m; ++a) {
-      const double change = coef[at(a)] - before[at(a)];
-      if (change == 0) continue;
+      changes[at(set_[at(a)])] = coef[at(a)] - before[at(a)];
       coef_[at(set_[at(a)])] = coef[at(a)];
-      change_slopes(set_[at(a)], change);
     }
+    equations_.move(changes, coef_, slopes_);
   }
 
-  void change_slopes(int64 j, double change) {
-    const int64 n = equations_.n_cols;
-    dense_axpy<double>(change, equations_.gram + j * n, slopes_.data(), n);
-  }
-
-  const NormalEquations equations_;
+  Equations& equations_;
   const double tol_;
   Interrupt& interrupt_;
   std::vector<double> coef_, slopes_;  // w, and X^T (X w - y)

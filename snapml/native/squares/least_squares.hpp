@@ -122,7 +122,7 @@ class LeastSquares {
   static constexpr int kMostSteps = 6;
   // A share of the targets' squares that residuals are to have for sums of products to know them,
   // and how much larger than one rounding the error of a solution of well conditioned equations is.
-  static constexpr double kKnownShare = 1e-4, kRoundings = 16;
+  static constexpr double kKnownShare = 1e-2, kRoundings = 16;
 
   static std::size_t size(int64 n) { return static_cast<std::size_t>(n); }
   static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
@@ -225,8 +225,10 @@ class LeastSquares {
     return out;
   }
 
-  // Whether the products know the solutions, and their residuals, as well as the rows do.
+  // Whether the products know the solutions, and their residuals, as well as the rows do; those of
+  // thin rows have lost digits when they were centred.
   bool are_trusted(const std::vector<double>& residuals) const {
+    if (is_thin(all_.rows)) return false;
     constexpr bool is_wide = std::is_same_v<Real, double>;
     constexpr double kRounding = std::numeric_limits<double>::epsilon();
     const double least = is_wide ? kRefined : std::numeric_limits<Real>::epsilon() / 16.0;

@@ -15,10 +15,9 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Penalty, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.fit_settings import Settings
+from snapml.solvers.fit_settings import Settings, is_unwatched
 from snapml.solvers.least_squares import compiled_sums, summed_starts
 from snapml.solvers.least_squares.summed_starts import Summed
-from snapml.solvers.observer import SILENT
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.stopping import StoppingRule
@@ -61,10 +60,8 @@ def suits(
     bool
         Whether `solve` can be tried.
     """
-    is_alone = communicator.size == 1 and not settings.device_ids and settings.solver == "auto"
-    is_watched = rule.observer is not SILENT or rule.control.is_active or rule.verbose > 0
     matrix = dataset.matrix
-    if not is_alone or is_watched or rule.max_iter < 1 or dataset.labels.ndim != 1:
+    if not is_unwatched(communicator, rule, settings) or dataset.labels.ndim != 1:
         return False
     if not isinstance(matrix, DenseMatrix | CompressedMatrix):
         return False

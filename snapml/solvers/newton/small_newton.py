@@ -16,8 +16,7 @@ from snapml.problems import Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
-from snapml.solvers.fit_settings import Settings, Start
-from snapml.solvers.observer import SILENT
+from snapml.solvers.fit_settings import Settings, Start, is_for_one_call
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.cpu_rows import native_rows
@@ -28,7 +27,6 @@ __all__ = [
     "MOST_PASSES",
     "SPARSER",
     "count_kept",
-    "is_for_one_call",
     "is_small",
     "replay",
     "solve",
@@ -80,23 +78,6 @@ def suits(
     """
     is_one = dataset.labels.ndim == 1 and is_for_one_call(communicator, rule, settings)
     return is_one and is_small(problem, dataset.matrix, dataset.matrix.shape[0])
-
-
-def is_for_one_call(communicator: Communicator, rule: StoppingRule, settings: Settings) -> bool:
-    """Return whether one process chooses its solver freely, and nobody keeps states on the way.
-
-    Parameters
-    ----------
-    communicator, rule, settings
-        As in `suits`.
-
-    Returns
-    -------
-    bool
-        Whether a call of the extension may be the whole fit.
-    """
-    is_alone = communicator.size == 1 and not settings.device_ids
-    return is_alone and settings.solver == "auto" and rule.observer is SILENT
 
 
 def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:

@@ -22,7 +22,7 @@ from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
 from snapml.solvers.dual_ascent.softmax_duals import SoftmaxDuals
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import small_rows, working_rows
-from snapml.solvers.least_squares import summed_fits, summed_starts
+from snapml.solvers.least_squares import summed_fits, summed_starts, working_columns
 from snapml.solvers.newton import quasi_newton, small_groups, small_newton, smoothed_hinge
 from snapml.solvers.newton.row_space import RowSpace, is_far_wider
 from snapml.solvers.plan import device_choice, out_of_core, rules, support
@@ -239,15 +239,20 @@ def _fit_sequence(
         return out_of_core.fit_sequence(problems, dataset, communicator, rule, settings, start)
     if settings.device_ids:
         return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
+    alone = dataset, communicator, rule, settings
+    if len(problems) == 1 and working_columns.suits(problems[0], *alone):
+        one = working_columns.solve(problems[0], dataset, rule, start, settings.n_threads)
+        if one is not None:
+            return [one]
     if summed_fits.suits(problem, penalties, dataset, communicator, rule, settings):
         found = summed_fits.solve(problem, penalties, dataset, rule, start, settings.n_threads)
         if found is not None:
             return found
     if len(problems) == 1:
         begin = Start() if start is None else Start(coef=start.point(problem.bias_column))
-        alone = _in_one_call(problems[0], dataset, communicator, rule, settings, begin)
-        if alone is not None:
-            return [alone]
+        small = _in_one_call(problems[0], *alone, begin)
+        if small is not None:
+            return [small]
     else:
         found = small_path(problem, penalties, dataset, communicator, rule, settings, start)
         if found is not None:

@@ -1,0 +1,140 @@
+"""Least squares with an L1 penalty on dense rows, by working sets of columns, in one call.
+
+Each read of the rows certifies a point, and shows which columns its model lacks; in between the
+model is minimised on the Gram matrix of the columns chosen so far. docs/algorithms.md, section 13.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from snapml import _native
+from snapml.data import Dataset, DenseMatrix
+from snapml.problems import Intercept, Problem
+from snapml.solvers.certificate import certified_gap
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.fit_settings import Settings, is_unwatched
+from snapml.solvers.range_checks import check_range
+from snapml.solvers.result import FitResult, StartModel
+from snapml.solvers.rows.cpu_rows import native_rows
+from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.threads import resolve_n_threads
+
+__all__ = ["solve", "suits"]
+
+# Columns up to which products of all cost no more than reads of the rows for each set of them; and
+# entries of rows that stay in a cache, where neither takes time.
+_FEW_COLUMNS, _SMALL = 64, 45_000
+
+
+def suits(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+) -> bool:
+    """Return whether sets of columns are the way to one model, and nobody looks on.
+
+    Parameters
+    ----------
+    problem : Problem
+        With its penalty.
+    dataset, communicator, rule, settings
+        As of `summed_fits.suits`.
+
+    Returns
+    -------
+    bool
+        Whether `solve` can be tried.
+    """
+    penalty, matrix = problem.penalty, dataset.matrix
+    if not is_unwatched(communicator, rule, settings):
+        return False
+    if not problem.loss.is_quadratic or problem.intercept is Intercept.PENALISED:
+        return False
+    if penalty.bounds is not None or not penalty.l1 > 0.0 or dataset.labels.ndim != 1:
+        return False
+    if not isinstance(matrix, DenseMatrix) or 0 in matrix.shape:
+        return False
+    is_small = matrix.n_stored <= _SMALL
+    has_rows = matrix.shape[1] == 1 or matrix.values.strides[1] == matrix.dtype.itemsize
+    return has_rows and (is_small or matrix.shape[1] > _FEW_COLUMNS)
+
+
+def solve(
+    problem: Problem,
+    dataset: Dataset,
+    rule: StoppingRule,
+    start: FitResult | StartModel | None = None,
+    n_threads: int | None = None,
+) -> FitResult | None:
+    """Minimise with one penalty.
+
+    Parameters
+    ----------
+    problem, dataset
+        What `suits`.
+    rule : StoppingRule
+        Tolerance, and most reads of the rows.
+    start : FitResult, StartModel or None, default=None
+        Model to start from.
+    n_threads : int or None, default=None
+        Threads to use; None means all that the process may use, one on small data.
+
+    Returns
+    -------
+    FitResult or None
+        None where the tolerance was not met so, or numbers are not finite, or so far from zero that
+        rows would have to be centred.
+    """
+    began = time.perf_counter()
+    matrix, dtype = dataset.matrix, dataset.matrix.dtype
+    n_used = resolve_n_threads(n_threads, matrix.n_stored)
+    pool, weights = _native.ThreadPool(n_used), dataset.row_weights
+    targets = dataset.labels.astype(np.float64)
+    if dataset.offsets is not None:
+        targets = targets - dataset.offsets
+    scale = dataset.weight if weights is None else 1.0
+    coef, facts = np.zeros(matrix.shape[1]), np.zeros(5)
+    if start is not None:
+        coef[:] = np.ravel(start.coef)
+    is_solved = _native.elastic_net_on_rows(
+        pool,
+        native_rows(matrix, pool),
+        targets,
+        None if weights is None else np.ascontiguousarray(weights, dtype=np.float64),
+        problem.intercept is Intercept.FREE,
+        problem.penalty.l1 / scale,
+        problem.penalty.l2 / scale,
+        problem.penalty.is_positive,
+        rule.tol,
+        rule.max_iter,
+        coef,
+        facts,
+    )
+    if not is_solved:
+        return None
+    objective, bound, intercept, n_reads, stiffness = facts.tolist()
+    objective, bound, stiffness = scale * objective, scale * bound, scale * stiffness
+    check_range(stiffness, dtype)
+    gap = certified_gap(objective, bound)
+    if not rule.is_met_rounded(gap, gap, objective):
+        return None
+    threads = "1 thread" if n_used == 1 else f"{n_used} threads"
+    entry = {"epoch": int(n_reads), "time_s": time.perf_counter() - began, "running_gap": gap}
+    return FitResult(
+        coef=coef.astype(dtype),
+        intercept=intercept,
+        duals=None,
+        offset=0.0,
+        n_iter=int(n_reads),
+        has_converged=True,
+        gap=gap,
+        objective=objective,
+        history=[entry | {"gap": gap, "objective": objective}],
+        mean_stiffness=stiffness / matrix.shape[0],
+        description=f"working sets of columns in one call, {threads}",
+    )
