@@ -418,10 +418,10 @@ def elastic_net_on_rows(
     l2: float,
     is_positive: bool,
     tol: float,
-    most_reads: int,
+    most_reads: NDArray[Any],
     coef: NDArray[Any],
-    facts: NDArray[Any],
-) -> bool: ...
+    facts: NDArray[Any] | None,
+) -> tuple[bool, int, float, float, float, float]: ...
 def certify_squares(
     pool: ThreadPool,
     rows: Rows,

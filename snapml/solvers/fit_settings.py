@@ -11,7 +11,7 @@ from snapml.solvers.observer import SILENT
 from snapml.solvers.result import StartModel
 from snapml.solvers.stopping import StoppingRule
 
-__all__ = ["Settings", "Start", "is_for_one_call", "is_unwatched"]
+__all__ = ["Settings", "Start", "is_for_one_call"]
 
 
 @dataclass(frozen=True)
@@ -98,20 +98,3 @@ def is_for_one_call(communicator: Communicator, rule: StoppingRule, settings: Se
     """
     is_alone = communicator.size == 1 and not settings.device_ids
     return is_alone and settings.solver == "auto" and rule.observer is SILENT
-
-
-def is_unwatched(communicator: Communicator, rule: StoppingRule, settings: Settings) -> bool:
-    """Return whether a call of the extension may be the whole fit, of which nothing is shown.
-
-    Parameters
-    ----------
-    communicator, rule, settings
-        As of `is_for_one_call`.
-
-    Returns
-    -------
-    bool
-        Whether nobody looks on, and at least one read is allowed.
-    """
-    is_free = is_for_one_call(communicator, rule, settings)
-    return is_free and not rule.control.is_active and rule.verbose == 0 and rule.max_iter >= 1

@@ -7,14 +7,17 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from snapml.solvers.control import UNBOUNDED, Control
+from snapml.problems import Problem
+from snapml.solvers.communicator import Communicator
+from snapml.solvers.control import UNBOUNDED, Control, Interim
 from snapml.solvers.observer import SILENT, Observer, Stage
 
-__all__ = ["Progress", "StoppingRule"]
+__all__ = ["Progress", "StoppingRule", "history_of", "replay"]
 
 _logger = logging.getLogger("snapml")
 
@@ -224,3 +227,66 @@ class Progress:
     def elapsed_s(self) -> float:
         """Seconds since the fit began."""
         return time.perf_counter() - self._start
+
+
+def history_of(entries: np.ndarray) -> list[dict[str, float]]:
+    """Return what each step of one call left, as `Progress` records it.
+
+    Parameters
+    ----------
+    entries : ndarray of shape (n_entries, 4), float64
+        Seconds, what the step's own model promised, the certified gap and the objective.
+
+    Returns
+    -------
+    list of dict
+        One for each, numbered from 0.
+    """
+    names = ("time_s", "running_gap", "gap", "objective")
+    return [
+        {"epoch": epoch, **dict(zip(names, entry, strict=True))}
+        for epoch, entry in enumerate(entries.tolist())
+    ]
+
+
+def replay(
+    problem: Problem,
+    history: list[dict[str, float]],
+    communicator: Communicator,
+    rule: StoppingRule,
+    coefs: np.ndarray | None,
+) -> int:
+    """Show the steps of one call to whoever looks on.
+
+    Parameters
+    ----------
+    problem : Problem
+        With the value of the intercept's column.
+    history : list of dict
+        Of the call.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Who looks on.
+    coefs : ndarray of shape (n_entries, n_outputs, n_features + 1) or None
+        Coefficients at each entry; None where nothing may end the fit.
+
+    Returns
+    -------
+    int
+        How many entries there were when the fit was ended.
+    """
+    if coefs is None and not rule.verbose:
+        return len(history)
+    progress = Progress(rule, first_epoch=0)
+    for number, entry in enumerate(history):
+        gap, objective = entry["gap"], entry["objective"]
+        progress.see_epoch(gap)
+        progress.see_certificate(gap, objective)
+        if coefs is None:
+            continue
+        point = coefs[number]
+        model_of = partial(Interim.of_point, point, problem.bias_column, gap, objective)
+        if rule.control.ends(communicator, model_of):
+            return number + 1
+    return len(history)

@@ -122,27 +122,31 @@ void certify_squares(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& ta
 }
 
 // An elastic net on dense rows of one target, by working sets of columns: `coef` has where to begin
-// and gets the model, rounded to the rows' type. `facts` gets P of it, a lower bound of its
-// minimum, the best intercept, the number of reads and the rows' weighted squares. Returns whether
-// P is within `tol` of the bound, relative, and what is not centred lets it be known.
-bool elastic_net_on_rows(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& targets,
-                         const std::optional<ReadOnlyArray>& row_weights, bool is_centred,
-                         double l1, double l2, bool is_positive, double tol, int64 most_reads,
-                         const AnyArray& coef, const AnyArray& facts) {
-  return with_targets(rows, targets, row_weights, [&](const auto& all) -> bool {
+// and gets the model, rounded to the rows' type. `looks` and `points` get what `squares::Looks`
+// says, of at most as many points as the former has room for. Returns whether the tolerance was
+// met, how many looks there were, P, a lower bound of its minimum, the best intercept, and the
+// rows' weighted squares.
+std::tuple<bool, int64, double, double, double, double> elastic_net_on_rows(
+    ThreadPool& pool, const Rows& rows, const ReadOnlyArray& targets,
+    const std::optional<ReadOnlyArray>& row_weights, bool is_centred, double l1, double l2,
+    bool is_positive, double tol, const AnyArray& coef, const AnyArray& looks,
+    const std::optional<AnyArray>& points) {
+  using Found = std::tuple<bool, int64, double, double, double, double>;
+  return with_targets(rows, targets, row_weights, [&](const auto& all) -> Found {
     using View = std::decay_t<decltype(all.rows)>;
     if constexpr (squares::kIsCompressed<View>) {
       throw std::invalid_argument("rows: expected dense ones, got compressed ones");
     } else {
+      const int64 n = all.rows.n_cols, most = static_cast<int64>(looks.size()) / 4;
       if (all.n_targets != 1) throw std::invalid_argument("targets: expected one for each row");
-      double* const w = vector_argument<double>(coef, "coef", all.rows.n_cols);
-      double* const to = vector_argument<double>(facts, "facts", 5);
-      return without_gil([&](Interrupt& interrupt) {
+      double* const w = vector_argument<double>(coef, "coef", n);
+      const squares::Looks kept{
+          vector_argument<double>(looks, "looks", 4 * most),
+          points ? vector_argument<double>(*points, "points", most * (n + 1)) : nullptr, most};
+      return without_gil([&](Interrupt& interrupt) -> Found {
         squares::RowFit fit(all, is_centred, pool, interrupt);
-        const bool is_solved = fit.solve({l1, l2, is_positive}, tol, most_reads, w);
-        to[0] = fit.objective, to[1] = fit.lower, to[2] = fit.intercept;
-        to[3] = fit.n_reads(), to[4] = fit.stiffness();
-        return is_solved;
+        const bool is_solved = fit.solve({l1, l2, is_positive}, tol, kept, w);
+        return {is_solved, fit.n_looks, fit.objective, fit.lower, fit.intercept, fit.stiffness()};
       });
     }
   });

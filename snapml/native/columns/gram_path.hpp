@@ -96,19 +96,27 @@ class GramPath {
 
   const std::vector<double>& coef() const { return coef_; }
 
-  GramFit solve(const ElasticNet<double>& penalty, int64 most_rounds = kMostRounds) {
+  GramFit solve(const ElasticNet<double>& penalty) {
+    return solve(penalty, kMostRounds, [](const GramFit&) {});
+  }
+
+  // Calls look(fit) of each point, of which there are at most so many; the last one is returned.
+  template <class Look>
+  GramFit solve(const ElasticNet<double>& penalty, int64 most_looks, Look look) {
     change_ridge(penalty.l2);
     double share = kShare;
-    for (int64 round = 0; round < most_rounds; ++round) {
+    GramFit fit;
+    for (int64 round = 0; round < most_looks; ++round) {
       interrupt_.poll();
-      const GramFit fit = judge(penalty);
-      if (fit.is_solved || !std::isfinite(fit.objective)) return fit;
+      fit = judge(penalty);
+      look(fit);
+      if (fit.is_solved || !std::isfinite(fit.objective) || round + 1 == most_looks) break;
       const bool has_more = choose_columns(penalty);
       if (!has_more && round > 0) share *= kFiner;
       if (interrupt_.requested()) break;
       descend(penalty, std::max(share * tol_ * fit.objective, has_more ? kRough * fit.gap() : 0.0));
     }
-    return {};
+    return fit;
   }
 
  private:

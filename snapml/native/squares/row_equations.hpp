@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -37,7 +38,6 @@ class RowEquations {
       products_[size(j)] = sums[size(j)] - centre_[size(j)] * shift;
     }
     squares_ = residuals_ = residuals - (is_centred_ ? shift * shift / total_ : 0);
-    n_reads_ = 1;
   }
 
   int64 n_cols() const { return all_.rows.n_cols; }
@@ -113,7 +113,6 @@ class RowEquations {
     for (int64 j = 0; j < n_cols(); ++j) {
       slopes[size(j)] = centre_[size(j)] * shift_ - sums[size(j)];
     }
-    ++n_reads_;
   }
 
   // The best intercept of the point last read.
@@ -123,7 +122,6 @@ class RowEquations {
     return is_centred_ ? sum : 0;
   }
 
-  int64 n_reads() const { return n_reads_; }
   double stiffness() const { return stiffness_; }  // sum_i c_i ||x_i||^2
 
  private:
@@ -202,7 +200,14 @@ class RowEquations {
   double squares_ = 0;            // of the targets
   double stiffness_ = 0;
   double residuals_ = 0, shift_ = 0;  // squares, and sum, of the residuals last read
-  int64 n_reads_ = 0;
+};
+
+// What is kept of each point of a fit: entries of four numbers (seconds, its gap twice, P), and its
+// coefficients and intercept where `points` is not null.
+struct Looks {
+  double* entries;
+  double* points;
+  int64 most;
 };
 
 // One elastic net on such rows.
@@ -214,17 +219,25 @@ class RowFit {
       : equations_(all, is_centred, pool, interrupt), interrupt_(interrupt) {}
 
   double objective = 0, lower = 0, intercept = 0;  // P of the model, and a bound of its minimum
-  double n_reads() const { return static_cast<double>(equations_.n_reads()); }
+  int64 n_looks = 0;
   double stiffness() const { return equations_.stiffness(); }
 
-  // Goes on from the model in `w`, which becomes the solution, rounded to Real.
-  bool solve(const ElasticNet<double>& penalty, double tol, int64 most_reads, double* w) {
+  // Goes on from the model in `w`, which becomes the last one, rounded to Real. Returns whether its
+  // gap is below `tol`, relative, and what is not centred lets it be known.
+  bool solve(const ElasticNet<double>& penalty, double tol, const Looks& looks, double* w) {
     if (interrupt_.requested() || !equations_.is_sound()) return false;
     GramPath<RowEquations<Real>> path(equations_, w, tol, interrupt_);
-    // One more read is that of the rounded model.
-    const int64 n_others = equations_.n_reads() + (sizeof(Real) < sizeof(double) ? 1 : 0);
-    const GramFit found = path.solve(penalty, most_reads - n_others + 1);
-    if (interrupt_.requested() || !found.is_solved) return false;
+    const GramFit found = path.solve(penalty, looks.most, [&](const GramFit& fit) {
+      double* const entry = looks.entries + 4 * n_looks;
+      entry[0] = std::chrono::duration<double>(Clock::now() - began_).count();
+      entry[1] = entry[2] = fit.gap(), entry[3] = fit.objective;
+      if (looks.points != nullptr) {
+        double* const point = looks.points + n_looks * (equations_.n_cols() + 1);
+        *std::copy(path.coef().begin(), path.coef().end(), point) =
+            equations_.intercept(path.coef());
+      }
+      ++n_looks;
+    });
     std::vector<double> coef = path.coef();
     objective = found.objective, lower = found.lower;
     if (sizeof(Real) < sizeof(double)) {
@@ -233,10 +246,11 @@ class RowFit {
     }
     std::copy(coef.begin(), coef.end(), w);
     intercept = equations_.intercept(coef);
-    return equations_.knows_slopes(coef, penalty.l1, kKnown * tol);
+    return found.is_solved && equations_.knows_slopes(coef, penalty.l1, kKnown * tol);
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr double kKnown = 0.1;  // of the tolerance, what slopes may be off by
 
   // P, by another read.
@@ -248,6 +262,7 @@ class RowFit {
     return value;
   }
 
+  const Clock::time_point began_ = Clock::now();  // before the first read
   RowEquations<Real> equations_;
   Interrupt& interrupt_;
 };

@@ -19,7 +19,7 @@ from snapml.solvers.newton import small_newton
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.cpu_rows import native_rows
-from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.stopping import StoppingRule, replay
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["is_small", "solve", "step_work", "suits"]
@@ -143,7 +143,7 @@ def solve(
     result = _run(problem, dataset, rule, n_most, coefs)
     if not result.has_converged:
         return None
-    n_seen = small_newton.replay(problem, result, communicator, rule, coefs)
+    n_seen = replay(problem, result.history, communicator, rule, coefs)
     if n_seen < len(result.history):  # whoever looked on has ended the fit: it ends there
         result = _run(problem, dataset, rule, n_seen)
     return result

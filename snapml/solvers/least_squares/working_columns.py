@@ -6,8 +6,6 @@ model is minimised on the Gram matrix of the columns chosen so far. docs/algorit
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from snapml import _native
@@ -15,11 +13,11 @@ from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.fit_settings import Settings, is_unwatched
+from snapml.solvers.fit_settings import Settings, is_for_one_call
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.rows.cpu_rows import native_rows
-from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.stopping import StoppingRule, history_of, replay
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["solve", "suits"]
@@ -27,6 +25,7 @@ __all__ = ["solve", "suits"]
 # Columns up to which products of all cost no more than reads of the rows for each set of them; and
 # entries of rows that stay in a cache, where neither takes time.
 _FEW_COLUMNS, _SMALL = 64, 45_000
+_MOST_LOOKS = 100  # at points on the way
 
 
 def suits(
@@ -36,7 +35,7 @@ def suits(
     rule: StoppingRule,
     settings: Settings,
 ) -> bool:
-    """Return whether sets of columns are the way to one model, and nobody looks on.
+    """Return whether sets of columns are the way to one model.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ def suits(
         Whether `solve` can be tried.
     """
     penalty, matrix = problem.penalty, dataset.matrix
-    if not is_unwatched(communicator, rule, settings):
+    if not is_for_one_call(communicator, rule, settings):
         return False
     if not problem.loss.is_quadratic or problem.intercept is Intercept.PENALISED:
         return False
@@ -67,22 +66,19 @@ def suits(
 def solve(
     problem: Problem,
     dataset: Dataset,
+    communicator: Communicator,
     rule: StoppingRule,
+    settings: Settings,
     start: FitResult | StartModel | None = None,
-    n_threads: int | None = None,
 ) -> FitResult | None:
     """Minimise with one penalty.
 
     Parameters
     ----------
-    problem, dataset
+    problem, dataset, communicator, rule, settings
         What `suits`.
-    rule : StoppingRule
-        Tolerance, and most reads of the rows.
     start : FitResult, StartModel or None, default=None
         Model to start from.
-    n_threads : int or None, default=None
-        Threads to use; None means all that the process may use, one on small data.
 
     Returns
     -------
@@ -90,7 +86,28 @@ def solve(
         None where the tolerance was not met so, or numbers are not finite, or so far from zero that
         rows would have to be centred.
     """
-    began = time.perf_counter()
+    n_most, coefs = min(_MOST_LOOKS, rule.max_iter + 1), None
+    if rule.control.is_active:
+        coefs = np.zeros((n_most, 1, dataset.matrix.shape[1] + 1))
+    result = _run(problem, dataset, rule, settings.n_threads, start, n_most, coefs)
+    if not result.has_converged:
+        return None
+    n_seen = replay(problem, result.history, communicator, rule, coefs)
+    if n_seen < len(result.history):  # whoever looked on has ended the fit: it ends there
+        return _run(problem, dataset, rule, settings.n_threads, start, n_seen)
+    return result
+
+
+def _run(
+    problem: Problem,
+    dataset: Dataset,
+    rule: StoppingRule,
+    n_threads: int | None,
+    start: FitResult | StartModel | None,
+    most_looks: int,
+    coefs: np.ndarray | None = None,
+) -> FitResult:
+    """Return the model after at most so many looks; `coefs` gets the coefficients at each."""
     matrix, dtype = dataset.matrix, dataset.matrix.dtype
     n_used = resolve_n_threads(n_threads, matrix.n_stored)
     pool, weights = _native.ThreadPool(n_used), dataset.row_weights
@@ -98,10 +115,10 @@ def solve(
     if dataset.offsets is not None:
         targets = targets - dataset.offsets
     scale = dataset.weight if weights is None else 1.0
-    coef, facts = np.zeros(matrix.shape[1]), np.zeros(5)
+    coef, looks = np.zeros(matrix.shape[1]), np.zeros((most_looks, 4))
     if start is not None:
         coef[:] = np.ravel(start.coef)
-    is_solved = _native.elastic_net_on_rows(
+    is_solved, n_looks, objective, bound, intercept, stiffness = _native.elastic_net_on_rows(
         pool,
         native_rows(matrix, pool),
         targets,
@@ -111,30 +128,26 @@ def solve(
         problem.penalty.l2 / scale,
         problem.penalty.is_positive,
         rule.tol,
-        rule.max_iter,
         coef,
-        facts,
+        looks,
+        None if coefs is None else coefs[:, 0],
     )
-    if not is_solved:
-        return None
-    objective, bound, intercept, n_reads, stiffness = facts.tolist()
     objective, bound, stiffness = scale * objective, scale * bound, scale * stiffness
-    check_range(stiffness, dtype)
+    if is_solved:
+        check_range(stiffness, dtype)
     gap = certified_gap(objective, bound)
-    if not rule.is_met_rounded(gap, gap, objective):
-        return None
+    looks[:, 1:] *= scale
     threads = "1 thread" if n_used == 1 else f"{n_used} threads"
-    entry = {"epoch": int(n_reads), "time_s": time.perf_counter() - began, "running_gap": gap}
     return FitResult(
         coef=coef.astype(dtype),
         intercept=intercept,
         duals=None,
         offset=0.0,
-        n_iter=int(n_reads),
-        has_converged=True,
+        n_iter=n_looks - 1,
+        has_converged=is_solved and rule.is_met_rounded(gap, gap, objective),
         gap=gap,
         objective=objective,
-        history=[entry | {"gap": gap, "objective": objective}],
+        history=history_of(looks[:n_looks]),
         mean_stiffness=stiffness / matrix.shape[0],
         description=f"working sets of columns in one call, {threads}",
     )

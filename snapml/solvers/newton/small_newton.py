@@ -6,8 +6,6 @@ costs. What does not go well here is left to the method for many rows.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from snapml import _native
@@ -15,12 +13,11 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.problems import Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.control import Interim
 from snapml.solvers.fit_settings import Settings, Start, is_for_one_call
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.cpu_rows import native_rows
-from snapml.solvers.stopping import Progress, StoppingRule
+from snapml.solvers.stopping import StoppingRule, history_of, replay
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = [
@@ -28,7 +25,6 @@ __all__ = [
     "SPARSER",
     "count_kept",
     "is_small",
-    "replay",
     "solve",
     "suits",
 ]
@@ -186,7 +182,7 @@ def solve(
     result = _run(problem, dataset, rule, start, n_most, coefs)
     if not result.has_converged:
         return None
-    n_seen = replay(problem, result, communicator, rule, coefs)
+    n_seen = replay(problem, result.history, communicator, rule, coefs)
     if n_seen < len(result.history):  # whoever looked on has ended the fit: it ends there
         result = _run(problem, dataset, rule, start, n_seen)
     return result
@@ -245,7 +241,7 @@ def _run(
         has_converged=is_solved and is_met,
         gap=gap,
         objective=rounded,
-        history=_history(history[:n_seen]),
+        history=history_of(history[:n_seen]),
         mean_stiffness=stiffness / matrix.shape[0],
         description=f"quasi-Newton in one call, curvature from {matrix.shape[0]} rows, 1 thread",
     )
@@ -254,36 +250,3 @@ def _run(
 def _most_passes(problem: Problem) -> int:
     """Return how many passes are worth it; under an L1 norm most of a step is no pass."""
     return MOST_PASSES if problem.penalty.is_smooth else 2 * MOST_PASSES
-
-
-def _history(entries: np.ndarray) -> list[dict[str, float]]:
-    """Return what each step left, as `Progress` records it."""
-    names = ("time_s", "running_gap", "gap", "objective")
-    return [
-        {"epoch": epoch, **dict(zip(names, entry, strict=True))}
-        for epoch, entry in enumerate(entries.tolist())
-    ]
-
-
-def replay(
-    problem: Problem,
-    result: FitResult,
-    communicator: Communicator,
-    rule: StoppingRule,
-    coefs: np.ndarray | None,
-) -> int:
-    """Show the steps to whoever looks on; return how many there were when the fit was ended."""
-    if coefs is None and not rule.verbose:
-        return len(result.history)
-    progress = Progress(rule, first_epoch=0)
-    for number, entry in enumerate(result.history):
-        gap, objective = entry["gap"], entry["objective"]
-        progress.see_epoch(gap)
-        progress.see_certificate(gap, objective)
-        if coefs is None:
-            continue
-        point = coefs[number]
-        model_of = partial(Interim.of_point, point, problem.bias_column, gap, objective)
-        if rule.control.ends(communicator, model_of):
-            return number + 1
-    return len(result.history)

@@ -241,7 +241,7 @@ def _fit_sequence(
         return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
     alone = dataset, communicator, rule, settings
     if len(problems) == 1 and working_columns.suits(problems[0], *alone):
-        one = working_columns.solve(problems[0], dataset, rule, start, settings.n_threads)
+        one = working_columns.solve(problems[0], *alone, start)
         if one is not None:
             return [one]
     if summed_fits.suits(problem, penalties, dataset, communicator, rule, settings):
