@@ -17,7 +17,7 @@ from snapml import (
 )
 from snapml.model_selection import GridSearchCV
 from snapml.searches.shared import square_folds
-from snapml.solvers.least_squares import summed_fits
+from snapml.solvers.least_squares import summed_fits, working_columns
 from snapml.solvers.newton import small_groups, small_newton
 from snapml.solvers.working_sets import working_set_descent
 
@@ -88,6 +88,7 @@ def test_path_that_one_call_does_not_solve_is_followed_by_working_sets(monkeypat
     monkeypatch.setattr(small_groups, "solve_path", fails)
     monkeypatch.setattr(square_folds.SquareFolds, "path", lambda *args: None)
     monkeypatch.setattr(summed_fits, "suits", lambda *args: False)
+    monkeypatch.setattr(working_columns, "suits", lambda *args: False)
     np.testing.assert_allclose(LassoCV().fit(X, y).mse_path_, table, rtol=1e-4)
     assert n_paths == [100] * 5
 

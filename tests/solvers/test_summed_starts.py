@@ -160,6 +160,15 @@ def test_other_problems_are_left_to_reads_of_rows(problem, shape):
     assert not summed_starts.suits(problem, as_matrix(np.ones(shape)))
 
 
+@pytest.mark.parametrize(
+    ("shape", "n_fits", "is_suited"),
+    [((40, 12), 2, True), ((40, 600), 18, False), ((40, 600), 19, True), ((40, 1025), 100, False)],
+)
+def test_fits_one_after_the_other_share_products_of_more_columns(shape, n_fits, is_suited):
+    problem = Problem(Squared(), penalty=Penalty(0.1, 0.0))
+    assert summed_starts.suits(problem, as_matrix(np.ones(shape)), n_fits) is is_suited
+
+
 def test_no_more_reads_are_taken_than_allowed():
     _, dataset = make_dataset("far")
     problem = Problem(Squared(), Intercept.NONE, penalty=PENALTIES[0])

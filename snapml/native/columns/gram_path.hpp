@@ -124,10 +124,11 @@ class GramPath {
   // Sweeps before a Newton step on the support, which costs more and gets on where sweeps do not.
   static constexpr int64 kSweeps = 12;
   static constexpr int kMostSteps = 20;
+  static constexpr double kSweepsOfFactor = 4;  // columns, for each sweep that a factor costs
   // Of the gap asked for: what a working set may leave; and of that, once no column is missing.
   static constexpr double kShare = 0.3, kFiner = 0.1;
-  static constexpr double kRough = 0.03;  // of the gap, while columns are missing
-  static constexpr double kCrowded = 2;   // columns of a set, of those needed, before it is anew
+  static constexpr double kRough = 0.1;  // of the gap, while columns are missing
+  static constexpr double kCrowded = 2;  // columns of a set, of those needed, before it is anew
   static constexpr double kRounding = 1e-14;  // of the targets' squares: a gap that means nothing
 
   static std::size_t at(int64 j) { return static_cast<std::size_t>(j); }
@@ -229,6 +230,10 @@ class GramPath {
           gram_descent(block_.data(), stride_, m, none.data(), own, coef.data(), slopes.data(),
                        {kSweeps, enough}, interrupt_);
       if (report.is_done || interrupt_.requested()) break;
+      // Of columns that have little in common few sweeps more get there, and cost less than a
+      // factor.
+      const double left = report.sweeps_to(enough);
+      if (left <= kSweeps && left * kSweepsOfFactor < static_cast<double>(m)) continue;
       newton.solve_supported(coef, slopes, kMostSteps);
     }
     std::vector<double> changes(coef_.size());

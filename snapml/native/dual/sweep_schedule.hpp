@@ -1,6 +1,8 @@
 // Which coordinates a descent visits: all of them now and then, in between those that move.
 #pragma once
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "snapml/penalties.hpp"
@@ -24,6 +26,15 @@ struct Visits {
 struct SweepReport {
   int64 sweeps = 0;
   bool is_done = false;
+  double gap = 0;      // of the last sweep
+  double decline = 1;  // its share of the one before, on average over the last few
+
+  // How many more sweeps like the last few lead to a gap.
+  double sweeps_to(double enough) const {
+    if (gap <= enough) return 1;
+    return decline < 1 ? 1 + std::log(enough / gap) / std::log(decline)
+                       : std::numeric_limits<double>::infinity();
+  }
 };
 
 // What one visit of a coordinate did: by how much the objective fell at least, and how far the
@@ -71,7 +82,9 @@ SweepReport run_sweeps(Visits visits, const double* coef, const ElasticNet<doubl
   };
   while (report.sweeps < limits.max_sweeps && !interrupt.requested()) {
     const SweepSums all = sweep(visits.count, [&](int64 k) { return visits[k]; });
-    report.is_done = maximum(all.gained, all.gap(penalty, coef, visits)) <= limits.enough;
+    const double first = all.gap(penalty, coef, visits);
+    report.gap = first;
+    report.is_done = maximum(all.gained, first) <= limits.enough;
     if (report.is_done) break;
     active.clear();
     for (int64 k = 0; k < visits.count; ++k) {
@@ -80,7 +93,9 @@ SweepReport run_sweeps(Visits visits, const double* coef, const ElasticNet<doubl
     for (int k = 0; k < kActiveSweeps && report.sweeps < limits.max_sweeps; ++k) {
       const SweepSums sums = sweep(static_cast<int64>(active.size()),
                                    [&](int64 a) { return active[static_cast<std::size_t>(a)]; });
-      if (maximum(sums.gained, sums.gap(penalty, coef, visits)) <= 0.3 * limits.enough) break;
+      report.gap = sums.gap(penalty, coef, visits);
+      report.decline = std::pow(report.gap / first, 1.0 / (k + 1));
+      if (maximum(sums.gained, report.gap) <= 0.3 * limits.enough) break;
     }
   }
   return report;

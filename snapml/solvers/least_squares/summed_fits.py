@@ -71,7 +71,7 @@ def suits(
     if len(penalties) == 1 and matrix.n_stored < _LEAST_ENTRIES:
         return False
     has_norms = all(each.l1 > 0.0 for each in penalties)
-    return has_norms and summed_starts.suits(problem, matrix)
+    return has_norms and summed_starts.suits(problem, matrix, len(penalties))
 
 
 def solve(

@@ -16,14 +16,16 @@ from snapml.solvers.result import FitResult, StartModel
 __all__ = ["Summed", "models", "near_means", "suits", "summed"]
 
 # Columns whose products cost less than the steps that they save, of dense rows twice as many, and
-# of few such rows twice as many again; and rows a column.
+# of few such rows twice as many again; and rows a column. Fits one after the other share the
+# products: those that are worth as much as the reads of so many columns, and how many at most.
 _MOST_COLUMNS, _ROWS_A_COLUMN, _FEW_NUMBERS = 128, 4, 2_000_000
+_COLUMNS_A_FIT, _MOST_SHARED = 32, 1024
 _FINER = 0.1  # a share of the tolerance, so that the first read of the rows finds it met
 _SAMPLED_ROWS = 1000
 _MOST_STORED = 0.3  # of the entries; of fewer, products over columns read less
 
 
-def suits(problem: Problem, matrix: Matrix) -> bool:
+def suits(problem: Problem, matrix: Matrix, n_fits: int = 1) -> bool:
     """Return whether products of all columns are a cheap way to a model.
 
     Parameters
@@ -32,6 +34,8 @@ def suits(problem: Problem, matrix: Matrix) -> bool:
         What to solve, whatever the strengths of its penalty.
     matrix : Matrix
         The rows.
+    n_fits : int, default=1
+        Penalties, one after the other.
 
     Returns
     -------
@@ -48,6 +52,8 @@ def suits(problem: Problem, matrix: Matrix) -> bool:
     )
     if is_thin:
         return False
+    if n_fits > 1 and 0 < n_columns <= min(_COLUMNS_A_FIT * n_fits, _MOST_SHARED):
+        return n_rows > 0
     most = _MOST_COLUMNS
     if isinstance(matrix, DenseMatrix):
         most *= 4 if n_rows * n_columns <= _FEW_NUMBERS else 2

@@ -240,14 +240,18 @@ def _fit_sequence(
     if settings.device_ids:
         return device_choice.fit_sequence(problems, dataset, communicator, rule, settings, start)
     alone = dataset, communicator, rule, settings
-    if len(problems) == 1 and working_columns.suits(problems[0], *alone):
-        one = working_columns.solve(problems[0], *alone, start)
-        if one is not None:
-            return [one]
+    if len(problems) == 1:
+        sets = _by_sets_of_columns(problems, *alone, start)
+        if sets is not None:
+            return sets
     if summed_fits.suits(problem, penalties, dataset, communicator, rule, settings):
         found = summed_fits.solve(problem, penalties, dataset, rule, start, settings.n_threads)
         if found is not None:
             return found
+    if len(problems) > 1:
+        sets = _by_sets_of_columns(problems, *alone, start)
+        if sets is not None:
+            return sets
     if len(problems) == 1:
         begin = Start() if start is None else Start(coef=start.point(problem.bias_column))
         small = _in_one_call(problems[0], *alone, begin)
@@ -258,6 +262,29 @@ def _fit_sequence(
         if found is not None:
             return found
     return _descents(problem, penalties, dataset, communicator, rule, settings, start)
+
+
+def _by_sets_of_columns(
+    problems: list[Problem],
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: FitResult | StartModel | None,
+) -> list[FitResult] | None:
+    """Minimise one after the other in a call each, None where one does not suit or was not met."""
+    results: list[FitResult] = []
+    for problem in problems:
+        if not working_columns.suits(problem, dataset, communicator, rule, settings):
+            return None
+        one = working_columns.solve(problem, dataset, communicator, rule, settings, start)
+        if one is None:
+            return None
+        results.append(one)
+        if rule.control.reason:
+            break
+        start = one
+    return results
 
 
 def _descents(
