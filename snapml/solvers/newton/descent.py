@@ -79,6 +79,11 @@ class Descent:
         self._pairs.clear()
         self._pairs.extend((to_vectors(s), to_vectors(y), rho) for s, y, rho in state["pairs"])
 
+    @property
+    def last_pair(self) -> tuple[Any, Any] | None:
+        """The last step, and the gradient's change along it; None before the first."""
+        return self._pairs[-1][:2] if self._pairs else None
+
     def direction(self, curvature: Curvature) -> Any:
         """Return the quasi-Newton direction, by the two-loop recursion; the host reads nothing."""
         vdot = self.engine.vectors.vdot

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.inner_products import inner
+from snapml.solvers.newton.column_scaling import ColumnScaling
 from snapml.solvers.newton.curvature import Curvature, DenseCurvature, HotCurvature, make_curvature
 from snapml.solvers.newton.descent import Descent
 from snapml.solvers.newton.sample_size import CHEAP_COLUMNS, reads_of_hessian, sample_rows
@@ -26,6 +28,9 @@ _RENEWALS = (5, 15, 31)
 _SAMPLE_RENEWALS = (0, 6)
 # Steps whose decline tells how many are left: the most, and the fewest, of all columns' curvature.
 _WATCHED_STEPS, _FEWEST_STEPS = 5, 3
+# Reads that a Hessian has to cost before steps without one are tried; the share of these that such
+# steps may seem to need; and the least share of its columns' curvatures that a step may see.
+_WORTH_WAITING, _WAIT_SHARE, _LEAST_SHARE = 20.0, 0.7, 0.2
 # The share of the tolerance that the squared decrement may have to fall to: under a weak penalty
 # a certificate asks for more than its tolerance.
 _BEYOND_TOL = 1e-3
@@ -109,7 +114,8 @@ class SampledCurvature:
     @property
     def description(self) -> str:
         """What the steps are, and what their curvature is made from."""
-        return f"quasi-Newton, curvature from {self._n_rows} rows"
+        source = "its steps" if self.curvature is None else f"{self._n_rows} rows"
+        return f"quasi-Newton, curvature from {source}"
 
     def n_reads(self, descent: Descent) -> int:
         """Return how many times as much as the data was read after the first read, rounded up."""
@@ -118,7 +124,7 @@ class SampledCurvature:
     def is_stale(self, descent: Descent) -> bool:
         """Return whether the curvature should be made anew before the next step."""
         if self.curvature is None:
-            return True
+            return not self._can_wait(descent)
         if self._is_quadratic:
             return False
         if self.is_exact and self.engine.n_features <= CHEAP_COLUMNS:
@@ -153,7 +159,7 @@ class SampledCurvature:
                 self.update(descent.coef)
                 if self.is_exact:
                     descent.forget()
-            direction = descent.direction(self.current)
+            direction = descent.direction(self.curvature or self._scaling_of_columns)
             decrement = -inner(self._all_rows, direction, descent.gradient)
             if descent.advance(direction):
                 self._note(decrement, before)
@@ -163,6 +169,33 @@ class SampledCurvature:
                     return 0.0
                 self.distrust()
             has_failed = True
+
+    def _can_wait(self, descent: Descent) -> bool:
+        """Return whether steps without a Hessian, of which a read is all, may need less time.
+
+        Where columns have little in common few of them get to the minimum; where not, the first one
+        shows it.
+        """
+        engine = self.engine
+        is_able = not (engine.is_sparse or engine.is_streamed or self.has_other_rows)
+        if not is_able or engine.device is not None or engine.n_outputs > 1:
+            return False
+        if not engine.problem.penalty.l2 > 0.0:
+            return False  # what is proved then needs the Hessian
+        most = self._reads_of_hessian(descent, self._n_rows)
+        if most < _WORTH_WAITING:
+            return False
+        scaling, n_steps = self._scaling_of_columns, descent.n_passes - 1
+        scaling.learn(descent)
+        if scaling.share < _LEAST_SHARE:
+            return False
+        if len(self._decrements) < _WATCHED_STEPS:
+            return n_steps <= _WATCHED_STEPS
+        return n_steps < most and self._reads_left(descent) < _WAIT_SHARE * most
+
+    @cached_property
+    def _scaling_of_columns(self) -> ColumnScaling:
+        return ColumnScaling(self.engine, self._communicator)
 
     def distrust(self) -> None:
         """Take more rows, since those of the sample do not see what matters; at worst all."""
