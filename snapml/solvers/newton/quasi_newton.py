@@ -111,7 +111,8 @@ def solve(
         else:
             model = SampledCurvature(engine, communicator, rule.tol, uses_sample=uses_sample)
             is_first = start is None and stage.state is None
-            if model.has_other_rows and is_first and rule.max_iter > 0:
+            may_begin = is_first and rule.max_iter > 0 and not model.may_wait
+            if model.has_other_rows and may_begin:
                 coef = model.minimise(coef)
         descent = Descent(engine, communicator, coef)
         best = _descend(descent, model, progress)

@@ -31,6 +31,7 @@ _WATCHED_STEPS, _FEWEST_STEPS = 5, 3
 # Reads that a Hessian has to cost before steps without one are tried; the share of these that such
 # steps may seem to need; and the least share of its columns' curvatures that a step may see.
 _WORTH_WAITING, _WAIT_SHARE, _LEAST_SHARE = 20.0, 0.7, 0.2
+_HESSIANS_OF_SAMPLE = 2.0  # that its minimum takes
 # The share of the tolerance that the squared decrement may have to fall to: under a weak penalty
 # a certificate asks for more than its tolerance.
 _BEYOND_TOL = 1e-3
@@ -124,7 +125,7 @@ class SampledCurvature:
     def is_stale(self, descent: Descent) -> bool:
         """Return whether the curvature should be made anew before the next step."""
         if self.curvature is None:
-            return not self._can_wait(descent)
+            return not self._waits(descent)
         if self._is_quadratic:
             return False
         if self.is_exact and self.engine.n_features <= CHEAP_COLUMNS:
@@ -170,20 +171,29 @@ class SampledCurvature:
                 self.distrust()
             has_failed = True
 
-    def _can_wait(self, descent: Descent) -> bool:
-        """Return whether steps without a Hessian, of which a read is all, may need less time.
+    @property
+    def may_wait(self) -> bool:
+        """Whether steps without a Hessian, of which a read is all, may need less time.
 
-        Where columns have little in common few of them get to the minimum; where not, the first one
-        shows it.
+        Where columns have little in common few of them get to the minimum.
         """
-        engine = self.engine
-        is_able = not (engine.is_sparse or engine.is_streamed or self.has_other_rows)
-        if not is_able or engine.device is not None or engine.n_outputs > 1:
+        engine = self._all_rows
+        if engine.is_sparse or engine.is_streamed or engine.device is not None:
             return False
-        if not engine.problem.penalty.l2 > 0.0:
-            return False  # what is proved then needs the Hessian
-        most = self._reads_of_hessian(descent, self._n_rows)
-        if most < _WORTH_WAITING:
+        # What is proved without a penalty needs the Hessian.
+        is_able = engine.n_outputs == 1 and engine.problem.penalty.l2 > 0.0
+        return is_able and self._reads_to_save >= _WORTH_WAITING
+
+    @property
+    def _reads_to_save(self) -> float:
+        """Return how many reads take as long as the Hessians of a start."""
+        n_stored = self._total * self._all_rows.n_features
+        reads = reads_of_hessian(self._all_rows, self._n_rows, self._total, n_stored)
+        return reads * (_HESSIANS_OF_SAMPLE if self.has_other_rows else 1.0)
+
+    def _waits(self, descent: Descent) -> bool:
+        """Return whether to go on without a Hessian; the first step shows what columns share."""
+        if not self.may_wait:
             return False
         scaling, n_steps = self._scaling_of_columns, descent.n_passes - 1
         scaling.learn(descent)
@@ -191,11 +201,12 @@ class SampledCurvature:
             return False
         if len(self._decrements) < _WATCHED_STEPS:
             return n_steps <= _WATCHED_STEPS
+        most = self._reads_to_save
         return n_steps < most and self._reads_left(descent) < _WAIT_SHARE * most
 
     @cached_property
     def _scaling_of_columns(self) -> ColumnScaling:
-        return ColumnScaling(self.engine, self._communicator)
+        return ColumnScaling(self._all_rows, self._communicator)
 
     def distrust(self) -> None:
         """Take more rows, since those of the sample do not see what matters; at worst all."""
