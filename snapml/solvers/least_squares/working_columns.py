@@ -25,7 +25,8 @@ __all__ = ["solve", "suits"]
 # Columns up to which products of all cost no more than reads of the rows for each set of them; and
 # entries of rows that stay in a cache, where neither takes time.
 _FEW_COLUMNS, _SMALL = 64, 45_000
-_MOST_LOOKS = 100  # at points on the way
+# Points on the way; and rows or columns, whichever are fewer, whose Gram matrix has room.
+_MOST_LOOKS, _MOST_NEEDED = 100, 6000
 
 
 def suits(
@@ -60,7 +61,8 @@ def suits(
         return False
     is_small = matrix.n_stored <= _SMALL
     has_rows = matrix.shape[1] == 1 or matrix.values.strides[1] == matrix.dtype.itemsize
-    return has_rows and (is_small or matrix.shape[1] > _FEW_COLUMNS)
+    has_room = min(matrix.shape) <= _MOST_NEEDED
+    return has_rows and has_room and (is_small or matrix.shape[1] > _FEW_COLUMNS)
 
 
 def solve(

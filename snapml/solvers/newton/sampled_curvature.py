@@ -46,7 +46,9 @@ class SampledCurvature:
         self._all_rows = engine
         self._tol = tol
         self._communicator = communicator
-        self._total = self._count(engine)
+        own = np.array([float(engine.n_rows), float(not _can_wait(engine))])
+        n_rows, n_unable = communicator.allreduce_sum(own).tolist()
+        self._total, self._can_wait = int(n_rows), n_unable == 0.0
         self._rows_read = 0
         self._has_slowed = False
         self._decrements: deque[float] = deque(maxlen=_WATCHED_STEPS)
@@ -177,12 +179,7 @@ class SampledCurvature:
 
         Where columns have little in common few of them get to the minimum.
         """
-        engine = self._all_rows
-        if engine.is_sparse or engine.is_streamed or engine.device is not None:
-            return False
-        # What is proved without a penalty needs the Hessian.
-        is_able = engine.n_outputs == 1 and engine.problem.penalty.l2 > 0.0
-        return is_able and self._reads_to_save >= _WORTH_WAITING
+        return self._can_wait and self._reads_to_save >= _WORTH_WAITING
 
     @property
     def _reads_to_save(self) -> float:
@@ -323,3 +320,12 @@ class SampledCurvature:
             self.update()
             self._point = descent.coef
         return descent.coef
+
+
+def _can_wait(engine: PrimalEngine) -> bool:
+    """Return whether a shard's rows may be read in place of a Hessian: dense ones in memory.
+
+    What is proved without a penalty needs the Hessian.
+    """
+    is_dense = not (engine.is_sparse or engine.is_streamed) and engine.device is None
+    return is_dense and engine.n_outputs == 1 and engine.problem.penalty.l2 > 0.0
