@@ -11,8 +11,7 @@ from sklearn.metrics import accuracy_score, make_scorer
 
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.offsets import WithOffset
-from snapml.searches.fold_scores import rows_of
-from snapml.searches.shared.fold_rows import FoldRows, Judge
+from snapml.searches.shared.fold_rows import FoldRows, Judge, rows_of
 from snapml.searches.shared.models import SharedModel, fitted
 
 __all__ = ["FoldJudge"]

@@ -15,8 +15,9 @@ from snapml.estimators.base import callers_level
 from snapml.estimators.fit_call import as_part
 from snapml.estimators.offsets import WithOffset
 from snapml.searches.search_watch import SearchWatch, has_ended
+from snapml.searches.shared.fold_rows import rows_of
 
-__all__ = ["check_stored_scoring", "fold_scores", "rows_of", "takes_weights"]
+__all__ = ["check_stored_scoring", "fold_scores", "takes_weights"]
 
 
 def fold_scores(
@@ -81,27 +82,6 @@ def fold_scores(
             )
             is_done[number, at] = True
     return scores, is_done
-
-
-def rows_of(value: Any, chosen: np.ndarray, n_rows: int) -> Any:
-    """Return the chosen rows of what has as many as the data, anything else as it is.
-
-    Parameters
-    ----------
-    value : object
-        Given to fit or to a scorer.
-    chosen : ndarray
-        Row numbers, or a mask.
-    n_rows : int
-        How many the data has.
-
-    Returns
-    -------
-    object
-        An ndarray where it was cut.
-    """
-    array = np.asarray(value)
-    return array[chosen] if array.shape[:1] == (n_rows,) else value
 
 
 def check_stored_scoring(scoring: Any) -> None:

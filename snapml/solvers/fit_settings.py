@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.observer import SILENT
+from snapml.solvers.observer import SILENT, Observer
 from snapml.solvers.result import StartModel
-from snapml.solvers.stopping import StoppingRule
 
-__all__ = ["Settings", "Start", "is_for_one_call"]
+__all__ = ["Settings", "Start"]
 
 
 @dataclass(frozen=True)
@@ -77,24 +76,21 @@ class Settings:
     device_ids: tuple[int, ...] = ()
     memory_limit: int | None = None
 
+    def is_for_one_call(self, communicator: Communicator, observer: Observer) -> bool:
+        """Return whether one process chooses its solver freely, and nobody keeps states on the way.
 
-def is_for_one_call(communicator: Communicator, rule: StoppingRule, settings: Settings) -> bool:
-    """Return whether one process chooses its solver freely, and nobody keeps states on the way.
+        Parameters
+        ----------
+        communicator : Communicator
+            The other shards.
+        observer : Observer
+            Who looks on.
 
-    Parameters
-    ----------
-    communicator : Communicator
-        The other shards.
-    rule : StoppingRule
-        Bounds of the fit, and who looks on.
-    settings : Settings
-        Which solver is asked for, and where.
-
-    Returns
-    -------
-    bool
-        Whether a call of the extension may be the whole fit, where the models that it passes are
-        shown afterwards.
-    """
-    is_alone = communicator.size == 1 and not settings.device_ids
-    return is_alone and settings.solver == "auto" and rule.observer is SILENT
+        Returns
+        -------
+        bool
+            Whether a call of the extension may be the whole fit, where the models that it passes
+            are shown afterwards.
+        """
+        is_alone = communicator.size == 1 and not self.device_ids
+        return is_alone and self.solver == "auto" and observer is SILENT

@@ -80,25 +80,34 @@ def test_a_first_step_that_shows_common_directions_ends_the_waiting(monkeypatch)
         ({}, True),
         ({"n_columns": 60}, False),
         ({"l2": 0.0}, False),
-        ({"outputs": 2}, False),
         ({"is_streamed": True}, False),
         ({"is_sparse": True}, False),
     ],
-    ids=["dense", "few columns", "no penalty", "outputs", "streamed", "sparse"],
+    ids=["dense", "few columns", "no penalty", "streamed", "sparse"],
 )
 def test_what_may_wait(parameters, may_wait):
     X, y = rows(n_columns=parameters.pop("n_columns", 400))
     engine = engine_of(X, y, l2=parameters.pop("l2", 1.0))
-    for name, value in parameters.items():
-        if name == "outputs":
-            engine.n_outputs = value
-        else:
-            kind = type("Other", (CpuPrimalEngine,), {name: value})
-            engine.__class__ = kind
+    if parameters:
+        engine.__class__ = type("Other", (CpuPrimalEngine,), parameters)
     model = sampled_curvature.SampledCurvature(
         engine, SerialCommunicator(), 1e-6, uses_sample=False
     )
     assert model.may_wait is may_wait
+
+
+class _OtherIsSparse(SerialCommunicator):
+    """Beside a shard without rows, which cannot wait."""
+
+    def allreduce_sum(self, values):
+        return values + np.array([0.0, 1.0]) if np.shape(values) == (2,) else values
+
+
+def test_all_shards_wait_or_none():
+    engine = engine_of(*rows())
+    for communicator, may_wait in ((SerialCommunicator(), True), (_OtherIsSparse(), False)):
+        model = sampled_curvature.SampledCurvature(engine, communicator, 1e-6, uses_sample=False)
+        assert model.may_wait is may_wait
 
 
 def test_the_scaling_is_the_diagonal_of_centred_columns():

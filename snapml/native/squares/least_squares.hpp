@@ -60,7 +60,8 @@ class LeastSquares {
         pool_(pool),
         interrupt_(interrupt),
         total_weight_(all.total_weight()),
-        mean_(size(all.n_columns())) {}
+        mean_(size(all.n_columns())),
+        before_(mean_.size()) {}
 
   // Whether the equations are so well conditioned, and the means so near, that the models in coef
   // (n_models x n_cols), which are rounded to Real, are as good as any.
@@ -120,9 +121,10 @@ class LeastSquares {
   static constexpr double kFarOrigin = 100;  // shares of the squares that centring takes away
   static constexpr double kFar = 1e6, kFarOfThin = 10, kLeastTrusted = 1e-8, kRefined = 1e-11;
   static constexpr int kMostSteps = 6;
+  static constexpr int64 kOriginRows = 16;
   // A share of the targets' squares that residuals are to have for sums of products to know them,
   // and how much larger than one rounding the error of a solution of well conditioned equations is.
-  static constexpr double kKnownShare = 1e-2, kRoundings = 16;
+  static constexpr double kKnownShare = 0.1, kRoundings = 16;
 
   static std::size_t size(int64 n) { return static_cast<std::size_t>(n); }
   static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
@@ -132,9 +134,10 @@ class LeastSquares {
   // Of a column, or behind them a target, with all of them.
   const double* product(int64 j) const { return products_.data() + j * all_.n_columns(); }
 
-  // Products about the means: of thin rows about zero, of others about the first row, so that those
-  // of constant columns are exact, and centred after that; the refinement makes up for what that
-  // loses. Where it may lose much, the rows are read again. Returns whether all entries are finite.
+  // Products about the means: of thin rows about zero, of others about the mean of a few, so that
+  // those of constant columns are exact, and centred after that; the refinement makes up for what
+  // that loses. Where it may lose much, the rows are read again. Returns whether all entries are
+  // finite.
   bool find_products() {
     const std::vector<double> from = origin();
     products_ = row_sums(all_, from.data(), pool_, interrupt_);
@@ -143,6 +146,7 @@ class LeastSquares {
     bool is_far = false;
     for (int64 j = 0; j < n; ++j) {
       if (!std::isfinite(from[at(j)]) || !std::isfinite(sums[at(j)])) return false;
+      before_[at(j)] = product(j)[j];
       if (!is_centred_) continue;
       mean_[at(j)] = from[at(j)] + sums[at(j)] / total_weight_;
       const double shift = sums[at(j)] * sums[at(j)] / total_weight_;
@@ -153,6 +157,7 @@ class LeastSquares {
     if (is_far && !is_thin(all_.rows)) {
       products_ = row_sums(all_, mean_.data(), pool_, interrupt_);
       most_centred_ = 0;
+      for (int64 j = 0; j < n; ++j) before_[at(j)] = product(j)[j];
     } else if (is_centred_) {
       for (int64 i = 0; i < n; ++i) {
         const double share = sums[at(i)] / total_weight_;
@@ -162,12 +167,27 @@ class LeastSquares {
     return true;
   }
 
+  // The mean of a few rows, halves of two at a time: of equal numbers that is exact.
   std::vector<double> origin() const {
     const std::vector<double> zeros(mean_.size());
     if (!is_centred_ || is_thin(all_.rows)) return zeros;
+    int64 count = kOriginRows;
+    while (count > all_.rows.n_rows) count /= 2;
     CentredBlocks<View> blocks(all_, zeros.data());
-    const double* const first = blocks.fill(0, 1);
-    return {first, first + mean_.size()};
+    std::vector<std::vector<double>> rows;
+    for (int64 k = 0; k < count; ++k) {
+      const double* const row = blocks.fill(all_.rows.n_rows / count * k, 1);
+      rows.emplace_back(row, row + mean_.size());
+    }
+    for (; rows.size() > 1; rows.resize(rows.size() / 2)) {
+      const std::size_t half = rows.size() / 2;
+      for (std::size_t k = 0; k < half; ++k) {
+        for (std::size_t j = 0; j < zeros.size(); ++j) {
+          rows[k][j] = 0.5 * rows[k][j] + 0.5 * rows[half + k][j];
+        }
+      }
+    }
+    return rows[0];
   }
 
   // Whether rounding of the means is of no account.
@@ -236,7 +256,7 @@ class LeastSquares {
     for (int64 k = 0; k < n_models_; ++k) {
       const int64 j = target_of(k);
       const double left = residuals[at(k * (n_cols_ + 2) + n_cols_)];
-      if (!(left >= kKnownShare * product(j)[j])) return false;
+      if (!(left >= kKnownShare * before_[at(j)])) return false;
     }
     return true;
   }
@@ -295,6 +315,7 @@ class LeastSquares {
   Interrupt& interrupt_;
   const double total_weight_;
   std::vector<double> mean_;      // of columns and targets
+  std::vector<double> before_;    // squares of them, before they were centred
   std::vector<double> products_;  // of them with each other
   double most_centred_ = 0;       // the largest share of a column's squares that centring took away
   double least_pivot_ = 1;        // the smallest, as a share of its diagonal entry

@@ -22,6 +22,7 @@ __all__ = [
     "fold_labels",
     "fold_rows",
     "fold_weights",
+    "rows_of",
     "take_rows",
 ]
 
@@ -216,6 +217,27 @@ def _selectable(matrix: Matrix) -> Any:
     if values is None:
         values = np.ones(matrix.n_stored, dtype=matrix.dtype)
     return csr_matrix((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def rows_of(value: Any, chosen: np.ndarray, n_rows: int) -> Any:
+    """Return the chosen rows of what has as many as the data, anything else as it is.
+
+    Parameters
+    ----------
+    value : object
+        Given to fit or to a scorer.
+    chosen : ndarray
+        Row numbers, or a mask.
+    n_rows : int
+        How many the data has.
+
+    Returns
+    -------
+    object
+        An ndarray where it was cut.
+    """
+    array = np.asarray(value)
+    return array[chosen] if array.shape[:1] == (n_rows,) else value
 
 
 def take_rows(matrix: Matrix, rows: np.ndarray) -> Matrix:

@@ -14,7 +14,7 @@ from snapml.problems import Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.cpu_formulas import loss_quantity
-from snapml.solvers.fit_settings import Settings, is_for_one_call
+from snapml.solvers.fit_settings import Settings
 from snapml.solvers.newton import small_newton
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
@@ -62,7 +62,7 @@ def suits(
         Whether `solve` can be tried.
     """
     is_one = dataset.labels.ndim == 1
-    is_free = is_for_one_call(communicator, rule, settings)
+    is_free = settings.is_for_one_call(communicator, rule.observer)
     return is_one and is_free and is_small(problem, dataset.matrix)
 
 

@@ -15,7 +15,7 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Intercept, Penalty, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.fit_settings import Settings, is_for_one_call
+from snapml.solvers.fit_settings import Settings
 from snapml.solvers.least_squares import compiled_sums, summed_starts
 from snapml.solvers.least_squares.summed_starts import Summed
 from snapml.solvers.range_checks import check_range
@@ -62,7 +62,7 @@ def suits(
     """
     matrix = dataset.matrix
     is_watched = rule.control.is_active or rule.verbose > 0
-    if not is_for_one_call(communicator, rule, settings) or is_watched:
+    if not settings.is_for_one_call(communicator, rule.observer) or is_watched:
         return False
     if rule.max_iter < 1 or dataset.labels.ndim != 1:
         return False

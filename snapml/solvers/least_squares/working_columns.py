@@ -13,7 +13,7 @@ from snapml.data import Dataset, DenseMatrix
 from snapml.problems import Intercept, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.fit_settings import Settings, is_for_one_call
+from snapml.solvers.fit_settings import Settings
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.rows.cpu_rows import native_rows
@@ -51,7 +51,7 @@ def suits(
         Whether `solve` can be tried.
     """
     penalty, matrix = problem.penalty, dataset.matrix
-    if not is_for_one_call(communicator, rule, settings):
+    if not settings.is_for_one_call(communicator, rule.observer):
         return False
     if not problem.loss.is_quadratic or problem.intercept is Intercept.PENALISED:
         return False
@@ -139,6 +139,8 @@ def _run(
         check_range(stiffness, dtype)
     gap = certified_gap(objective, bound)
     looks[:, 1:] *= scale
+    if n_looks > 0:  # the last one is that of the model, rounded as it is
+        looks[n_looks - 1, 1:] = gap, gap, objective
     threads = "1 thread" if n_used == 1 else f"{n_used} threads"
     return FitResult(
         coef=coef.astype(dtype),

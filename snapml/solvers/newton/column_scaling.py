@@ -22,7 +22,7 @@ class ColumnScaling:
     Parameters
     ----------
     engine : PrimalEngine
-        Shard of the rows, of one output.
+        Shard of the rows.
     communicator : Communicator
         Adds up over the shards.
 
@@ -41,7 +41,7 @@ class ColumnScaling:
     def learn(self, descent: Descent) -> None:
         """See the curvature at the descent's point, and along its last step."""
         own = self._communicator.allreduce_sum(own_curvatures(self._engine).sum(axis=1))
-        self._diagonal = np.maximum(float(own[0]) + self._columns.ridge, _TINY)
+        self._diagonal = np.maximum(own[:, None] + self._columns.ridge, _TINY)
         self.share = 1.0
         last = descent.last_pair
         if last is not None:
@@ -54,12 +54,12 @@ class ColumnScaling:
 
         Parameters
         ----------
-        gradient : array of shape (1, n_features + 1), float64
+        gradient : array of shape (n_outputs, n_features + 1), float64
             The gradient.
 
         Returns
         -------
-        array of shape (1, n_features + 1), float64
+        array of shape (n_outputs, n_features + 1), float64
             The step.
         """
         scaled = self._columns.scaled(gradient)

@@ -80,6 +80,11 @@ class Descent:
         self._pairs.extend((to_vectors(s), to_vectors(y), rho) for s, y, rho in state["pairs"])
 
     @property
+    def n_steps(self) -> int:
+        """How many of the last steps are known, with the gradient's change along them."""
+        return len(self._pairs)
+
+    @property
     def last_pair(self) -> tuple[Any, Any] | None:
         """The last step, and the gradient's change along it; None before the first."""
         return self._pairs[-1][:2] if self._pairs else None

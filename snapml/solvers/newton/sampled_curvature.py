@@ -159,7 +159,10 @@ class SampledCurvature:
                 self.update(descent.coef)
                 descent.forget()
             elif self.is_stale(descent):
-                self.update(descent.coef)
+                if self.curvature is None and descent.n_steps == 1:
+                    self._begin_anew(descent)
+                else:
+                    self.update(descent.coef)
                 if self.is_exact:
                     descent.forget()
             direction = descent.direction(self.curvature or self._scaling_of_columns)
@@ -192,14 +195,26 @@ class SampledCurvature:
         """Return whether to go on without a Hessian; the first step shows what columns share."""
         if not self.may_wait:
             return False
-        scaling, n_steps = self._scaling_of_columns, descent.n_passes - 1
+        scaling, most = self._scaling_of_columns, self._reads_to_save
         scaling.learn(descent)
         if scaling.share < _LEAST_SHARE:
             return False
         if len(self._decrements) < _WATCHED_STEPS:
-            return n_steps <= _WATCHED_STEPS
-        most = self._reads_to_save
-        return n_steps < most and self._reads_left(descent) < _WAIT_SHARE * most
+            return descent.n_passes <= 2 * _WATCHED_STEPS
+        return descent.n_passes < most and self._reads_left(descent) < _WAIT_SHARE * most
+
+    def _begin_anew(self, descent: Descent) -> None:
+        """Take the first step again, with a Hessian: where columns share much it has done little.
+
+        The curvature of few rows, which misleads far from where it is made, is that of the point
+        the step has led to.
+        """
+        assert descent.last_pair is not None
+        if not self.has_other_rows:
+            descent.coef = descent.coef - descent.last_pair[0]
+            descent.begin()
+            descent.forget()
+        self.update(descent.coef)
 
     @cached_property
     def _scaling_of_columns(self) -> ColumnScaling:
@@ -328,4 +343,4 @@ def _can_wait(engine: PrimalEngine) -> bool:
     What is proved without a penalty needs the Hessian.
     """
     is_dense = not (engine.is_sparse or engine.is_streamed) and engine.device is None
-    return is_dense and engine.n_outputs == 1 and engine.problem.penalty.l2 > 0.0
+    return is_dense and engine.problem.penalty.l2 > 0.0

@@ -13,7 +13,7 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.problems import Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.fit_settings import Settings, Start, is_for_one_call
+from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.cpu_rows import native_rows
@@ -72,7 +72,7 @@ def suits(
     bool
         Whether `solve` can be tried.
     """
-    is_one = dataset.labels.ndim == 1 and is_for_one_call(communicator, rule, settings)
+    is_one = dataset.labels.ndim == 1 and settings.is_for_one_call(communicator, rule.observer)
     return is_one and is_small(problem, dataset.matrix, dataset.matrix.shape[0])
 
 
