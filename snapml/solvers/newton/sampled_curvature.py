@@ -159,8 +159,8 @@ class SampledCurvature:
                 self.update(descent.coef)
                 descent.forget()
             elif self.is_stale(descent):
-                if self.curvature is None and descent.n_steps == 1:
-                    self._begin_anew(descent)
+                if self.curvature is None and descent.n_steps > 0:
+                    before = self._end_waiting(descent)
                 else:
                     self.update(descent.coef)
                 if self.is_exact:
@@ -203,18 +203,21 @@ class SampledCurvature:
             return descent.n_passes <= 2 * _WATCHED_STEPS
         return descent.n_passes < most and self._reads_left(descent) < _WAIT_SHARE * most
 
-    def _begin_anew(self, descent: Descent) -> None:
-        """Take the first step again, with a Hessian: where columns share much it has done little.
+    def _end_waiting(self, descent: Descent) -> float:
+        """Take a Hessian; return what a step of the same before the next one has left: nothing.
 
-        The curvature of few rows, which misleads far from where it is made, is that of the point
-        the step has led to.
+        A first step that has shown what columns share has done little else, and is taken back. The
+        curvature of few rows, which misleads far from where it is made, is that of the point the
+        step has led to.
         """
-        assert descent.last_pair is not None
-        if not self.has_other_rows:
+        if descent.n_steps == 1 and not self.has_other_rows:
+            assert descent.last_pair is not None
             descent.coef = descent.coef - descent.last_pair[0]
             descent.begin()
             descent.forget()
         self.update(descent.coef)
+        self._decrements.clear()
+        return math.inf
 
     @cached_property
     def _scaling_of_columns(self) -> ColumnScaling:
