@@ -418,9 +418,9 @@ def elastic_net_on_rows(
     l2: float,
     is_positive: bool,
     tol: float,
-    most_reads: NDArray[Any],
     coef: NDArray[Any],
-    facts: NDArray[Any] | None,
+    looks: NDArray[Any],
+    points: NDArray[Any] | None,
 ) -> tuple[bool, int, float, float, float, float]: ...
 def certify_squares(
     pool: ThreadPool,

@@ -162,8 +162,8 @@ void bind_squares(nb::module_& m) {
         nb::arg("row_weights").none(), nb::arg("origin"), nb::arg("products"), nb::arg("sums"));
   m.def("elastic_net_on_rows", &elastic_net_on_rows, nb::arg("pool"), nb::arg("rows"),
         nb::arg("targets"), nb::arg("row_weights").none(), nb::arg("is_centred"), nb::arg("l1"),
-        nb::arg("l2"), nb::arg("is_positive"), nb::arg("tol"), nb::arg("most_reads"),
-        nb::arg("coef"), nb::arg("facts"));
+        nb::arg("l2"), nb::arg("is_positive"), nb::arg("tol"), nb::arg("coef"), nb::arg("looks"),
+        nb::arg("points").none());
   m.def("certify_squares", &certify_squares, nb::arg("pool"), nb::arg("rows"), nb::arg("targets"),
         nb::arg("row_weights").none(), nb::arg("centre"), nb::arg("has_intercept"),
         nb::arg("models"), nb::arg("l1"), nb::arg("l2"), nb::arg("is_positive"), nb::arg("out"));

@@ -6,6 +6,8 @@ model is minimised on the Gram matrix of the columns chosen so far. docs/algorit
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from snapml import _native
@@ -137,9 +139,10 @@ def _run(
     objective, bound, stiffness = scale * objective, scale * bound, scale * stiffness
     if is_solved:
         check_range(stiffness, dtype)
-    gap = certified_gap(objective, bound)
+    gap, before = certified_gap(objective, bound), math.inf
     looks[:, 1:] *= scale
-    if n_looks > 0:  # the last one is that of the model, rounded as it is
+    if n_looks > 0:  # the last one becomes that of the model, rounded as it is
+        before = certified_gap(float(looks[n_looks - 1, 3]), bound)
         looks[n_looks - 1, 1:] = gap, gap, objective
     threads = "1 thread" if n_used == 1 else f"{n_used} threads"
     return FitResult(
@@ -148,7 +151,7 @@ def _run(
         duals=None,
         offset=0.0,
         n_iter=n_looks - 1,
-        has_converged=is_solved and rule.is_met_rounded(gap, gap, objective),
+        has_converged=is_solved and rule.is_met_rounded(gap, before, objective),
         gap=gap,
         objective=objective,
         history=history_of(looks[:n_looks]),

@@ -248,17 +248,15 @@ def _fit_sequence(
         found = summed_fits.solve(problem, penalties, dataset, rule, start, settings.n_threads)
         if found is not None:
             return found
-    if len(problems) > 1:
-        sets = _by_sets_of_columns(problems, *alone, start)
-        if sets is not None:
-            return sets
     if len(problems) == 1:
         begin = Start() if start is None else Start(coef=start.point(problem.bias_column))
         small = _in_one_call(problems[0], *alone, begin)
         if small is not None:
             return [small]
     else:
-        found = small_path(problem, penalties, dataset, communicator, rule, settings, start)
+        found = _by_sets_of_columns(problems, *alone, start)
+        if found is None:
+            found = small_path(problem, penalties, *alone, start)
         if found is not None:
             return found
     return _descents(problem, penalties, dataset, communicator, rule, settings, start)
