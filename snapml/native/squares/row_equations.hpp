@@ -105,9 +105,7 @@ class RowEquations {
   // Reads the rows at the new point.
   void move(const std::vector<double>&, const std::vector<double>& coef,
             std::vector<double>& slopes) {
-    double intercept = centre_.back();
-    for (int64 j = 0; j < n_cols(); ++j) intercept -= centre_[size(j)] * coef[size(j)];
-    const std::vector<double> sums = read(coef.data(), intercept, 1);
+    const std::vector<double> sums = read(coef.data(), intercept_of_means(coef), 1);
     residuals_ = sums[size(n_sums() - 2)], shift_ = sums[size(n_sums() - 1)];
     if (is_centred_) residuals_ = std::max(0.0, residuals_ - shift_ * shift_ / total_);
     for (int64 j = 0; j < n_cols(); ++j) {
@@ -117,9 +115,7 @@ class RowEquations {
 
   // The best intercept of the point last read.
   double intercept(const std::vector<double>& coef) const {
-    double sum = centre_.back() + shift_ / total_;
-    for (int64 j = 0; j < n_cols(); ++j) sum -= centre_[size(j)] * coef[size(j)];
-    return is_centred_ ? sum : 0;
+    return is_centred_ ? intercept_of_means(coef) + shift_ / total_ : 0;
   }
 
   double stiffness() const { return stiffness_; }  // sum_i c_i ||x_i||^2
@@ -133,6 +129,13 @@ class RowEquations {
   static std::size_t size(int64 n) { return static_cast<std::size_t>(n); }
   // Of a read with two vectors, of which the first is the residuals'.
   int64 n_sums() const { return 2 * n_cols() + 3; }
+
+  // With which a model passes through the means.
+  double intercept_of_means(const std::vector<double>& coef) const {
+    double sum = centre_.back();
+    for (int64 j = 0; j < n_cols(); ++j) sum -= centre_[size(j)] * coef[size(j)];
+    return sum;
+  }
 
   double mean_target() const {
     double sum = 0;
