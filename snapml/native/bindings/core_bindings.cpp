@@ -177,6 +177,9 @@ double scalar_function(const std::string& name, double x) {
   const Real a = static_cast<Real>(x);
   if (name == "exp_nonpositive") return static_cast<double>(exp_nonpositive(a));
   if (name == "exp_vanishing") return static_cast<double>(exp_vanishing(a));
+  if (name == "exp_wide") return static_cast<double>(exp_wide(a));
+  if (name == "exp_beyond_linear") return static_cast<double>(exp_beyond_linear(a));
+  if (name == "log_positive") return static_cast<double>(log_positive(a));
   if (name == "log1p_unit") return static_cast<double>(log1p_unit(a));
   throw std::invalid_argument("unknown function '" + name + "'");
 }

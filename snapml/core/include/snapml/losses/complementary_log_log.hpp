@@ -1,6 +1,7 @@
 // The complementary log-log loss: whether any event comes of those that a rate lets expect.
 #pragma once
 
+#include "snapml/branchless.hpp"
 #include "snapml/math.hpp"
 #include "snapml/traits.hpp"
 
@@ -20,16 +21,14 @@ struct ComplementaryLogLog {
   static SNAPML_HD Real value(Real z, Real y) { return tangent(z, y).value; }
   static SNAPML_HD Real gradient(Real z, Real y) { return tangent(z, y).gradient; }
   static SNAPML_HD Real curvature(Real z, Real y) {
-    const Real r = scalar::exp(z);
-    return y < Real(0) ? r : share(r) * excess(minimum(r, Real(1e30)));
+    const Real r = exp_wide(z), likely = share(r) * excess(minimum(r, Real(1e30)));
+    return y < Real(0) ? r : likely;
   }
   static SNAPML_HD Tangent<Real> tangent(Real z, Real y) {
-    const Real r = scalar::exp(z);
-    if (y < Real(0)) return {r, r};
-    if (r > Real(1)) return {-scalar::log1p(-scalar::exp(-r)), -share(r)};
-    // -log(r) and what little 1 - exp(-r) is below r.
-    const Real below = r > Real(0) ? -scalar::expm1(-r) / r : Real(1);
-    return {-z - scalar::log(below), -share(r)};
+    const Real r = exp_wide(z);
+    const Chance any = chance(r);
+    const Real value = r > Real(1) ? -log1p_unit(-any.none) : -z - log_positive(any.by_rate);
+    return {y < Real(0) ? r : value, y < Real(0) ? r : -any.none / any.by_rate};
   }
   // u log(u) - u of labels -1; of labels +1, u z - l(z) at the margin z of slope u in [-1, 0].
   static SNAPML_HD Real conjugate(Real u, Real y) {
@@ -47,12 +46,20 @@ struct ComplementaryLogLog {
   }
 
  private:
+  // exp(-r), and (1 - exp(-r)) / r: the chances of no event, and of any by their rate.
+  struct Chance {
+    Real none, by_rate;
+  };
+  SNAPML_HD static Chance chance(Real r) {
+    const Real far = minimum(r, Real(1e30));  // beyond, infinity times zero
+    const Real none = exp_vanishing(-far);
+    const Real near = Real(1) - far * exp_beyond_linear(-far);
+    return {none, far < Real(0.5) ? near : (Real(1) - none) / far};
+  }
   // g = r / (exp(r) - 1), from 1 at no rate down to 0.
   SNAPML_HD static Real share(Real r) {
-    if (!(r > Real(0))) return Real(1);
-    if (r < Real(80)) return r / scalar::expm1(r);
-    const Real far = minimum(r, Real(1e30));  // beyond, infinity times zero
-    return far * exp_vanishing(-far);
+    const Chance any = chance(r);
+    return any.none / any.by_rate;
   }
   // g + r - 1 >= 0, by its series where the sum would cancel.
   SNAPML_HD static Real excess(Real r) {

@@ -1,6 +1,7 @@
 // The Poisson loss with log link and its coordinate step.
 #pragma once
 
+#include "snapml/branchless.hpp"
 #include "snapml/coordinate_step.hpp"
 #include "snapml/dual_line.hpp"
 #include "snapml/math.hpp"
@@ -9,8 +10,7 @@
 namespace snapml {
 
 // l = exp(z) - y z + y log(y) - y, half the unit deviance of a count y >= 0 with mean exp(z). In
-// t = z - log(y) that is y (exp(t) - 1 - t), whose terms are small where the loss is, and finite
-// for the smallest y where t is not large.
+// t = z - log(y) that is y (exp(t) - 1 - t): by its series where the loss is small.
 template <class T>
 struct Poisson {
   using Real = T;
@@ -26,19 +26,15 @@ struct Poisson {
 
   static SNAPML_HD Real value(Real z, Real y) { return tangent(z, y).value; }
   static SNAPML_HD Real gradient(Real z, Real y) { return tangent(z, y).gradient; }
-  static SNAPML_HD Real curvature(Real z, Real) { return scalar::exp(z); }
+  static SNAPML_HD Real curvature(Real z, Real) { return exp_wide(z); }
   static SNAPML_HD Tangent<Real> tangent(Real z, Real y) {
-    if (y == Real(0)) {
-      const Real mean = scalar::exp(z);
-      return {mean, mean};
-    }
-    const Real t = z - scalar::log(y);
-    if (t > Real(1)) {
-      const Real mean = scalar::exp(z);
-      return {mean - y * (Real(1) + t), mean - y};
-    }
-    const Real change = scalar::expm1(t);
-    return {y * maximum(change - t, Real(0)), y * change};
+    const bool is_none = y == Real(0);
+    const Real count = is_none ? Real(1) : y, mean = exp_wide(z);
+    const Real t = z - log_positive(count), rest = t * t * exp_beyond_linear(t);
+    const bool is_near = scalar::fabs(t) < Real(0.5);
+    const Real value = is_near ? count * rest : mean - count * (Real(1) + t);
+    const Real gradient = is_near ? count * (t + rest) : mean - count;
+    return {is_none ? mean : value, is_none ? mean : gradient};
   }
   // l*(u) = m log(m) - y log(y) - u with the mean m = u + y, +inf where that is negative.
   static SNAPML_HD Real conjugate(Real u, Real y) {

@@ -1,6 +1,7 @@
 // The Tweedie loss with log link, of a variance in proportion to mean^power.
 #pragma once
 
+#include "snapml/branchless.hpp"
 #include "snapml/math.hpp"
 #include "snapml/traits.hpp"
 
@@ -32,18 +33,22 @@ struct Tweedie {
   SNAPML_HD Real value(Real z, Real y) const { return tangent(z, y).value; }
   SNAPML_HD Real gradient(Real z, Real y) const { return tangent(z, y).gradient; }
   SNAPML_HD Real curvature(Real z, Real y) const {
-    const Real rising = a() * scalar::exp(a() * z);
-    return y == Real(0) ? rising : rising + b() * scalar::exp(scalar::log(y) - b() * z);
+    const Real count = y == Real(0) ? Real(1) : y;
+    const Real rising = a() * exp_wide(a() * z), falling = b() * exp_wide(fall(z, count));
+    return y == Real(0) ? rising : rising + falling;
   }
   SNAPML_HD Tangent<Real> tangent(Real z, Real y) const {
-    if (y == Real(0)) {
-      const Real slope = scalar::exp(a() * z);
-      return {slope / a(), slope};
-    }
-    const Real log_y = scalar::log(y), t = z - log_y, scale = scalar::exp(a() * log_y);
-    const Real rising = grown(scale, a() * t, a() * z);
-    const Real falling = grown(scale, -b() * t, log_y - b() * z);
-    return {maximum(rising / a() + falling / b(), Real(0)), rising - falling};
+    const Real count = y == Real(0) ? Real(1) : y;
+    const Real log_y = log_positive(count), t = z - log_y, scale = exp_wide(a() * log_y);
+    const Real mean = exp_wide(a() * z);
+    const Rest rising = grown(scale, a(), t, mean);
+    const Rest falling = grown(scale, -b(), t, exp_wide(fall(z, count)));
+    // Over a short way the linear terms are of opposite signs: they are left out of the loss.
+    const bool is_near = rising.is_near && falling.is_near;
+    const Real value = is_near ? rising.beyond_linear - falling.beyond_linear
+                               : maximum(rising.value - falling.value, Real(0));
+    const Real gradient = a() * rising.value + b() * falling.value;
+    return {y == Real(0) ? mean / a() : value, y == Real(0) ? mean : gradient};
   }
   // l*(u) = u z - l(z) at the margin z of slope u; for y = 0 that is (u log(u) - u) / a, u >= 0.
   SNAPML_HD Real conjugate(Real u, Real y) const {
@@ -58,10 +63,21 @@ struct Tweedie {
   SNAPML_HD Real start(Real y) const { return maximum(scalar::log(y), Real(-80) / a()); }
 
  private:
-  // scale (exp(x) - 1), where log_grown = log(scale) + x: without cancellation over a short way,
-  // without overflow over a long one.
-  SNAPML_HD static Real grown(Real scale, Real x, Real log_grown) {
-    return x > Real(1) ? scalar::exp(log_grown) - scale : scale * scalar::expm1(x);
+  // log(y^a exp(-b t)), of an amount y > 0.
+  SNAPML_HD Real fall(Real z, Real y) const { return log_positive(y) - b() * z; }
+
+  // scale (exp(c t) - 1) / c, and what of it is not linear in t.
+  struct Rest {
+    Real value;
+    Real beyond_linear;
+    bool is_near;
+  };
+  // `end` is scale exp(c t): without cancellation over a short way, without overflow over a long
+  // one.
+  SNAPML_HD static Rest grown(Real scale, Real c, Real t, Real end) {
+    const Real x = c * t, beyond = scale * (x * t * exp_beyond_linear(x));
+    const bool is_near = scalar::fabs(x) < Real(0.5);
+    return {is_near ? scale * t + beyond : (end - scale) / c, beyond, is_near};
   }
   // The t at which exp(a t) - exp(-b t) is v, between 0 and where the larger term alone is 1 + |v|.
   SNAPML_HD Real margin_of_slope(Real v) const {
