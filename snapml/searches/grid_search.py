@@ -30,6 +30,7 @@ from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.row_sources import is_row_source, opened
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.searches.pipelines import is_shareable, solve_pipelines
+from snapml.searches.shared.family_paths import FAMILIES
 from snapml.searches.shared.fits import can_share, solve_shared
 from snapml.searches.shared.models import SharedFit
 from snapml.searches.shared.regressions import REGRESSIONS
@@ -59,8 +60,9 @@ class GridSearchCV(model_selection.GridSearchCV):
     all of them, folds are weights of rows, and weaker penalties start from stronger ones; X may be
     in memory, in a store or on one GPU (there multinomial models are single fits). Values of alpha
     of `Ridge` and `RidgeClassifier` share the Gram matrix of each fold; those of `Lasso` and
-    `ElasticNet`, and values of C of the classifiers' other penalties, a path of warm starts. A
-    pipeline may end in one of them: its transformers are fitted once for each fold and setting.
+    `ElasticNet`, of the regressors of counts and amounts, and values of C of the classifiers' other
+    penalties, a path of warm starts. A pipeline may end in one of them: its transformers are fitted
+    once for each fold and setting.
     Everything else (other estimators, the hinge, metadata routing) is evaluated by scikit-learn as
     always. The results are the same object.
 
@@ -277,7 +279,7 @@ refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_ : object
         Data that are not as they should be are left to the ordinary evaluation, which says so.
         """
         last = last_step(self.estimator)
-        is_ours = type(last) in (LogisticRegression, LinearSVC, *REGRESSIONS)
+        is_ours = type(last) in (LogisticRegression, LinearSVC, *REGRESSIONS, *FAMILIES)
         if not is_ours or y is None or self.search_tol == 0 or is_routing_enabled():
             return None
         if any(getattr(one, "_skl_callbacks", ()) for one in (self.estimator, last)):

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from snapml.data import Dataset
 from snapml.estimators.base import all_or_nothing
 from snapml.estimators.coordinate_regression import checked_strength, mean_dataset, penalty_of
 from snapml.estimators.deviance.families import Family
+from snapml.estimators.deviance.family_rows import FamilyRows
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.offsets import check_index, check_offset, offset_vector
 from snapml.estimators.placement import fit_input, with_host_predictions
-from snapml.problems import Intercept, Penalty, Problem
+from snapml.problems import Penalty
 from snapml.solvers.control import Interim
-from snapml.solvers.fit_settings import Start
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["DevianceRegressor", "Task"]
@@ -47,8 +47,6 @@ class Task:
         Sum of the weights as they were given, or the number of rows.
     rule : StoppingRule
         When to stop.
-    penalty : Penalty
-        On the coefficients.
     solver : str
         Its name.
     """
@@ -59,7 +57,6 @@ class Task:
     offsets: np.ndarray
     total_weight: float
     rule: StoppingRule
-    penalty: Penalty
     solver: str
 
     @property
@@ -144,9 +141,19 @@ class DevianceRegressor(LinearRegressor, ABC):
         ValueError
             If parameters or data are not as described; the message says what came.
         """
-        family = self._family()
         strength = checked_strength(self._strength(), self.l1_ratio)
         penalty = penalty_of(*strength, is_positive=False)
+        task = self._task(X, y, sample_weight, offset, exposure)
+        start = self._last_end(task.dataset.matrix.shape[0], 1)
+        found = start.coef if start is not None else None
+        for family in self._families(task):
+            found = self._fit_family(family, task, penalty, found)
+        self._keep_objective()
+        return self
+
+    def _task(self, X: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any) -> Task:
+        """Check data and bounds."""
+        family = self._family()
         solver = self._checked_solver()
         rule = self._stopping_rule(self.max_iter)
         matrix, y = fit_input(self, X, y, y_numeric=True)
@@ -159,39 +166,28 @@ class DevianceRegressor(LinearRegressor, ABC):
         family.check(y, exchange)
         dataset = mean_dataset(matrix, y, weights, exchange)
         offsets = np.zeros(len(y)) if given is None else given
-        start = self._last_end(matrix.shape[0], 1)
-        found = start.coef if start is not None else None
         total = sum(exchange(float(len(y) if weights is None else weights.sum(dtype=np.float64))))
-        task = Task(X, y, dataset, offsets, total, rule, penalty, solver)
-        for family in self._families(task):
-            found = self._fit_family(family, task, found)
-        self._keep_objective()
-        return self
+        return Task(X, y, dataset, offsets, total, rule, solver)
 
-    def _fit_family(self, family: Family, task: Task, coef: np.ndarray | None) -> np.ndarray:
+    def _fit_family(
+        self, family: Family, task: Task, penalty: Penalty, coef: np.ndarray | None
+    ) -> np.ndarray:
         """Fit one family, from coefficients where there are some; return those at the end."""
-        level = 0.0
-        # Zero coefficients are then the model without columns, from which steps are short.
-        if self.fit_intercept:
-            exchange = self._communicator().exchange
-            level = family.level(task.y, task.row_weights, task.offsets, exchange)
-        self._null_intercept, self._sign = level, family.sign  # of models on the way
-        labels, moved = family.rows(task.y, task.offsets + level)
-        dtype = task.dataset.matrix.dtype
-        dataset = replace(task.dataset, labels=labels.astype(dtype), offsets=moved)
-        intercept = Intercept.FREE if self.fit_intercept else Intercept.NONE
-        start = None
-        if coef is not None:
-            coef = family.sign * coef
-            coef[0, -1] -= family.sign * level
-            start = Start(coef=coef)
-        problem = Problem(family.loss, intercept, 1.0, task.penalty)
-        result = self._run(task.X, problem, dataset, task.rule, start, task.solver)
-        self.coef_ = (family.sign * result.coef + 0.0).astype(dtype)  # no -0
-        self.intercept_ = float(level + family.sign * result.intercept)
+        rows = FamilyRows.of(
+            family,
+            task.dataset,
+            task.y,
+            task.offsets,
+            self._communicator().exchange,
+            has_intercept=bool(self.fit_intercept),
+        )
+        self._null_intercept, self._sign = rows.level, family.sign  # of models on the way
+        problem = rows.problem(penalty)
+        result = self._run(task.X, problem, rows.dataset, task.rule, rows.start(coef), task.solver)
+        self.coef_, self.intercept_ = rows.model(result)
         self.n_iter_ = result.n_iter
         self._store_certificate([result])
-        self._store_proof(task.penalty, result, math.sqrt(task.total_weight))
+        self._store_proof(penalty, result, math.sqrt(task.total_weight))
         return np.append(family.sign * result.coef, self.intercept_)[None]
 
     def predict(self, X: Any, *, offset: Any = None, exposure: Any = None) -> Any:

@@ -27,6 +27,7 @@ from snapml.solvers.cpu_formulas import loss_quantity
 __all__ = [
     "BINOMIAL_LOSSES",
     "BinomialFamily",
+    "Exchange",
     "Family",
     "GammaFamily",
     "NegativeBinomialFamily",

@@ -360,7 +360,8 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         return family_of_theta(1.0 if self._is_estimated() else float(self.theta))
 
     def _fitted_family(self) -> Family:
-        return NegativeBinomialFamily(getattr(self, "theta_", 1.0))
+        known = hasattr(self, "theta_")
+        return NegativeBinomialFamily(self.theta_) if known else self._family()
 
     def _families(self, task: Task) -> Iterator[Family]:
         if not self._is_estimated():

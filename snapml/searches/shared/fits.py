@@ -3,7 +3,7 @@
 For L2 penalties: `LogisticRegression`, and `LinearSVC` with the squared hinge. Folds are row
 weights, and one class against the rest is a column of labels; X is neither copied nor cut. Strong
 penalties go first, and weaker ones start from their coefficients. Regressions share in their own
-way (shared_regressions.py).
+ways (regressions.py, family_paths.py).
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.kernels import ResidentMatrix
 from snapml.problems import Problem
 from snapml.searches.shared.columns import FitColumn, FoundModels, side_by_side, stacked
+from snapml.searches.shared.family_paths import (
+    FAMILIES,
+    can_share_family,
+    solve_path_of_family,
+)
 from snapml.searches.shared.models import (
     SharedFit,
     SharedModel,
@@ -99,6 +104,8 @@ def can_share(
         return False
     if type(estimator) in REGRESSIONS:
         return can_share_regression(estimator, matrix)
+    if type(estimator) in FAMILIES:
+        return can_share_family(estimator, matrix)
     if type(estimator) not in (LogisticRegression, LinearSVC) or len(classes) < 2:
         return False
     if with_paths and can_share_path(estimator, matrix, len(classes)):
@@ -250,12 +257,15 @@ def _fold_solver(estimator: Any, matrix: Matrix, n_classes: int) -> FoldSolver |
     """Return what solves fits of one fold; None for those that are columns over all folds."""
     if type(estimator) in REGRESSIONS:
         return regression_solver(estimator)
+    if type(estimator) in FAMILIES:
+        return solve_path_of_family
     return solve_path_of_classes if is_path(estimator, matrix, n_classes) else None
 
 
 def _is_quick(estimator: Any, matrix: Matrix, n_classes: int) -> bool:
     """Return whether a fit takes milliseconds, on rows that stay in a cache."""
-    return type(estimator) not in REGRESSIONS and is_small_path(estimator, matrix, n_classes)
+    is_another = type(estimator) in (*REGRESSIONS, *FAMILIES)
+    return not is_another and is_small_path(estimator, matrix, n_classes)
 
 
 class _Group:
