@@ -259,10 +259,14 @@ void curvatures(Loss loss, const PrimalTargets<Real>& targets, const double* mar
   pool.run([&](int worker) {
     const Range range = share(targets.n_rows, pool.size(), worker);
     for (int k = 0; k < targets.n_outputs; ++k) {
-      for (int64 i = range.begin; i < range.end; ++i) {
-        const int64 at = k * targets.n_rows + i;
-        const double c = targets.weight_of(i, k), y = static_cast<double>(targets.labels[at]);
-        out[at] = c == 0 ? 0.0 : c * loss.curvature(margins[at], y);
+      for (int64 first = range.begin; first < range.end; first += kBlockRows) {
+        const int count = static_cast<int>(minimum<int64>(kBlockRows, range.end - first));
+        double y[kBlockRows], c[kBlockRows], z[kBlockRows] = {}, u[kBlockRows];
+        load_targets(targets, k, first, count, y, c);
+        std::copy_n(margins + k * targets.n_rows + first, count, z);
+        std::fill_n(u, kBlockRows, 1.0);
+        block_curvatures(loss, z, y, c, u);
+        std::copy_n(u, count, out + k * targets.n_rows + first);
       }
     }
   });

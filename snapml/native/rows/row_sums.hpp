@@ -3,10 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "dual/objective.hpp"
 #include "rows/row_operations.hpp"
 #include "snapml/views.hpp"
+#include "threads/clones.hpp"
 #include "threads/parallel.hpp"
 
 namespace snapml::native {
@@ -27,39 +29,117 @@ struct RowLabels {
 // The loss and its derivatives, summed over the rows.
 struct LossSums {
   double value = 0, slope = 0, curvature = 0;
-  LossSums& operator+=(const LossSums& other) {
-    value += other.value;
-    slope += other.slope;
-    curvature += other.curvature;
-    return *this;
+};
+
+// As many rows as formulas are evaluated of at a time: a compiler turns these loops into vector
+// instructions.
+inline constexpr int kFormulaRows = 64;
+
+// Labels and weights of some rows; those beyond the last have weight zero.
+struct FormulaRows {
+  double y[kFormulaRows], c[kFormulaRows];
+
+  template <class Real>
+  FormulaRows(const RowLabels<Real>& rows, int64 first, int count) {
+    for (int j = 0; j < kFormulaRows; ++j) {
+      y[j] = j < count ? rows.label(first + j) : 1.0;
+      c[j] = j < count ? rows.weight_of(first + j) : 0.0;
+    }
   }
 };
+
+// Sums of several numbers of each row, lane by lane.
+template <int n>
+struct FormulaSums {
+  double lanes[n][kFormulaRows] = {};
+
+  double sum(int k) const {
+    double total = 0;
+    for (int j = 0; j < kFormulaRows; ++j) total += lanes[k][j];
+    return total;
+  }
+};
+
+// Margins z become c l', and curvatures c l''. A row without weight takes no part, whatever its
+// margin.
+template <class Loss>
+SNAPML_CLONES void formula_derivatives(Loss loss, const FormulaRows& rows, double* __restrict__ z,
+                                       double* __restrict__ curvatures,
+                                       FormulaSums<3>* __restrict__ sums) {
+  for (int j = 0; j < kFormulaRows; ++j) {
+    const double c = rows.c[j];
+    const Tangent<double> at = loss.tangent(z[j], rows.y[j]);
+    const double curvature = loss.curvature(z[j], rows.y[j]);
+    sums->lanes[0][j] += c == 0 ? 0.0 : c * at.value;
+    z[j] = c == 0 ? 0.0 : c * at.gradient;
+    curvatures[j] = c == 0 ? 0.0 : c * curvature;
+    sums->lanes[1][j] += z[j];
+    sums->lanes[2][j] += curvatures[j];
+  }
+}
+
+// Adds c l*(slopes / c).
+template <class Loss>
+SNAPML_CLONES void formula_conjugates(Loss loss, const FormulaRows& rows,
+                                      const double* __restrict__ slopes,
+                                      FormulaSums<1>* __restrict__ sums) {
+  for (int j = 0; j < kFormulaRows; ++j) {
+    const double c = rows.c[j];
+    const double conjugate = loss.conjugate(slopes[j] / (c == 0 ? 1.0 : c), rows.y[j]);
+    sums->lanes[0][j] += c == 0 ? 0.0 : c * conjugate;
+  }
+}
+
+// Calls visit(first, count, sums) for all rows, some at a time; returns the workers' sums.
+template <int n, class Visit>
+std::vector<FormulaSums<n>> for_formula_rows(ThreadPool& pool, int64 n_rows, Visit visit) {
+  std::vector<FormulaSums<n>> parts(static_cast<std::size_t>(pool.size()));
+  pool.run([&](int worker) {
+    const Range range = share(n_rows, pool.size(), worker);
+    for (int64 first = range.begin; first < range.end; first += kFormulaRows) {
+      const int64 count = minimum<int64>(kFormulaRows, range.end - first);
+      visit(first, static_cast<int>(count), &parts[static_cast<std::size_t>(worker)]);
+    }
+  });
+  return parts;
+}
 
 // The loss at margins + shift. Fills c_i l' and c_i l'' where the arrays are not null.
 template <class Loss, class Real>
 LossSums loss_derivatives(Loss loss, const RowLabels<Real>& rows, const double* margins,
                           double shift, double* gradients, double* curvatures, int64 n_rows,
                           ThreadPool& pool) {
-  return parallel_sum<LossSums>(pool, n_rows, [&](int64 i) {
-    const double c = rows.weight_of(i), y = rows.label(i), z = margins[i] + shift;
-    // A row without weight takes no part, whatever its margin.
-    const LossSums row =
-        c == 0 ? LossSums{}
-               : LossSums{c * loss.value(z, y), c * loss.gradient(z, y), c * loss.curvature(z, y)};
-    if (gradients != nullptr) gradients[i] = row.slope;
-    if (curvatures != nullptr) curvatures[i] = row.curvature;
-    return row;
-  });
+  const auto parts =
+      for_formula_rows<3>(pool, n_rows, [&](int64 first, int count, FormulaSums<3>* sums) {
+        const FormulaRows some(rows, first, count);
+        double z[kFormulaRows] = {}, bends[kFormulaRows];
+        for (int j = 0; j < count; ++j) z[j] = margins[first + j] + shift;
+        formula_derivatives(loss, some, z, bends, sums);
+        if (gradients != nullptr) std::copy_n(z, count, gradients + first);
+        if (curvatures != nullptr) std::copy_n(bends, count, curvatures + first);
+      });
+  LossSums total;
+  for (const FormulaSums<3>& part : parts) {
+    total.value += part.sum(0);
+    total.slope += part.sum(1);
+    total.curvature += part.sum(2);
+  }
+  return total;
 }
 
 // The dual's loss terms -sum_i c_i l*(-beta_i / c_i) at beta_i = -scale * gradients_i.
 template <class Loss, class Real>
 double dual_terms(Loss loss, const RowLabels<Real>& rows, const double* gradients, double scale,
                   int64 n_rows, ThreadPool& pool) {
-  return parallel_sum(pool, n_rows, [&](int64 i) {
-    const double c = rows.weight_of(i);
-    return c == 0 ? 0.0 : -c * loss.conjugate(scale * gradients[i] / c, rows.label(i));
-  });
+  const auto parts =
+      for_formula_rows<1>(pool, n_rows, [&](int64 first, int count, FormulaSums<1>* sums) {
+        double slopes[kFormulaRows] = {};
+        for (int j = 0; j < count; ++j) slopes[j] = scale * gradients[first + j];
+        formula_conjugates(loss, FormulaRows(rows, first, count), slopes, sums);
+      });
+  double total = 0;
+  for (const FormulaSums<1>& part : parts) total += part.sum(0);
+  return -total;
 }
 
 // y += sum over four rows of scale_r * row_r: y is read and written once for all four.

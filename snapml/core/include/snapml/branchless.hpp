@@ -191,4 +191,10 @@ SNAPML_HD float log1p_unit(float e) {
   return 2.f * s + 2.f * s * (q * p);
 }
 
+// x log x, continued by its limit 0 at x = 0.
+template <class Real>
+SNAPML_HD Real x_log_x(Real x) {
+  return x > Real(0) ? x * log_positive(x > Real(0) ? x : Real(1)) : Real(0);
+}
+
 }  // namespace snapml

@@ -22,7 +22,7 @@ SNAPML_HD Real clamp(Real x, Real low, Real high) {
 
 template <class Real>
 SNAPML_HD Real infinity() {
-  return -scalar::log(Real(0));
+  return static_cast<Real>(scalar::float_of(0x7f800000u));
 }
 
 // Distance from 1 to the next number.
@@ -59,11 +59,5 @@ SNAPML_HD float one_minus_exp_minus(float x) {
 }
 
 SNAPML_HD double one_minus_exp_minus(double x) { return -scalar::expm1(-x); }
-
-// x log x, continued by its limit 0 at x = 0.
-template <class Real>
-SNAPML_HD Real x_log_x(Real x) {
-  return x > Real(0) ? x * scalar::log(x) : Real(0);
-}
 
 }  // namespace snapml

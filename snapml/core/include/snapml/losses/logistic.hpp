@@ -38,8 +38,8 @@ struct Logistic {
   // l*(u) = a log a + (1 - a) log(1 - a) with a = -u y in [0, 1], +inf outside.
   static SNAPML_HD Real conjugate(Real u, Real y) {
     const Real a = -u * y;
-    if (a < Real(0) || a > Real(1)) return infinity<Real>();
-    return x_log_x(a) + x_log_x(Real(1) - a);
+    const Real found = x_log_x(a) + x_log_x(Real(1) - a);
+    return a < Real(0) || a > Real(1) ? infinity<Real>() : found;
   }
   static SNAPML_HD Real dual(Real state, Real y) { return y * sigmoid(-y * state); }
   // The state of beta = 0 to working precision; exp(-80) is a normal float32.

@@ -38,10 +38,12 @@ struct Poisson {
   }
   // l*(u) = m log(m) - y log(y) - u with the mean m = u + y, +inf where that is negative.
   static SNAPML_HD Real conjugate(Real u, Real y) {
-    const Real mean = u + y;
-    if (mean < Real(0)) return infinity<Real>();
-    if (u >= y) return x_log_x(mean) - x_log_x(y) - u;
-    return y * x_log_x(mean / y) + u * (scalar::log(y) - Real(1));
+    const Real mean = u + y, count = y > Real(0) ? y : Real(1), log_y = log_positive(count);
+    const Real above = x_log_x(mean) - x_log_x(y) - u;
+    // By the ratio, whose logarithm is small where the loss is.
+    const Real below = y * x_log_x(mean / count) + u * (log_y - Real(1));
+    const Real found = u >= y ? above : below;
+    return mean < Real(0) ? infinity<Real>() : found;
   }
   static SNAPML_HD Real dual(Real state, Real y) { return -gradient(state, y); }
   // The margin of the mean y; exp(-80) is a normal float32.
