@@ -32,6 +32,7 @@ from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.models.model_file import load
 from snapml.models.model_json import from_json
 from snapml.models.portable import skops_types
+from snapml.searches.generalized_linear_cv import GeneralizedLinearRegressorCV
 from snapml.searches.logistic_regression_cv import LogisticRegressionCV
 from snapml.searches.regularization_path import ElasticNetCV, LassoCV, enet_path, lasso_path
 from snapml.searches.ridge_cv import RidgeClassifierCV, RidgeCV
@@ -61,6 +62,7 @@ __all__ = [
     "ElasticNetCV",
     "GammaRegressor",
     "GeneralizedLinearRegressor",
+    "GeneralizedLinearRegressorCV",
     "HuberRegressor",
     "Lasso",
     "LassoCV",

@@ -79,6 +79,9 @@ ESTIMATORS = (
         has_estimate=True,
     ),
     Entry(
+        "GeneralizedLinearRegressorCV", f"{_SEARCHES}.generalized_linear_cv", sklearn_module=None
+    ),
+    Entry(
         "HuberRegressor",
         f"{_ESTIMATORS}.robust.huber",
         command="huber",

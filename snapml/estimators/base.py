@@ -152,10 +152,7 @@ class LinearEstimator(ExportedLinearModel):
         if not np.isfinite(dataset.labels).all():
             raise ValueError(f"y: expected numbers that are finite in {dataset.labels.dtype}")
         rule = rule.at_resolution_of(dataset.labels.dtype)
-        devices = self._checked_devices(dataset.matrix)
-        settings = Settings(
-            solver, self.n_threads, self.deterministic, self._seed(), devices, byte_limit(self)
-        )
+        settings = self._settings_of(dataset.matrix, solver)
         try:
             with host_copy_errors(dataset.matrix):
                 result = self._solve_near(problem, dataset, rule, settings, start)
@@ -167,6 +164,11 @@ class LinearEstimator(ExportedLinearModel):
         if not result.has_converged and not (is_trial and rule.control.reason == ""):
             _warn_not_converged(result, rule)
         return result
+
+    def _settings_of(self, matrix: Matrix, solver: str) -> Settings:
+        """Return how fits on these rows run."""
+        devices, limit = self._checked_devices(matrix), byte_limit(self)
+        return Settings(solver, self.n_threads, self.deterministic, self._seed(), devices, limit)
 
     def _solve_near(
         self,

@@ -126,7 +126,7 @@ class _Callbacks:
 
     def __init__(self, estimator: Any, arguments: dict[str, Any], is_search: bool) -> None:
         named = arguments.get("params", {}) | arguments
-        metadata = {name: named.get(name) for name in ("sample_weight", "offset")}
+        metadata = {name: named.get(name) for name in ("sample_weight", "offset", "exposure")}
         given = {name: value for name, value in metadata.items() if value is not None}
         self._estimator = estimator
         self._data = {

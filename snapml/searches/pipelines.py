@@ -99,8 +99,8 @@ def _solve_fold(
         margins[train] = model.margins
         judge = fitted(last_step(one), model, search.classes)
         _check_feature_names(judge, rows, reset=True)
-        predict = getattr(judge, "decision_function", judge.predict)
-        margins[test] = predict(others)
+        found = judge._decision(others)[1]
+        margins[test] = found if margins.ndim == 2 else found[:, 0]
         search.models[parameters_of(one), fold] = replace(
             model, margins=margins, transformers=transformers
         )

@@ -9,16 +9,13 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import check_cv
 from sklearn.utils import check_array, check_consistent_length, check_scalar
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from snapml._validation import (
     as_matrix,
     check_fit_input,
     check_positive,
     check_sample_weight,
-    is_routing_enabled,
     raise_for_routed_params,
     raise_non_finite,
     refuse_device,
@@ -38,6 +35,7 @@ from snapml.problems import Intercept, Penalty, Problem, Squared
 from snapml.searches.search_watch import SearchWatch, has_ended
 from snapml.searches.shared.fold_rows import take_rows
 from snapml.searches.shared.square_folds import SquareFolds, mean_squared_errors
+from snapml.searches.splits import RoutesToSplitter, check_folds
 from snapml.solvers.columns.cpu_columns import CpuColumns
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.control import UNBOUNDED, Control
@@ -285,23 +283,6 @@ def _slopes_at_zero(dataset: Dataset, has_intercept: bool, n_threads: int | None
     return engine.adjoint(np.ascontiguousarray(shares * labels))
 
 
-def _check_folds(folds: list[tuple[np.ndarray, np.ndarray]], weights: np.ndarray | None) -> None:
-    """Refuse folds that nothing can be fitted to, or judged by."""
-    for number, fold in enumerate(folds):
-        for rows, what in zip(fold, ("to fit to", "left out"), strict=True):
-            mask = np.asarray(rows)
-            n_rows = int(np.count_nonzero(mask)) if mask.dtype == bool else mask.size
-            if not n_rows:
-                raise ValueError(
-                    f"cv: expected rows {what} in each fold, got none in fold {number}"
-                )
-            if weights is not None and not weights[mask].sum() > 0.0:
-                raise ValueError(
-                    f"sample_weight: expected a positive one among the rows {what} in each fold, "
-                    f"got none in fold {number}"
-                )
-
-
 class _Rows(NamedTuple):
     """The rows of a search, their targets and weights; and sums of products over them."""
 
@@ -311,7 +292,7 @@ class _Rows(NamedTuple):
     sums: SquareFolds
 
 
-class ElasticNetCV(ElasticNet):
+class ElasticNetCV(RoutesToSplitter, ElasticNet):
     """Elastic net whose strength, and share of L1, cross-validation chooses.
 
     Parameters
@@ -480,12 +461,8 @@ class ElasticNetCV(ElasticNet):
         rule = self._resolved(rule, matrix)
         if weights is None:
             check_gram(self.precompute, matrix, has_intercept=bool(self.fit_intercept))
-        splitter, routed = check_cv(self.cv), {}
-        if is_routing_enabled():
-            given = {} if sample_weight is None else {"sample_weight": sample_weight}
-            routed = process_routing(self, "fit", **given, **params).splitter.split
-        folds = list(splitter.split(np.empty((len(y), 0)), y, **routed))
-        _check_folds(folds, weights)
+        folds = self._folds(y, sample_weight, params)
+        check_folds(folds, weights)
         offsets = check_offset(offset, matrix, X)
         self.has_offset_ = offsets is not None
         y = targets_without(y, offsets)  # of all that follows: errors are those of residuals
@@ -513,23 +490,6 @@ class ElasticNetCV(ElasticNet):
 
     def _control(self) -> Control:
         return UNBOUNDED  # that of its fits comes from a watch
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return where scikit-learn sends the metadata given to fit.
-
-        Returns
-        -------
-        sklearn.utils.metadata_routing.MetadataRouter
-            To the splitter.
-        """
-        return (
-            MetadataRouter(owner=self)
-            .add_self_request(self)
-            .add(
-                splitter=check_cv(self.cv),
-                method_mapping=MethodMapping().add(caller="fit", callee="split"),
-            )
-        )
 
     def _check_grid(self, ratios: np.ndarray) -> None:
         self._checked_devices()

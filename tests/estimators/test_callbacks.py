@@ -76,7 +76,7 @@ def test_callbacks_see_models_on_the_way_that_end_at_the_fitted_one(name):
     scale = np.abs(model.coef_).max()
     np.testing.assert_allclose(last.coef_, model.coef_, rtol=0, atol=2e-2 * scale)
     np.testing.assert_allclose(last.intercept_, model.intercept_, rtol=0, atol=2e-2 * scale)
-    assert np.shape(last.predict(rows)) == np.shape(targets)
+    assert np.shape(last.predict(rows)) == np.shape(model.predict(rows))
     assert np.abs(seen.models[0].coef_ - model.coef_).max() > 1e-3 * scale
 
 

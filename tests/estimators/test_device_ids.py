@@ -11,6 +11,7 @@ from sklearn.base import clone
 from snapml import (
     ElasticNet,
     ElasticNetCV,
+    GeneralizedLinearRegressorCV,
     Lasso,
     LassoCV,
     LinearSVC,
@@ -108,6 +109,17 @@ def test_path_copies_the_rows_once_for_each_fold(devices):
     X, y = example()
     ElasticNetCV(l1_ratio=[0.5, 1.0], alphas=5, cv=3, **GPU).fit(X, y)
     assert len(devices) == 2 * 3 + 1
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_strengths_of_counts_are_followed_on_the_device(devices, ratio):
+    X, y = example()
+    made = GeneralizedLinearRegressorCV(family="poisson", l1_ratio=ratio, n_alphas=4, cv=3)
+    cpu = clone(made).set_params(tol=1e-10).fit(X, y)
+    gpu = clone(made).set_params(tol=1e-10, **GPU).fit(X, y)
+    np.testing.assert_allclose(gpu.deviance_path_, cpu.deviance_path_, rtol=1e-5)
+    assert gpu.alpha_ == pytest.approx(cpu.alpha_)
+    assert devices.description in gpu.solver_
 
 
 def test_model_is_good_by_its_own_certificate(devices):

@@ -140,6 +140,17 @@ def test_means_are_those_of_the_host(devices, family, link):
     np.testing.assert_allclose(values(found), model.predict(X), rtol=1e-12)
 
 
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_folds_of_counts_are_taken_where_rows_are(devices, ratio):
+    X, y = example()
+    made = snapml.GeneralizedLinearRegressorCV(family="poisson", l1_ratio=ratio, n_alphas=4, cv=3)
+    expected = clone(made).fit(X, y)
+    found = clone(made).fit(DeviceArray(X), y)
+    np.testing.assert_allclose(found.alphas_, expected.alphas_, rtol=1e-9)
+    np.testing.assert_allclose(found.deviance_path_, expected.deviance_path_, rtol=1e-3)
+    np.testing.assert_allclose(values(found.predict(DeviceArray(X))), found.predict(X))
+
+
 @pytest.mark.parametrize("make", [lambda X: X, np.asfortranarray, lambda X: X[:, ::-1]])
 def test_rows_stay_where_they_are(devices, make):
     X, y = example()

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from snapml import (
     ElasticNetCV,
+    GeneralizedLinearRegressorCV,
     LassoCV,
     LogisticRegressionCV,
     RidgeClassifierCV,
@@ -40,6 +41,10 @@ def logistic(**others):
     return LogisticRegressionCV(**LOGISTIC | others)
 
 
+def families(**others):
+    return GeneralizedLinearRegressorCV(family="poisson", alphas=ALPHAS, cv=3, **others)
+
+
 # Each with the seconds after which a clock that ticks at every question ends it half way.
 SEARCHES = {
     "shared folds": (logistic(), Y, 10),
@@ -51,6 +56,8 @@ SEARCHES = {
     "lasso": (LassoCV(alphas=ALPHAS / 1e3, cv=3), MARGINS, 30),
     "elastic nets": (ElasticNetCV(l1_ratio=[0.5, 0.9], alphas=ALPHAS / 1e3, cv=3), MARGINS, 100),
     "L2 alone": (ElasticNetCV(l1_ratio=0.0, alphas=ALPHAS, cv=3), MARGINS, 60),
+    "counts": (families(), Y, 100),
+    "counts, L1": (families(l1_ratio=[0.5, 1.0]), Y, 100),
     "ridge": (RidgeCV(ALPHAS, cv=3), MARGINS, 34),
     "ridge classifier": (RidgeClassifierCV(ALPHAS, cv=3), Y3, 34),
     "rows left out": (RidgeCV(ALPHAS, store_cv_results=True), MARGINS, 4),
@@ -77,7 +84,7 @@ def ticking(monkeypatch):
 
 def tables(model):
     """Return what a search says of each candidate, in its shapes."""
-    names = ("scores_", "mse_path_", "cv_results_", "coefs_paths_")
+    names = ("scores_", "mse_path_", "cv_results_", "coefs_paths_", "deviance_path_")
     return [getattr(model, name) for name in names if hasattr(model, name)]
 
 

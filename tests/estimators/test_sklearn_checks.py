@@ -8,6 +8,7 @@ from snapml import (
     ElasticNetCV,
     GammaRegressor,
     GeneralizedLinearRegressor,
+    GeneralizedLinearRegressorCV,
     HuberRegressor,
     Lasso,
     LassoCV,
@@ -58,6 +59,7 @@ from snapml import (
         TweedieRegressor(power=1.5),
         NegativeBinomialRegressor(),
         GeneralizedLinearRegressor(),
+        GeneralizedLinearRegressorCV(n_alphas=5, cv=2),
     ]
 )
 def test_scikit_learn_check_passes(estimator, check):

@@ -10,7 +10,19 @@ import pytest
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from snapml import ElasticNet, Lasso, LinearSVC, LogisticRegression, Ridge, RidgeClassifier
+from snapml import (
+    ElasticNet,
+    GammaRegressor,
+    HuberRegressor,
+    Lasso,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+    Ridge,
+    RidgeClassifier,
+)
 from snapml.data import ChunkedDataset, ChunkWriter
 from tests.solvers.simulated import solve_shards
 
@@ -21,6 +33,8 @@ Y = (MARGINS > 0).astype(int)
 Y3 = np.digitize(MARGINS, [-1.0, 1.0])
 WIDE = scipy.sparse.random(400, 5000, 0.01, format="csr", random_state=0)
 WIDE_Y = (np.asarray(WIDE[:, :500].sum(axis=1)).ravel() > 2.4).astype(int)
+COUNTS = RNG.poisson(np.exp(0.3 * MARGINS)).astype(float)
+NOISY = MARGINS + 20.0 * (RNG.random(600) < 0.05)
 
 FITS = {
     "quasi-Newton": (LogisticRegression(tol=1e-12), X, Y),
@@ -41,6 +55,11 @@ FITS = {
     "ridge classifier": (RidgeClassifier(tol=1e-11, solver="sdca"), X, Y3),
     "lasso": (Lasso(alpha=0.01, tol=1e-12), X, MARGINS),
     "elastic net": (ElasticNet(alpha=0.01, tol=1e-12), X, MARGINS),
+    "counts": (PoissonRegressor(alpha=0.01, tol=1e-12), X, COUNTS),
+    "amounts": (GammaRegressor(alpha=0.01, l1_ratio=0.5, tol=1e-12), X, COUNTS + 1.0),
+    "quantiles": (QuantileRegressor(quantile=[0.2, 0.7], alpha=0.01, tol=1e-10), X, MARGINS),
+    "tube": (LinearSVR(epsilon=0.1, C=0.1, tol=1e-10, max_iter=10_000), X, MARGINS),
+    "concomitant scale": (HuberRegressor(tol=1e-8), X, NOISY),
 }
 
 

@@ -68,6 +68,9 @@ def fitted():
         "GeneralizedLinearRegressor": snapml.GeneralizedLinearRegressor(
             family="gamma", alpha=0.1
         ).fit(X, np.abs(t) + 0.1),
+        "GeneralizedLinearRegressorCV": snapml.GeneralizedLinearRegressorCV(
+            family="poisson", l1_ratio=0.5, n_alphas=4, **cv
+        ).fit(X, np.abs(t)),
         "NegativeBinomialRegressor": snapml.NegativeBinomialRegressor().fit(X, np.abs(t).round()),
         "HuberRegressor": snapml.HuberRegressor().fit(X, t),
         "LinearSVR": snapml.LinearSVR(epsilon=0.1).fit(X, t),

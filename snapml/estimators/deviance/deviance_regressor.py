@@ -18,6 +18,7 @@ from snapml.estimators.base import all_or_nothing
 from snapml.estimators.coordinate_regression import checked_strength, mean_dataset, penalty_of
 from snapml.estimators.deviance.families import Family
 from snapml.estimators.deviance.family_rows import FamilyRows
+from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.offsets import check_index, check_offset, offset_vector
 from snapml.estimators.placement import fit_input, with_host_predictions
@@ -67,7 +68,7 @@ class Task:
         return self.dataset.row_weights
 
 
-class DevianceRegressor(LinearRegressor, ABC):
+class DevianceRegressor(CallbackSupport, LinearRegressor, ABC):
     """Base of regressors of a family: half the mean deviance of targets, and a penalty."""
 
     def __init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from snapml._validation import check_positive, check_sample_weight
 from snapml.data import ChunkedMatrix, Dataset, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
+from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.placement import (
     fit_input,
@@ -23,6 +25,7 @@ from snapml.estimators.placement import (
 from snapml.estimators.robust.concomitant_scale import Value, lower_bound, scale_of
 from snapml.kernels import ResidentMatrix
 from snapml.problems import Huber, Intercept, Penalty, Problem
+from snapml.solvers.control import Interim
 from snapml.solvers.fit_settings import Start
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.rows.cpu_rows import array_of
@@ -85,7 +88,7 @@ class _Model:
     next_scale: float
 
 
-class HuberRegressor(LinearRegressor):
+class HuberRegressor(CallbackSupport, LinearRegressor):
     """Linear regression that outliers do not lead astray.
 
     Minimises ``sum_i s_i (sigma + sigma H((y_i - x_i.w - b) / sigma)) + alpha ||w||^2`` over w, b
@@ -360,7 +363,9 @@ class HuberRegressor(LinearRegressor):
         times = 2.0 * epsilon**2 * scale * (strength or 1.0)
         tol = _FINE * task.rule.tol if is_fine else max(_ROUGH, _FINE * task.rule.tol)
         # The scale itself is a part of the objective, beside which gaps are judged.
-        rule = replace(task.rule, tol=tol, floor=tol * task.total * scale / times)
+        view = task.rule.control.through(partial(_in_units, unit=unit, centre=task.centre))
+        floor = tol * task.total * scale / times
+        rule = replace(task.rule, tol=tol, floor=floor, control=view)
         if isinstance(start, _Model):
             joint = np.append(start.coef.astype(np.float64), start.intercept - task.centre)
             start = Start(coef=joint[None] / unit)
@@ -452,6 +457,14 @@ class HuberRegressor(LinearRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = False
         return tags
+
+
+def _in_units(model: Interim, *, unit: float, centre: float) -> Interim:
+    """Return a model of targets in `unit`, less their centre, as one of the targets themselves.
+
+    Nothing is certain of it while its scale is one of several.
+    """
+    return Interim(model.coef * unit, centre + model.intercept * unit)
 
 
 def _scaled(task: _Task, unit: float, strength: float) -> Dataset:

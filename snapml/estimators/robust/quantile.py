@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import numpy as np
 from snapml._validation import check_sample_weight
 from snapml.estimators.base import all_or_nothing
 from snapml.estimators.coordinate_regression import checked_strength, mean_dataset, penalty_of
+from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.placement import fit_input
 from snapml.problems import Intercept, Problem, Quantile
+from snapml.solvers.control import Interim, among_outputs
 from snapml.solvers.result import FitResult
 
 __all__ = ["QuantileRegressor"]
@@ -22,7 +25,7 @@ _SOLVERS = ("highs", "highs-ds", "highs-ipm")
 _OWN_SOLVERS = ("auto", "ipm", "sdca")
 
 
-class QuantileRegressor(LinearRegressor):
+class QuantileRegressor(CallbackSupport, LinearRegressor):
     """Linear regression for a quantile of the target, or for several at once.
 
     Minimises ``sum_i s_i l(y_i - x_i.w - b) / sum_i s_i + alpha * (l1_ratio * ||w||_1
@@ -182,7 +185,9 @@ class QuantileRegressor(LinearRegressor):
         results: list[FitResult] = []
         for quantile in quantiles:
             problem = Problem(Quantile(quantile), intercept, 1.0, penalty)
-            results.append(self._run(X, problem, dataset, rule, None, solver))
+            view = rule.control.through(among_outputs(results, len(quantiles)))
+            own = replace(rule, control=view)
+            results.append(self._run(X, problem, dataset, own, None, solver))
         coef = np.array([result.coef for result in results], dtype=matrix.dtype) + 0.0  # no -0
         levels = np.array([result.intercept for result in results])
         is_one = np.ndim(self.quantile) == 0
@@ -192,6 +197,12 @@ class QuantileRegressor(LinearRegressor):
         self._store_certificate(results)
         self._keep_objective()
         return self
+
+    def _interim_attributes(self, model: Interim) -> dict[str, Any]:
+        attributes = super()._interim_attributes(model)
+        if np.ndim(self.quantile) > 0:  # of one in a list, too
+            attributes |= {"coef_": model.coef, "intercept_": model.intercept}
+        return attributes
 
     def _checked_quantiles(self) -> list[float]:
         """Return the quantiles as numbers, one at least."""

@@ -9,9 +9,11 @@ import numpy as np
 from snapml._validation import check_finite_in, check_positive, check_sample_weight
 from snapml.data import Dataset, Matrix
 from snapml.estimators.base import all_or_nothing
+from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.placement import fit_input
 from snapml.problems import EpsilonInsensitive, Intercept, Problem, SquaredEpsilonInsensitive
+from snapml.solvers.control import Interim
 
 __all__ = ["LinearSVR"]
 
@@ -22,7 +24,7 @@ _LOSSES = {
 }
 
 
-class LinearSVR(LinearRegressor):
+class LinearSVR(CallbackSupport, LinearRegressor):
     """Linear support vector regression.
 
     Minimises ``sum_i C sample_weight_i l(y_i - x_i.w - b) + (||w||^2 + w_b^2) / 2`` with ``b =
@@ -191,6 +193,9 @@ class LinearSVR(LinearRegressor):
         self._store_certificate([result])
         self._keep_objective()
         return self
+
+    def _interim_attributes(self, model: Interim) -> dict[str, Any]:
+        return super()._interim_attributes(model) | {"intercept_": model.intercept}
 
     def _make_problem(self) -> Problem:
         """Map the parameters to the objective."""

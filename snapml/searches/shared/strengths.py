@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
+from snapml.searches.shared.fold_margins import margins_of
 from snapml.searches.shared.fold_rows import take_rows
 from snapml.searches.shared.models import SharedFit, SharedModel
-from snapml.solvers.many.many_chunks import many_products
-from snapml.solvers.many.many_rows import PANEL
 from snapml.solvers.range_checks import NonFiniteError
-from snapml.solvers.threads import limit_blas_threads
 
 __all__ = ["FoldSolver", "Found", "solve_by_strength"]
 
@@ -108,12 +106,9 @@ def _with_margins(
         return [None] * len(found)
     shape = np.shape(able[0][1])  # one output, or the classes
     coefs = np.vstack([np.atleast_2d(coef) for coef, _, _ in able])
-    vectors = np.zeros((matrix.shape[1] + 1, -(-len(coefs) // PANEL) * PANEL), dtype=matrix.dtype)
-    vectors[:-1, : len(coefs)] = coefs.T
-    vectors[-1, : len(coefs)] = np.ravel([intercept for _, intercept, _ in able])
-    products = many_products(matrix if rows is None else take_rows(matrix, rows), n_threads)
-    with limit_blas_threads(1):
-        columns = products.margins(vectors)[:, : len(coefs)]
+    intercepts = np.ravel([intercept for _, intercept, _ in able])
+    judged = matrix if rows is None else take_rows(matrix, rows)
+    columns = margins_of(judged, coefs, intercepts, n_threads)
     each = iter(columns.reshape(len(columns), len(able), len(coefs) // len(able)).swapaxes(0, 1))
     return [
         None
