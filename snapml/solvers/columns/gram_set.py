@@ -13,9 +13,9 @@ from snapml.solvers.quadratic_model import Model
 __all__ = ["Chunk", "GramSet", "PackingEngine"]
 
 # Share of the curvature that may have changed since a Gram matrix was formed: the step is then a
-# little shorter of the minimum, and a new matrix costs far more than another step.
-_MOST_DRIFT = 0.15
-_FEW_COLUMNS = 150  # whose Gram matrix costs little more than a read of the data
+# little shorter of the minimum, and a new matrix costs far more than another step; but of few
+# columns hardly more than a read of the data.
+_MOST_DRIFT, _LITTLE_DRIFT, _FEW_COLUMNS = 0.15, 0.01, 40
 
 
 class Chunk(Protocol):
@@ -169,4 +169,4 @@ class GramSet:
 
 
 def _allowed_drift(n_columns: int) -> float:
-    return _MOST_DRIFT if n_columns > _FEW_COLUMNS else 0.01
+    return _MOST_DRIFT if n_columns > _FEW_COLUMNS else _LITTLE_DRIFT
