@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,8 +16,9 @@ from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import UNBOUNDED, Control, Interim
 from snapml.solvers.observer import SILENT, Observer, Stage
+from snapml.solvers.result import FitResult
 
-__all__ = ["Progress", "StoppingRule", "history_of", "replay"]
+__all__ = ["Progress", "StoppingRule", "history_of", "in_one_call"]
 
 _logger = logging.getLogger("snapml")
 
@@ -249,43 +250,67 @@ def history_of(entries: np.ndarray) -> list[dict[str, float]]:
     ]
 
 
-def replay(
+def in_one_call(
+    run: Callable[[int, np.ndarray | None], FitResult],
+    problem: Problem,
+    shape: tuple[int, int],
+    most_entries: int,
+    communicator: Communicator,
+    rule: StoppingRule,
+) -> FitResult | None:
+    """Run a method that is one call of compiled code; those who look on see its steps afterwards.
+
+    Where they end the fit, it runs once more, as far as that.
+
+    Parameters
+    ----------
+    run : callable
+        Takes the most entries that the history may have, and an array for the coefficients at each
+        or None; returns the model there.
+    problem : Problem
+        With the value of the intercept's column.
+    shape : (n_outputs, n_features)
+        Of the coefficients.
+    most_entries : int
+        Beyond which the method is not worth it.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Most reads, and who looks on.
+
+    Returns
+    -------
+    FitResult or None
+        None where the rule was not met.
+    """
+    most, points = min(most_entries, rule.max_iter + 1), None
+    if rule.control.is_active:
+        points = np.zeros((most, shape[0], shape[1] + 1))
+    result = run(most, points)
+    if not result.has_converged:
+        return None
+    n_seen = _n_seen(problem, result.history, communicator, rule, points)
+    return run(n_seen, None) if n_seen < len(result.history) else result
+
+
+def _n_seen(
     problem: Problem,
     history: list[dict[str, float]],
     communicator: Communicator,
     rule: StoppingRule,
-    coefs: np.ndarray | None,
+    points: np.ndarray | None,
 ) -> int:
-    """Show the steps of one call to whoever looks on.
-
-    Parameters
-    ----------
-    problem : Problem
-        With the value of the intercept's column.
-    history : list of dict
-        Of the call.
-    communicator : Communicator
-        The other shards.
-    rule : StoppingRule
-        Who looks on.
-    coefs : ndarray of shape (n_entries, n_outputs, n_features + 1) or None
-        Coefficients at each entry; None where nothing may end the fit.
-
-    Returns
-    -------
-    int
-        How many entries there were when the fit was ended.
-    """
-    if coefs is None and not rule.verbose:
+    """Show the steps of one call, and return how many there were when the fit was ended."""
+    if points is None and not rule.verbose:
         return len(history)
     progress = Progress(rule, first_epoch=0)
     for number, entry in enumerate(history):
         gap, objective = entry["gap"], entry["objective"]
         progress.see_epoch(gap)
         progress.see_certificate(gap, objective)
-        if coefs is None:
+        if points is None:
             continue
-        point = coefs[number]
+        point = points[number]
         model_of = partial(Interim.of_point, point, problem.bias_column, gap, objective)
         if rule.control.ends(communicator, model_of):
             return number + 1

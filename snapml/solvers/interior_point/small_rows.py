@@ -6,6 +6,8 @@ costs. What does not go well here is left to the methods for many rows.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from snapml import _native
@@ -19,7 +21,7 @@ from snapml.solvers.newton import small_newton
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.cpu_rows import native_rows
-from snapml.solvers.stopping import StoppingRule, replay
+from snapml.solvers.stopping import StoppingRule, in_one_call
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["is_small", "solve", "step_work", "suits"]
@@ -136,17 +138,8 @@ def solve(
         None where the tolerance was not met.
     """
     resolve_n_threads(settings.n_threads, 0)  # what is no number of threads is refused here too
-    n_most = min(_MOST_LOOKS, rule.max_iter + 1)
-    coefs = None
-    if rule.control.is_active:
-        coefs = np.zeros((n_most, 1, dataset.matrix.shape[1] + 1))
-    result = _run(problem, dataset, rule, n_most, coefs)
-    if not result.has_converged:
-        return None
-    n_seen = replay(problem, result.history, communicator, rule, coefs)
-    if n_seen < len(result.history):  # whoever looked on has ended the fit: it ends there
-        result = _run(problem, dataset, rule, n_seen)
-    return result
+    run, shape = partial(_run, problem, dataset, rule), (1, dataset.matrix.shape[1])
+    return in_one_call(run, problem, shape, _MOST_LOOKS, communicator, rule)
 
 
 def _run(
@@ -154,7 +147,7 @@ def _run(
     dataset: Dataset,
     rule: StoppingRule,
     most_looks: int,
-    coefs: np.ndarray | None = None,
+    coefs: np.ndarray | None,
 ) -> FitResult:
     """Return the model after at most so many looks; `coefs` gets the coefficients at each."""
     matrix, bias = dataset.matrix, problem.bias_column

@@ -7,6 +7,7 @@ model is minimised on the Gram matrix of the columns chosen so far. docs/algorit
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from snapml.solvers.fit_settings import Settings
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.rows.cpu_rows import native_rows
-from snapml.solvers.stopping import StoppingRule, history_of, replay
+from snapml.solvers.stopping import StoppingRule, history_of, in_one_call
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = ["solve", "suits"]
@@ -90,16 +91,11 @@ def solve(
         None where the tolerance was not met so, or numbers are not finite, or so far from zero that
         rows would have to be centred.
     """
-    n_most, coefs = min(_MOST_LOOKS, rule.max_iter + 1), None
-    if rule.control.is_active:
-        coefs = np.zeros((n_most, 1, dataset.matrix.shape[1] + 1))
-    result = _run(problem, dataset, rule, settings.n_threads, start, n_most, coefs)
-    if not result.has_converged:
-        return None
-    n_seen = replay(problem, result.history, communicator, rule, coefs)
-    if n_seen < len(result.history):  # whoever looked on has ended the fit: it ends there
-        return _run(problem, dataset, rule, settings.n_threads, start, n_seen)
-    return result
+    run, shape = (
+        partial(_run, problem, dataset, rule, settings.n_threads, start),
+        (1, dataset.matrix.shape[1]),
+    )
+    return in_one_call(run, problem, shape, _MOST_LOOKS, communicator, rule)
 
 
 def _run(
@@ -109,7 +105,7 @@ def _run(
     n_threads: int | None,
     start: FitResult | StartModel | None,
     most_looks: int,
-    coefs: np.ndarray | None = None,
+    coefs: np.ndarray | None,
 ) -> FitResult:
     """Return the model after at most so many looks; `coefs` gets the coefficients at each."""
     matrix, dtype = dataset.matrix, dataset.matrix.dtype

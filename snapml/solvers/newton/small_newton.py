@@ -6,6 +6,8 @@ costs. What does not go well here is left to the method for many rows.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from snapml import _native
@@ -17,7 +19,7 @@ from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.cpu_rows import native_rows
-from snapml.solvers.stopping import StoppingRule, history_of, replay
+from snapml.solvers.stopping import StoppingRule, history_of, in_one_call
 from snapml.solvers.threads import resolve_n_threads
 
 __all__ = [
@@ -174,18 +176,9 @@ def solve(
         that nothing meets it.
     """
     resolve_n_threads(settings.n_threads, 0)  # what is no number of threads is refused here too
-    n_most = min(_most_passes(problem), rule.max_iter + 1)
-    coefs = None
-    if rule.control.is_active:
-        n_outputs = problem.n_outputs(dataset.labels.shape)
-        coefs = np.zeros((n_most, n_outputs, dataset.matrix.shape[1] + 1))
-    result = _run(problem, dataset, rule, start, n_most, coefs)
-    if not result.has_converged:
-        return None
-    n_seen = replay(problem, result.history, communicator, rule, coefs)
-    if n_seen < len(result.history):  # whoever looked on has ended the fit: it ends there
-        result = _run(problem, dataset, rule, start, n_seen)
-    return result
+    run = partial(_run, problem, dataset, rule, start)
+    shape = problem.n_outputs(dataset.labels.shape), dataset.matrix.shape[1]
+    return in_one_call(run, problem, shape, _most_passes(problem), communicator, rule)
 
 
 def _run(
@@ -194,7 +187,7 @@ def _run(
     rule: StoppingRule,
     start: Start,
     n_entries: int,
-    coefs: np.ndarray | None = None,
+    coefs: np.ndarray | None,
 ) -> FitResult:
     """Return the model after at most so many entries of the history; `coefs` gets those of each."""
     matrix, bias = dataset.matrix, problem.bias_column

@@ -1,7 +1,8 @@
 // Functions free of branches and calls: a compiler turns a loop over them into vector instructions.
 #pragma once
 
-#include "snapml/math.hpp"
+#include "snapml/config.hpp"
+#include "snapml/numbers.hpp"
 
 namespace snapml {
 

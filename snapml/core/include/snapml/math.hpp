@@ -1,35 +1,11 @@
 // Scalar functions that stay finite and accurate over the whole range of their type.
 #pragma once
 
+#include "snapml/branchless.hpp"
 #include "snapml/config.hpp"
+#include "snapml/numbers.hpp"
 
 namespace snapml {
-
-template <class Real>
-SNAPML_HD Real minimum(Real a, Real b) {
-  return b < a ? b : a;
-}
-
-template <class Real>
-SNAPML_HD Real maximum(Real a, Real b) {
-  return a < b ? b : a;
-}
-
-template <class Real>
-SNAPML_HD Real clamp(Real x, Real low, Real high) {
-  return minimum(maximum(x, low), high);
-}
-
-template <class Real>
-SNAPML_HD Real infinity() {
-  return static_cast<Real>(scalar::float_of(0x7f800000u));
-}
-
-// Distance from 1 to the next number.
-template <class Real>
-SNAPML_HD constexpr Real machine_epsilon() {
-  return sizeof(Real) == 4 ? Real(1.1920929e-07) : Real(2.220446049250313e-16);
-}
 
 // sg(x) = 1 / (1 + exp(-x)), without overflow on either side.
 template <class Real>

@@ -5,7 +5,6 @@
 // diag(p) - p p^T.
 #pragma once
 
-#include "snapml/branchless.hpp"
 #include "snapml/math.hpp"
 #include "snapml/traits.hpp"
 

@@ -10,7 +10,6 @@
 // (docs/algorithms.md, section 1.7). Newton's method finds the K logarithms and lambda together.
 #pragma once
 
-#include "snapml/branchless.hpp"
 #include "snapml/math.hpp"
 
 namespace snapml {

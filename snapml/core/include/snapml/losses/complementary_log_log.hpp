@@ -1,7 +1,6 @@
 // The complementary log-log loss: whether any event comes of those that a rate lets expect.
 #pragma once
 
-#include "snapml/branchless.hpp"
 #include "snapml/math.hpp"
 #include "snapml/traits.hpp"
 

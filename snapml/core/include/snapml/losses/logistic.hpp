@@ -1,7 +1,6 @@
 // The logistic loss, its coordinate step and its states on a line.
 #pragma once
 
-#include "snapml/branchless.hpp"
 #include "snapml/coordinate_step.hpp"
 #include "snapml/dual_line.hpp"
 #include "snapml/math.hpp"

@@ -1,7 +1,6 @@
 // The negative binomial loss with log link, of the variance mean + theta mean^2.
 #pragma once
 
-#include "snapml/branchless.hpp"
 #include "snapml/math.hpp"
 #include "snapml/traits.hpp"
 

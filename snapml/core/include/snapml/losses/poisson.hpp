@@ -1,7 +1,6 @@
 // The Poisson loss with log link and its coordinate step.
 #pragma once
 
-#include "snapml/branchless.hpp"
 #include "snapml/coordinate_step.hpp"
 #include "snapml/dual_line.hpp"
 #include "snapml/math.hpp"

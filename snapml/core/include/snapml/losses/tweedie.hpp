@@ -1,7 +1,6 @@
 // The Tweedie loss with log link, of a variance in proportion to mean^power.
 #pragma once
 
-#include "snapml/branchless.hpp"
 #include "snapml/math.hpp"
 #include "snapml/traits.hpp"
 
