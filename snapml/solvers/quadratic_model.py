@@ -53,8 +53,10 @@ class Model:
     @property
     def residual_sq(self) -> float:
         """sum_i g_i^2 / h_i, what the model could gain if every margin were free."""
-        is_curved = self.curvatures > 0.0
-        r, h = self.gradients * is_curved, self.curvatures + ~is_curved
+        r, h = self.gradients, self.curvatures
+        is_curved = h > 0.0
+        if not is_curved.all():
+            r, h = r * is_curved, h + ~is_curved
         return self._total_of(r @ (r / h))
 
     @property

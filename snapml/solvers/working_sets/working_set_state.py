@@ -25,6 +25,7 @@ _TRUSTED_ERROR = 0.2  # of a model's promise: if more was wrong, the next is onl
 # minimum: columns all of whose rows are flat would run away.
 _FIRST_DAMPING, _LEAST_DAMPING = 1e-2, 1e-9
 ROUNDING = 2.0**-46
+_SHORT = 1e-9  # a step of the intercept beyond which the loss is evaluated anew
 MANY_SLOW = 8  # reads in a row that left most of a large gap
 
 
@@ -147,17 +148,29 @@ class State:
 
     def best_shift(self, margins: Any, guess: float) -> float:
         """Return the best free intercept for given margins, 0 where there is none."""
+        return self.best_at(margins, guess)[0]
+
+    def best_at(self, margins: Any, guess: float) -> tuple[float, float]:
+        """Return the best free intercept for given margins, 0 where there is none; and the loss.
+
+        The last step of the search is so short that the loss there follows from its derivatives.
+        """
         if self.problem.intercept is not Intercept.FREE:
-            return 0.0
+            return 0.0, self._loss_at(margins, 0.0)
+        last = np.empty(4)  # a shift, the loss there and its derivatives
         # No nested function: it would keep the margins beyond a fit that fails.
-        return minimise_shift(partial(self._shift_slope, margins), guess)
+        shift = minimise_shift(partial(self._shift_slope, margins, last), guess)
+        seen, loss, first, second = last.tolist()
+        way = shift - seen
+        if not abs(way) <= _SHORT * max(1.0, abs(shift)):
+            return shift, self._loss_at(margins, shift)
+        return shift, loss + way * (first + 0.5 * way * second)
 
-    def _shift_slope(self, margins: Any, shift: float) -> tuple[float, float]:
-        _, first, second = self.total(self.engine.loss_sums(margins, shift))
-        return float(first), float(second)
+    def _shift_slope(self, margins: Any, last: np.ndarray, shift: float) -> tuple[float, float]:
+        last[0], last[1:] = shift, self.total(self.engine.loss_sums(margins, shift))
+        return float(last[2]), float(last[3])
 
-    def loss_at(self, margins: Any, shift: float) -> float:
-        """Return the loss."""
+    def _loss_at(self, margins: Any, shift: float) -> float:
         return float(self.total(self.engine.loss_sums(margins, shift))[0])
 
     def refresh(self) -> None:

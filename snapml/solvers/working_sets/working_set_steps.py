@@ -97,9 +97,8 @@ def search_line(state: State, columns: Movable, model: Model, found: np.ndarray)
         if length == 1.0:
             change = columns.product(step)
         margins = state.margins + length * change
-        shift = state.best_shift(margins, state.shift)
-        penalised = penalty_value(penalty, trial) + rest
-        objective = state.loss_at(margins, shift) + penalised
+        shift, loss = state.best_at(margins, state.shift)
+        objective = loss + penalty_value(penalty, trial) + rest
         promise = (
             float(slopes @ step) + penalty_value(penalty, trial) - penalty_value(penalty, coef)
         )
