@@ -24,7 +24,7 @@ from snapml.estimators.deviance.generalized_linear import GeneralizedLinearRegre
 from snapml.kernels import ResidentMatrix
 from snapml.searches.search_watch import SearchWatch, has_ended
 from snapml.searches.shared.family_paths import follow_penalties
-from snapml.searches.shared.fold_margins import adjoint_of, margins_of
+from snapml.searches.shared.fold_margins import adjoint_of, margins_of, models_at_a_time
 from snapml.searches.shared.fold_rows import fold_weights, take_rows
 from snapml.searches.splits import RoutesToSplitter, check_folds
 from snapml.solvers.control import UNBOUNDED, Control
@@ -339,19 +339,18 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
     ) -> np.ndarray:
         """Return the mean deviance of some rows in each model."""
         matrix, family = task.dataset.matrix, self._family()
-        if not len(coef):
-            return np.empty(0)
-        if isinstance(matrix, ChunkedMatrix):
-            margins = margins_of(matrix, coef, intercept, self.n_threads)[test]
-        else:
-            margins = margins_of(_taken(matrix, test), coef, intercept, self.n_threads)
+        is_stored = isinstance(matrix, ChunkedMatrix)
+        rows = matrix if is_stored else _taken(matrix, test)
         weights = task.row_weights[test].astype(np.float64)
-        return np.array(
-            [
-                _mean_deviance(family, task.y[test], z, weights)
-                for z in margins.T + task.offsets[test]
-            ]
-        )
+        deviances: list[float] = []
+        step = models_at_a_time(rows.shape[0])
+        for first in range(0, len(coef), step):
+            some = slice(first, first + step)
+            margins = margins_of(rows, coef[some], intercept[some], self.n_threads)
+            for own in (margins[test] if is_stored else margins).T:
+                z = own + task.offsets[test]
+                deviances.append(_mean_deviance(family, task.y[test], z, weights))
+        return np.array(deviances)
 
     def _choose(
         self,

@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold
 import snapml
 from snapml import GeneralizedLinearRegressor, GeneralizedLinearRegressorCV
 from snapml.data import ChunkedDataset, ChunkWriter
+from snapml.searches.shared import fold_margins
 from snapml.solvers.newton import small_newton
 
 RNG = np.random.default_rng(3)
@@ -161,7 +162,15 @@ def test_rows_in_a_store_give_the_same_choice(ratio, has_weights, tmp_path):
     np.testing.assert_allclose(stored.coef_, in_memory.coef_, atol=1e-5)
 
 
-def test_masks_and_repeated_rows_are_folds_too():
+def test_models_are_judged_some_at_a_time_where_rows_are_many(monkeypatch):
+    made = GeneralizedLinearRegressorCV(family="gamma", n_alphas=40, cv=3)
+    expected = clone(made).fit(X, TARGETS["gamma"]).deviance_path_
+    monkeypatch.setattr(fold_margins, "_MOST_NUMBERS", 1)
+    found = made.fit(X, TARGETS["gamma"]).deviance_path_
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_masks_are_folds_too():
     y = TARGETS["poisson"]
     train = np.arange(N) % 3 > 0
     masks = [(train, ~train)]

@@ -1,4 +1,4 @@
-"""Margins of several models on the same rows, of as few reads as there is room for."""
+"""Products of rows, wherever they are, with several models."""
 
 from __future__ import annotations
 
@@ -16,10 +16,25 @@ from snapml.solvers.many.many_rows import PANEL
 from snapml.solvers.plan import device_choice
 from snapml.solvers.threads import limit_blas_threads
 
-__all__ = ["adjoint_of", "margins_of"]
+__all__ = ["adjoint_of", "margins_of", "models_at_a_time"]
 
-# Rows times models of one read.
-_MOST_NUMBERS = 1 << 26
+_MOST_NUMBERS = 1 << 26  # rows times models
+
+
+def models_at_a_time(n_rows: int) -> int:
+    """Return of how many models margins have room: half a gigabyte in float64.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the matrix.
+
+    Returns
+    -------
+    int
+        A multiple of what one read serves.
+    """
+    return max(PANEL, _MOST_NUMBERS // max(1, n_rows) // PANEL * PANEL)
 
 
 def margins_of(
@@ -43,14 +58,13 @@ def margins_of(
     ndarray of shape (n_rows, n_models), the matrix's dtype
         On the host.
     """
-    n_rows, n_models = matrix.shape[0], len(coefs)
-    step = max(PANEL, min(n_models, _MOST_NUMBERS // max(1, n_rows)) // PANEL * PANEL)
+    n_models, n_features = coefs.shape
     with _products(matrix, n_threads) as products:
-        parts = [
-            _block(products, coefs[first : first + step], intercepts[first : first + step])
-            for first in range(0, n_models, step)
-        ]
-    return parts[0] if len(parts) == 1 else np.hstack(parts)
+        vectors = np.zeros((n_features + 1, -(-n_models // PANEL) * PANEL), dtype=products.dtype)
+        vectors[:-1, :n_models] = coefs.T
+        vectors[-1, :n_models] = intercepts
+        found = products.margins(products.arrays.given(vectors))
+        return np.ascontiguousarray(products.arrays.to_host(found)[:, :n_models])
 
 
 def adjoint_of(matrix: Matrix, vector: np.ndarray, n_threads: int | None) -> np.ndarray:
@@ -75,16 +89,6 @@ def adjoint_of(matrix: Matrix, vector: np.ndarray, n_threads: int | None) -> np.
         scales[:, 0] = vector
         found = products.adjoint(products.arrays.given(scales))
         return products.arrays.to_host(found)[:-1, 0].copy()
-
-
-def _block(products: ManyProducts, coefs: np.ndarray, intercepts: np.ndarray) -> np.ndarray:
-    """Return the margins of one read, whose models fill panels."""
-    n_models, n_features = coefs.shape
-    vectors = np.zeros((n_features + 1, -(-n_models // PANEL) * PANEL), dtype=products.dtype)
-    vectors[:-1, :n_models] = coefs.T
-    vectors[-1, :n_models] = intercepts
-    found = products.margins(products.arrays.given(vectors))
-    return np.ascontiguousarray(products.arrays.to_host(found)[:, :n_models])
 
 
 @contextmanager
