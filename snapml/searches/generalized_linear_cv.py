@@ -320,7 +320,7 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         train, test = (np.asarray(_numbers(rows)) for rows in fold)
         is_stored = isinstance(matrix, ChunkedMatrix)
         try:
-            own = self._rows(task, matrix if is_stored else _taken(matrix, train), train)
+            own = self._rows(task, matrix if is_stored else take_rows(matrix, train), train)
         except ValueError as error:
             raise ValueError(f"cv: fold {number}: {error}") from error
         penalties = [penalty_of(float(alpha), ratio, is_positive=False) for alpha in alphas]
@@ -340,7 +340,7 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         """Return the mean deviance of some rows in each model."""
         matrix, family = task.dataset.matrix, self._family()
         is_stored = isinstance(matrix, ChunkedMatrix)
-        rows = matrix if is_stored else _taken(matrix, test)
+        rows = matrix if is_stored else take_rows(matrix, test)
         weights = task.row_weights[test].astype(np.float64)
         deviances: list[float] = []
         step = models_at_a_time(rows.shape[0])
@@ -392,13 +392,6 @@ def _check_entries(matrix: Matrix, n_threads: int | None) -> None:
             raise NonFiniteError
     elif not isinstance(matrix, ChunkedMatrix):
         check_rows(matrix, n_threads)
-
-
-def _taken(matrix: Matrix, chosen: np.ndarray) -> Matrix:
-    """Return a copy of the chosen rows, where they are."""
-    if isinstance(matrix, ResidentMatrix):
-        return matrix.take(chosen)
-    return take_rows(matrix, chosen)
 
 
 def _mean_deviance(

@@ -6,13 +6,11 @@ once for all of them.
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_scalar
 
-from snapml._validation import alone, check_positive
+from snapml._validation import alone
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.estimators.coordinate_regression import checked_strength, mean_dataset, penalty_of
 from snapml.estimators.deviance.family_rows import FamilyRows
@@ -25,7 +23,7 @@ from snapml.estimators.deviance.regressors import (
 )
 from snapml.problems import Penalty
 from snapml.searches.shared.fold_rows import take_rows
-from snapml.searches.shared.models import must_fit_alone
+from snapml.searches.shared.models import must_fit_alone, rule_of
 from snapml.searches.shared.strengths import Found
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings, Start
@@ -69,7 +67,7 @@ def can_share_family(estimator: Any, matrix: Matrix | None) -> bool:
     try:
         estimator._family()
         checked_strength(estimator.alpha, estimator.l1_ratio)
-        _rule(estimator, np.dtype(np.float64))
+        rule_of(estimator)
         return estimator._checked_solver() == "auto"
     except (TypeError, ValueError):
         return False
@@ -120,7 +118,8 @@ def solve_path_of_family(
         penalty_of(float(e.alpha), float(e.l1_ratio), is_positive=False) for e in estimators
     ]
     settings = Settings("auto", first.n_threads, first.deterministic, first._seed())
-    found = follow_penalties(posed, penalties, _rule(first, data.labels.dtype), settings)
+    rule = rule_of(first).at_resolution_of(data.labels.dtype)
+    found = follow_penalties(posed, penalties, rule, settings)
     return [(*posed.model(one), one.n_iter) if one.has_converged else None for one in found]
 
 
@@ -161,10 +160,3 @@ def follow_penalties(
         own = rows.problem(penalty)
         found.append(choice.fit(own, rows.dataset, shards, rule, settings, start))
     return found
-
-
-def _rule(estimator: Any, dtype: np.dtype) -> StoppingRule:
-    """Check the bounds of a fit, and return them: nobody looks on, and nothing ends it early."""
-    tol = check_positive("tol", estimator.tol, allow_zero=True)
-    check_scalar(estimator.max_iter, "max_iter", numbers.Integral, min_val=0)
-    return StoppingRule(tol, int(estimator.max_iter)).at_resolution_of(dtype)

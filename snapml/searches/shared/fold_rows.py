@@ -241,24 +241,24 @@ def rows_of(value: Any, chosen: np.ndarray, n_rows: int) -> Any:
 
 
 def take_rows(matrix: Matrix, rows: np.ndarray) -> Matrix:
-    """Return a copy of some rows.
+    """Return a copy of some rows, in memory or on the GPU that they are on.
 
     Parameters
     ----------
     matrix : Matrix
         All rows.
     rows : ndarray
-        Their numbers, or a mask.
+        Their numbers, or on the host a mask.
 
     Returns
     -------
     Matrix
-        Dense or compressed as the original.
+        Of the original's kind.
     """
+    if isinstance(matrix, ResidentMatrix):
+        return matrix.take(rows)
     if not isinstance(matrix, CompressedMatrix):
         return as_matrix(matrix.values[rows])  # type: ignore[attr-defined]
-    from scipy.sparse import csr_matrix
-
     values = matrix.values
     stored = np.ones(matrix.n_stored, matrix.dtype) if values is None else values
     parts = (stored, matrix.indices, matrix.indptr)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import numbers
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import check_scalar
 
 from snapml._validation import check_positive
 from snapml.estimators.base import LinearClassifier
 from snapml.estimators.ridge import RidgeLabels
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.problems import Problem, Softmax
+from snapml.solvers.stopping import StoppingRule
 
-__all__ = ["SharedFit", "SharedModel", "fitted", "must_fit_alone", "of_margins", "problem_of"]
+__all__ = [
+    "SharedFit",
+    "SharedModel",
+    "fitted",
+    "must_fit_alone",
+    "of_margins",
+    "problem_of",
+    "rule_of",
+]
 
 
 @dataclass(frozen=True)
@@ -89,6 +101,30 @@ def must_fit_alone(estimator: Any) -> bool:
     if any(getattr(estimator, name, None) is not None for name in ("bounds", "max_time_s")):
         return True
     return isinstance(getattr(estimator, "random_state", None), np.random.RandomState)
+
+
+def rule_of(estimator: Any) -> StoppingRule:
+    """Check the bounds of a fit, and return them: nobody looks on, and nothing ends it early.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With its parameters.
+
+    Returns
+    -------
+    StoppingRule
+        Tolerance and most reads.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not as they should be.
+    """
+    tol = check_positive("tol", estimator.tol, allow_zero=True)
+    max_iter = sys.maxsize if estimator.max_iter is None else estimator.max_iter
+    check_scalar(max_iter, "max_iter", numbers.Integral, min_val=0)
+    return StoppingRule(tol, int(max_iter))
 
 
 def problem_of(estimator: Any, n_classes: int) -> tuple[Problem, float]:

@@ -8,21 +8,19 @@ relative gaps. The hinge has no paths: it takes as long from a neighbour's model
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_scalar
 
-from snapml._validation import check_positive, distinct
+from snapml._validation import distinct
 from snapml.data import CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.coordinate_regression import warn_not_converged
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.problems import Penalty, Problem
 from snapml.searches.shared.fold_rows import take_rows
-from snapml.searches.shared.models import must_fit_alone, problem_of
+from snapml.searches.shared.models import must_fit_alone, problem_of, rule_of
 from snapml.searches.shared.strengths import Found
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings, Start
@@ -60,7 +58,7 @@ def can_share_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> boo
     ):
         return False  # deprecated parameters, of which each fit warns
     try:
-        _rule(estimator, np.dtype(np.float64))
+        rule_of(estimator)
         is_finite = math.isfinite(problem_of(estimator, n_classes)[1])
     except (TypeError, ValueError, NotImplementedError):
         return False
@@ -156,7 +154,7 @@ def solve_path_of_classes(
         dataset = first._dataset(*data)
     else:
         dataset = first._pose(*data, problem.penalty)[1]
-    rule = _rule(first, dataset.labels.dtype)
+    rule = rule_of(first).at_resolution_of(dataset.labels.dtype)
     settings = Settings("auto", first.n_threads, first.deterministic, first._seed())
     outputs = [dataset] if dataset.labels.ndim == 1 else dataset.outputs()
     penalty, costs = problem.penalty, [float(one.C) for one in estimators]
@@ -169,13 +167,6 @@ def solve_path_of_classes(
         if math.isfinite(result.objective):
             warn_not_converged(result, rule)
     return [_found(result) for result in together]
-
-
-def _rule(estimator: Any, dtype: np.dtype) -> StoppingRule:
-    """Check the bounds of a fit, and return them: nobody looks on, and nothing ends it early."""
-    tol = check_positive("tol", estimator.tol, allow_zero=True)
-    check_scalar(estimator.max_iter, "max_iter", numbers.Integral, min_val=0)
-    return StoppingRule(tol, int(estimator.max_iter)).at_resolution_of(dtype)
 
 
 def _path(

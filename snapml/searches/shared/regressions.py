@@ -8,12 +8,9 @@ each from the one before, on the fold's rows, which are copied once for all of t
 from __future__ import annotations
 
 import math
-import numbers
-import sys
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_scalar
 from sklearn.utils.class_weight import compute_sample_weight
 
 from snapml._validation import check_positive, distinct
@@ -26,12 +23,11 @@ from snapml.estimators.coordinate_regression import (
 )
 from snapml.estimators.ridge import Ridge, RidgeClassifier
 from snapml.searches.shared.fold_rows import take_rows
-from snapml.searches.shared.models import must_fit_alone
+from snapml.searches.shared.models import must_fit_alone, rule_of
 from snapml.searches.shared.strengths import FoldSolver, Found
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.least_squares.few_columns import solve_few_columns
 from snapml.solvers.least_squares.least_squares import is_direct, solve_least_squares
-from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["REGRESSIONS", "can_share_regression", "regression_solver"]
 
@@ -64,7 +60,7 @@ def can_share_regression(estimator: Any, matrix: Matrix | None) -> bool:
     try:
         if not check_positive("alpha", estimator.alpha) < math.inf:
             return False
-        _rule(estimator)
+        rule_of(estimator)
         if type(estimator) in (Lasso, ElasticNet):
             estimator._penalty()
             return estimator.precompute is False
@@ -89,14 +85,6 @@ def regression_solver(estimator: Any) -> FoldSolver:
         Of these.
     """
     return _ridges if type(estimator) in (Ridge, RidgeClassifier) else _path
-
-
-def _rule(estimator: Any) -> StoppingRule:
-    """Check the bounds of a fit, and return them: nobody looks on, and nothing ends it early."""
-    tol = check_positive("tol", estimator.tol, allow_zero=True)
-    max_iter = sys.maxsize if estimator.max_iter is None else estimator.max_iter
-    check_scalar(max_iter, "max_iter", numbers.Integral, min_val=0)
-    return StoppingRule(tol, int(max_iter))
 
 
 def _ridges(
@@ -173,7 +161,7 @@ def _path(
     results = solve_path(
         data,
         [one._penalty() for one in estimators],
-        first._resolved(_rule(first), data.matrix),
+        first._resolved(rule_of(first), data.matrix),
         SerialCommunicator(),
         has_intercept=bool(first.fit_intercept),
         settings=first._settings(data.matrix),
