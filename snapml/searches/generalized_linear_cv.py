@@ -227,10 +227,7 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
             _check_entries(task.dataset.matrix, self.n_threads)
             grids = [self._strengths(task, ratio) for ratio in ratios]
             paths = [
-                [
-                    self._follow(task, number, fold, ratio, grid, watch)
-                    for ratio, grid in zip(ratios, grids, strict=True)
-                ]
+                self._follow(task, number, fold, ratios, grids, watch)
                 for number, fold in enumerate(folds)
             ]
         except NonFiniteError:
@@ -309,45 +306,47 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         task: Task,
         number: int,
         fold: Fold,
-        ratio: float,
-        alphas: np.ndarray,
+        ratios: list[float],
+        grids: list[np.ndarray],
         watch: SearchWatch,
-    ) -> _FoldPath:
+    ) -> list[_FoldPath]:
         """Fit all strengths to a fold's rows, each from the one before, and judge them."""
-        control, matrix = watch.path(), task.dataset.matrix
-        if has_ended(control):
-            return _FoldPath(np.empty((0, matrix.shape[1])), np.empty(0), np.empty(0))
-        train, test = (np.asarray(_numbers(rows)) for rows in fold)
+        matrix = task.dataset.matrix
+        train, test = (_numbers(rows) for rows in fold)
         is_stored = isinstance(matrix, ChunkedMatrix)
         try:
             own = self._rows(task, matrix if is_stored else take_rows(matrix, train), train)
         except ValueError as error:
             raise ValueError(f"cv: fold {number}: {error}") from error
-        penalties = [penalty_of(float(alpha), ratio, is_positive=False) for alpha in alphas]
-        rule = replace(task.rule.at_resolution_of(matrix.dtype), control=control)
+        left_out = matrix if is_stored else take_rows(matrix, test)
         settings = self._settings_of(own.dataset.matrix, task.solver)
-        found = follow_penalties(own, penalties, rule, settings)
-        if control.reason:  # it has ended the last of them
-            found.pop()
-        models = [own.model(result) for result in found]
-        coef = np.reshape([w for w, _ in models], (len(models), matrix.shape[1]))
-        coef, intercept = coef.astype(matrix.dtype), np.array([b for _, b in models])
-        return _FoldPath(coef, intercept, self._deviances(task, test, coef, intercept))
+        rule = task.rule.at_resolution_of(matrix.dtype)
+        paths = []
+        for ratio, alphas in zip(ratios, grids, strict=True):
+            control, found = watch.path(), []
+            penalties = [penalty_of(float(alpha), ratio, is_positive=False) for alpha in alphas]
+            if not has_ended(control):
+                found = follow_penalties(own, penalties, replace(rule, control=control), settings)
+            if control.reason and found:  # it has ended the last of them
+                found.pop()
+            models = [own.model(result) for result in found]
+            coef = np.reshape([w for w, _ in models], (len(models), matrix.shape[1]))
+            coef, intercept = coef.astype(matrix.dtype), np.array([b for _, b in models])
+            deviances = self._deviances(task, left_out, test, coef, intercept)
+            paths.append(_FoldPath(coef, intercept, deviances))
+        return paths
 
     def _deviances(
-        self, task: Task, test: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+        self, task: Task, rows: Matrix, test: np.ndarray, coef: np.ndarray, intercept: np.ndarray
     ) -> np.ndarray:
-        """Return the mean deviance of some rows in each model."""
-        matrix, family = task.dataset.matrix, self._family()
-        is_stored = isinstance(matrix, ChunkedMatrix)
-        rows = matrix if is_stored else take_rows(matrix, test)
-        weights = task.row_weights[test].astype(np.float64)
+        """Return the mean deviance of the rows left out, or of those of a store, in each model."""
+        family, weights = self._family(), task.row_weights[test].astype(np.float64)
         deviances: list[float] = []
         step = models_at_a_time(rows.shape[0])
         for first in range(0, len(coef), step):
             some = slice(first, first + step)
             margins = margins_of(rows, coef[some], intercept[some], self.n_threads)
-            for own in (margins[test] if is_stored else margins).T:
+            for own in (margins[test] if isinstance(rows, ChunkedMatrix) else margins).T:
                 z = own + task.offsets[test]
                 deviances.append(_mean_deviance(family, task.y[test], z, weights))
         return np.array(deviances)
@@ -380,9 +379,10 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         self.intercept_path_ = intercepts
 
 
-def _numbers(rows: np.ndarray) -> np.ndarray:
+def _numbers(rows: Any) -> np.ndarray:
     """Return numbers of rows, of which there may be a mask."""
-    return np.flatnonzero(rows) if np.asarray(rows).dtype == bool else rows
+    chosen = np.asarray(rows)
+    return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
 
 
 def _check_entries(matrix: Matrix, n_threads: int | None) -> None:
