@@ -270,9 +270,9 @@ struct Tile {
 
 // Losses and slopes, each times the row's weight.
 template <class Loss, class Sum>
-SNAPML_CLONES void tile_losses(Loss loss, const Sum* __restrict__ z, const Sum* __restrict__ y,
-                               const Sum* __restrict__ c, int64 size, Sum* __restrict__ value,
-                               Sum* __restrict__ slope) {
+SNAPML_FLAT_CLONES void tile_losses(Loss loss, const Sum* __restrict__ z, const Sum* __restrict__ y,
+                                    const Sum* __restrict__ c, int64 size, Sum* __restrict__ value,
+                                    Sum* __restrict__ slope) {
   for (int64 k = 0; k < size; ++k) {
     const Tangent<Sum> at = loss.tangent(z[k], y[k]);
     value[k] = c[k] == 0 ? Sum(0) : c[k] * at.value;
@@ -281,8 +281,9 @@ SNAPML_CLONES void tile_losses(Loss loss, const Sum* __restrict__ z, const Sum* 
 }
 
 template <class Loss, class Sum>
-SNAPML_CLONES void tile_curvatures(Loss loss, const Sum* __restrict__ z, const Sum* __restrict__ y,
-                                   const Sum* __restrict__ c, int64 size, Sum* __restrict__ out) {
+SNAPML_FLAT_CLONES void tile_curvatures(Loss loss, const Sum* __restrict__ z,
+                                        const Sum* __restrict__ y, const Sum* __restrict__ c,
+                                        int64 size, Sum* __restrict__ out) {
   for (int64 k = 0; k < size; ++k) {
     out[k] = c[k] == 0 ? Sum(0) : c[k] * loss.curvature(z[k], y[k]);
   }

@@ -39,8 +39,9 @@ struct PrimalTargets {
 // Slopes of the losses of a block in place of the margins z; adds the values to `sums`. Rows beyond
 // the block have weight zero.
 template <class Loss>
-SNAPML_CLONES void block_tangents(Loss loss, double* __restrict__ z, const double* __restrict__ y,
-                                  const double* __restrict__ c, double* __restrict__ sums) {
+SNAPML_FLAT_CLONES void block_tangents(Loss loss, double* __restrict__ z,
+                                       const double* __restrict__ y, const double* __restrict__ c,
+                                       double* __restrict__ sums) {
   for (int j = 0; j < kBlockRows; ++j) {
     const Tangent<double> at = loss.tangent(z[j], y[j]);
     sums[j] += c[j] == 0 ? 0.0 : c[j] * at.value;
@@ -72,9 +73,9 @@ SNAPML_CLONES void load_targets(const PrimalTargets<Real>& targets, int output, 
 
 // Directions u of a block's margins z times the losses' curvatures there.
 template <class Loss>
-SNAPML_CLONES void block_curvatures(Loss loss, const double* __restrict__ z,
-                                    const double* __restrict__ y, const double* __restrict__ c,
-                                    double* __restrict__ u) {
+SNAPML_FLAT_CLONES void block_curvatures(Loss loss, const double* __restrict__ z,
+                                         const double* __restrict__ y, const double* __restrict__ c,
+                                         double* __restrict__ u) {
   for (int j = 0; j < kBlockRows; ++j) u[j] *= c[j] == 0 ? 0.0 : c[j] * loss.curvature(z[j], y[j]);
 }
 

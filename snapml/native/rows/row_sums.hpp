@@ -63,9 +63,9 @@ struct FormulaSums {
 // Margins z become c l', and curvatures c l''. A row without weight takes no part, whatever its
 // margin.
 template <class Loss>
-SNAPML_CLONES void formula_derivatives(Loss loss, const FormulaRows& rows, double* __restrict__ z,
-                                       double* __restrict__ curvatures,
-                                       FormulaSums<3>* __restrict__ sums) {
+SNAPML_FLAT_CLONES void formula_derivatives(Loss loss, const FormulaRows& rows,
+                                            double* __restrict__ z, double* __restrict__ curvatures,
+                                            FormulaSums<3>* __restrict__ sums) {
   for (int j = 0; j < kFormulaRows; ++j) {
     const double c = rows.c[j];
     const Tangent<double> at = loss.tangent(z[j], rows.y[j]);
@@ -80,9 +80,9 @@ SNAPML_CLONES void formula_derivatives(Loss loss, const FormulaRows& rows, doubl
 
 // Adds c l*(slopes / c).
 template <class Loss>
-SNAPML_CLONES void formula_conjugates(Loss loss, const FormulaRows& rows,
-                                      const double* __restrict__ slopes,
-                                      FormulaSums<1>* __restrict__ sums) {
+SNAPML_FLAT_CLONES void formula_conjugates(Loss loss, const FormulaRows& rows,
+                                           const double* __restrict__ slopes,
+                                           FormulaSums<1>* __restrict__ sums) {
   for (int j = 0; j < kFormulaRows; ++j) {
     const double c = rows.c[j];
     const double conjugate = loss.conjugate(slopes[j] / (c == 0 ? 1.0 : c), rows.y[j]);

@@ -59,8 +59,8 @@ struct Point {
 // Slopes of `n` rows, a multiple of eight, from their margins; adds c l to the lanes of `sum`. Rows
 // of weight 0 count for nothing whatever their loss.
 template <class Loss>
-SNAPML_CLONES void row_tangents(Loss loss, const double* z, const double* y, const double* c,
-                                int64 n, double* slopes, double* sum) {
+SNAPML_FLAT_CLONES void row_tangents(Loss loss, const double* z, const double* y, const double* c,
+                                     int64 n, double* slopes, double* sum) {
   for (int64 i = 0; i < n; i += kEight) {
     for (int r = 0; r < kEight; ++r) {
       const Tangent<double> at = loss.tangent(z[i + r], y[i + r]);
@@ -73,8 +73,8 @@ SNAPML_CLONES void row_tangents(Loss loss, const double* z, const double* y, con
 
 // Curvatures c l'' of `n` rows from their margins.
 template <class Loss>
-SNAPML_CLONES void row_curvatures(Loss loss, const double* z, const double* y, const double* c,
-                                  int64 n, double* curvatures) {
+SNAPML_FLAT_CLONES void row_curvatures(Loss loss, const double* z, const double* y, const double* c,
+                                       int64 n, double* curvatures) {
   for (int64 i = 0; i < n; ++i) {
     const double curvature = loss.curvature(z[i], y[i]);
     curvatures[i] = c[i] == 0 ? 0 : c[i] * curvature;

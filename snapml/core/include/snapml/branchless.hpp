@@ -11,81 +11,58 @@ SNAPML_HD constexpr double rounding_shift(double) { return 6755399441055744.0; }
 SNAPML_HD constexpr float rounding_shift(float) { return 12582912.f; }
 
 // 2^k of k + rounding_shift, where that is a normal number.
-SNAPML_HD double power_of_two(double shifted) {
+SNAPML_INLINE double power_of_two(double shifted) {
   return scalar::from_bits(
       static_cast<int64>((static_cast<uint64>(scalar::to_bits(shifted)) + 1023u) << 52));
 }
-SNAPML_HD float power_of_two(float shifted) {
+SNAPML_INLINE float power_of_two(float shifted) {
   return scalar::float_of((scalar::bits_of(shifted) + 127u) << 23);
 }
 
 // x - k log(2), in two parts of log(2): exact but for one rounding.
-SNAPML_HD double without_powers(double x, double k) {
+SNAPML_INLINE double without_powers(double x, double k) {
   return (x - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10;
 }
-SNAPML_HD float without_powers(float x, float k) {
+SNAPML_INLINE float without_powers(float x, float k) {
   return (x - k * 0.693359375f) + k * 2.12194440e-4f;
 }
 
-// exp(r) for |r| <= log(2) / 2, by Taylor's series.
-SNAPML_HD double exp_near_zero(double r) {
-  double p = 1.0 / 6227020800.0;
-  p = p * r + 1.0 / 479001600.0;
-  p = p * r + 1.0 / 39916800.0;
-  p = p * r + 1.0 / 3628800.0;
-  p = p * r + 1.0 / 362880.0;
-  p = p * r + 1.0 / 40320.0;
-  p = p * r + 1.0 / 5040.0;
-  p = p * r + 1.0 / 720.0;
-  p = p * r + 1.0 / 120.0;
-  p = p * r + 1.0 / 24.0;
-  p = p * r + 1.0 / 6.0;
-  p = p * r + 0.5;
-  p = p * r + 1.0;
-  return p * r + 1.0;
-}
-SNAPML_HD float exp_near_zero(float r) {
-  float p = 1.f / 5040;
-  p = p * r + 1.f / 720;
-  p = p * r + 1.f / 120;
-  p = p * r + 1.f / 24;
-  p = p * r + 1.f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.f;
-  return p * r + 1.f;
+// n!, which a double holds up to 18!.
+SNAPML_HD constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
+
+// sum of x^(n - first) / n! over n from `first` to `last`.
+template <int first, int last, class Real>
+SNAPML_INLINE Real exponential_series(Real x) {
+  constexpr Real kHere = Real(1) / static_cast<Real>(factorial(first));
+  if constexpr (first == last) {
+    return kHere;
+  } else {
+    return exponential_series<first + 1, last>(x) * x + kHere;
+  }
 }
 
-// (exp(t) - 1 - t) / t^2 for |t| <= 1/2, by its series: to 2 roundings.
-SNAPML_HD double exp_beyond_linear(double t) {
-  double p = 1.0 / 1307674368000.0;
-  p = p * t + 1.0 / 87178291200.0;
-  p = p * t + 1.0 / 6227020800.0;
-  p = p * t + 1.0 / 479001600.0;
-  p = p * t + 1.0 / 39916800.0;
-  p = p * t + 1.0 / 3628800.0;
-  p = p * t + 1.0 / 362880.0;
-  p = p * t + 1.0 / 40320.0;
-  p = p * t + 1.0 / 5040.0;
-  p = p * t + 1.0 / 720.0;
-  p = p * t + 1.0 / 120.0;
-  p = p * t + 1.0 / 24.0;
-  p = p * t + 1.0 / 6.0;
-  return p * t + 0.5;
+// sum of q^k / (first + 2 k) as far as 1 / last.
+template <int first, int last, class Real>
+SNAPML_INLINE Real odd_series(Real q) {
+  constexpr Real kHere = Real(1) / Real(first);
+  if constexpr (first == last) {
+    return kHere;
+  } else {
+    return odd_series<first + 2, last>(q) * q + kHere;
+  }
 }
-SNAPML_HD float exp_beyond_linear(float t) {
-  float p = 1.f / 362880;
-  p = p * t + 1.f / 40320;
-  p = p * t + 1.f / 5040;
-  p = p * t + 1.f / 720;
-  p = p * t + 1.f / 120;
-  p = p * t + 1.f / 24;
-  p = p * t + 1.f / 6;
-  return p * t + 0.5f;
-}
+
+// exp(r) for |r| <= log(2) / 2.
+SNAPML_INLINE double exp_near_zero(double r) { return exponential_series<0, 13>(r); }
+SNAPML_INLINE float exp_near_zero(float r) { return exponential_series<0, 7>(r); }
+
+// (exp(t) - 1 - t) / t^2 for |t| <= 1/2, to 2 roundings.
+SNAPML_INLINE double exp_beyond_linear(double t) { return exponential_series<2, 15>(t); }
+SNAPML_INLINE float exp_beyond_linear(float t) { return exponential_series<2, 9>(t); }
 
 // exp(x) for x <= 0 to 3 roundings; flat below -708, and below -87 in float32.
 template <class Real>
-SNAPML_HD Real exp_nonpositive(Real x) {
+SNAPML_INLINE Real exp_nonpositive(Real x) {
   constexpr Real kLeast = sizeof(Real) == 4 ? Real(-87) : Real(-708);
   x = maximum(x, kLeast);
   const Real shifted = x * Real(1.4426950408889634) + rounding_shift(x);
@@ -95,7 +72,7 @@ SNAPML_HD Real exp_nonpositive(Real x) {
 
 // exp(x) for x <= 0 that is 0 where the above is flat: what is divided by it is not to explode.
 template <class Real>
-SNAPML_HD Real exp_vanishing(Real x) {
+SNAPML_INLINE Real exp_vanishing(Real x) {
   const Real e = exp_nonpositive(x);
   return x < (sizeof(Real) == 4 ? Real(-87) : Real(-708)) ? Real(0) : e;
 }
@@ -103,7 +80,7 @@ SNAPML_HD Real exp_vanishing(Real x) {
 // exp(x) over the whole range to 3 roundings: infinite or 0 where it leaves the type. 2^k may be no
 // normal number, and comes in two factors that are.
 template <class Real>
-SNAPML_HD Real exp_wide(Real x) {
+SNAPML_INLINE Real exp_wide(Real x) {
   constexpr Real kLeast = sizeof(Real) == 4 ? Real(-105) : Real(-746);
   constexpr Real kMost = sizeof(Real) == 4 ? Real(89) : Real(710);
   x = minimum(maximum(x, kLeast), kMost);
@@ -114,7 +91,7 @@ SNAPML_HD Real exp_wide(Real x) {
 }
 
 // log(x) for finite x > 0, to 3 roundings: x = 2^k m with m around 1.
-SNAPML_HD double log_positive(double x) {
+SNAPML_INLINE double log_positive(double x) {
   const bool is_tiny = x < 2.2250738585072014e-308;
   const uint64 bits =
       static_cast<uint64>(scalar::to_bits(is_tiny ? x * 18014398509481984.0 : x));  // 2^54
@@ -126,23 +103,12 @@ SNAPML_HD double log_positive(double x) {
   const bool is_above = m > 1.4142135623730951;
   const double k = exponent - (is_tiny ? 1077.0 : 1023.0) + (is_above ? 1.0 : 0.0);
   const double f = (is_above ? 0.5 * m : m) - 1.0, s = f / (2.0 + f), q = s * s;
-  double p = 1.0 / 25;  // log(1 + f) = 2 atanh(s), |s| <= 0.18
-  p = p * q + 1.0 / 23;
-  p = p * q + 1.0 / 21;
-  p = p * q + 1.0 / 19;
-  p = p * q + 1.0 / 17;
-  p = p * q + 1.0 / 15;
-  p = p * q + 1.0 / 13;
-  p = p * q + 1.0 / 11;
-  p = p * q + 1.0 / 9;
-  p = p * q + 1.0 / 7;
-  p = p * q + 1.0 / 5;
-  p = p * q + 1.0 / 3;
+  const double p = odd_series<3, 25>(q);  // log(1 + f) = 2 atanh(s), |s| <= 0.18
   const double rest = 2.0 * s + (2.0 * s * (q * p) + k * 1.90821492927058770002e-10);
   return k * 0.693147180369123816490 + rest;
 }
 
-SNAPML_HD float log_positive(float x) {
+SNAPML_INLINE float log_positive(float x) {
   const bool is_tiny = x < 1.17549435e-38f;
   const uint32 bits = scalar::bits_of(is_tiny ? x * 33554432.f : x);  // 2^25
   const float exponent = scalar::float_of((bits >> 23) | 0x4b000000u) - 8388608.f;
@@ -150,51 +116,27 @@ SNAPML_HD float log_positive(float x) {
   const bool is_above = m > 1.41421354f;
   const float k = exponent - (is_tiny ? 152.f : 127.f) + (is_above ? 1.f : 0.f);
   const float f = (is_above ? 0.5f * m : m) - 1.f, s = f / (2.f + f), q = s * s;
-  float p = 1.f / 11;
-  p = p * q + 1.f / 9;
-  p = p * q + 1.f / 7;
-  p = p * q + 1.f / 5;
-  p = p * q + 1.f / 3;
+  const float p = odd_series<3, 11>(q);
   const float rest = 2.f * s + (2.f * s * (q * p) - k * 2.12194440e-4f);
   return k * 0.693359375f + rest;
 }
 
 // log(1 + e) for e in [-1/2, 1], to 3 roundings where e >= 0.
-SNAPML_HD double log1p_unit(double e) {
+SNAPML_INLINE double log1p_unit(double e) {
   const double s = e / (2.0 + e), q = s * s;  // log(1 + e) = 2 atanh(s), |s| <= 1/3
-  double p = 1.0 / 31;
-  p = p * q + 1.0 / 29;
-  p = p * q + 1.0 / 27;
-  p = p * q + 1.0 / 25;
-  p = p * q + 1.0 / 23;
-  p = p * q + 1.0 / 21;
-  p = p * q + 1.0 / 19;
-  p = p * q + 1.0 / 17;
-  p = p * q + 1.0 / 15;
-  p = p * q + 1.0 / 13;
-  p = p * q + 1.0 / 11;
-  p = p * q + 1.0 / 9;
-  p = p * q + 1.0 / 7;
-  p = p * q + 1.0 / 5;
-  p = p * q + 1.0 / 3;
+  const double p = odd_series<3, 31>(q);
   return 2.0 * s + 2.0 * s * (q * p);
 }
 
-SNAPML_HD float log1p_unit(float e) {
+SNAPML_INLINE float log1p_unit(float e) {
   const float s = e / (2.f + e), q = s * s;
-  float p = 1.f / 15;
-  p = p * q + 1.f / 13;
-  p = p * q + 1.f / 11;
-  p = p * q + 1.f / 9;
-  p = p * q + 1.f / 7;
-  p = p * q + 1.f / 5;
-  p = p * q + 1.f / 3;
+  const float p = odd_series<3, 15>(q);
   return 2.f * s + 2.f * s * (q * p);
 }
 
 // x log x, continued by its limit 0 at x = 0.
 template <class Real>
-SNAPML_HD Real x_log_x(Real x) {
+SNAPML_INLINE Real x_log_x(Real x) {
   return x > Real(0) ? x * log_positive(x > Real(0) ? x : Real(1)) : Real(0);
 }
 

@@ -4,6 +4,7 @@
 
 #if defined(__CUDACC_RTC__)
 #define SNAPML_HD __host__ __device__ __forceinline__
+#define SNAPML_INLINE SNAPML_HD
 namespace snapml {
 using int32 = int;
 using int64 = long long;
@@ -34,6 +35,12 @@ __device__ __forceinline__ uint32 bits_of(float x) { return __float_as_uint(x); 
 #define SNAPML_HD __host__ __device__ __forceinline__
 #else
 #define SNAPML_HD inline
+#endif
+// Also where a call would keep a loop from becoming vector instructions.
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define SNAPML_INLINE SNAPML_HD __attribute__((always_inline))
+#else
+#define SNAPML_INLINE SNAPML_HD
 #endif
 namespace snapml {
 using int32 = std::int32_t;
