@@ -99,6 +99,13 @@ class Dataset:
     weight: float
     offsets: np.ndarray | None = None
 
+    @property
+    def wide_weights(self) -> np.ndarray:
+        """The weight of each row, float64; of each output where they have their own."""
+        if self.row_weights is None:
+            return np.full(self.matrix.shape[0], self.weight)
+        return self.row_weights.astype(np.float64)
+
     @functools.cached_property
     def total_weight(self) -> float:
         """Sum of the row weights, over all outputs where they have their own; in float64."""

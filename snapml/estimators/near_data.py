@@ -119,7 +119,7 @@ class NearData:
 
     def _evaluate(self, coef: np.ndarray, shift: float, penalty: Penalty) -> tuple[float, float]:
         """Return objective and rounding of its terms; NaN where the rows are elsewhere."""
-        weights, labels = _wide_weights(self.dataset), self.dataset.labels.astype(np.float64)
+        weights, labels = self.dataset.wide_weights, self.dataset.labels.astype(np.float64)
         squares = noise = 0.0
         for rows, block in _blocks(self.dataset):
             residual = block @ coef + (shift - labels[rows])
@@ -150,7 +150,7 @@ def near_data(dataset: Dataset, communicator: Communicator) -> NearData | None:
     NearData or None
         None where they are near.
     """
-    labels, weights = dataset.labels.astype(np.float64), _wide_weights(dataset)
+    labels, weights = dataset.labels.astype(np.float64), dataset.wide_weights
     with np.errstate(over="ignore", invalid="ignore"):
         target_mean, spread = _mean_and_spread(labels, weights, communicator)
         is_far = bool(abs(target_mean) > _FAR_TARGETS * spread)
@@ -205,12 +205,6 @@ def _has_far_columns(dataset: Dataset) -> bool:
     mean, spread = np.abs(shown.mean(axis=0)), shown.std(axis=0)
     is_constant = (shown == shown[0]).all(axis=0)
     return bool(np.any((mean > _FAR_COLUMNS * spread) & ~is_constant))
-
-
-def _wide_weights(dataset: Dataset) -> np.ndarray:
-    if dataset.row_weights is None:
-        return np.full(len(dataset.labels), dataset.weight)
-    return dataset.row_weights.astype(np.float64)
 
 
 def _blocks(dataset: Dataset) -> Iterator[tuple[slice, np.ndarray | csr_matrix]]:

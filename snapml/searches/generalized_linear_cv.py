@@ -268,7 +268,7 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         data, loss = rows.dataset, rows.family.loss
         assert data.offsets is not None  # families have some
         labels = data.labels.astype(np.float64)
-        slopes = loss_quantity(loss, "gradient", data.offsets, labels) * task.row_weights
+        slopes = loss_quantity(loss, "gradient", data.offsets, labels) * task.dataset.wide_weights
         found = adjoint_of(data.matrix, slopes, self.n_threads)
         largest = float(np.abs(found).max(initial=0.0)) / max(ratio, _LEAST_SHARE)
         largest = largest if largest > 0.0 else _ANY_STRENGTH
@@ -340,7 +340,7 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
         self, task: Task, rows: Matrix, test: np.ndarray, coef: np.ndarray, intercept: np.ndarray
     ) -> np.ndarray:
         """Return the mean deviance of the rows left out, or of those of a store, in each model."""
-        family, weights = self._family(), task.row_weights[test].astype(np.float64)
+        family, weights = self._family(), task.dataset.wide_weights[test]
         deviances: list[float] = []
         step = models_at_a_time(rows.shape[0])
         for first in range(0, len(coef), step):

@@ -276,8 +276,7 @@ def _slopes_at_zero(dataset: Dataset, has_intercept: bool, n_threads: int | None
     """Return X^T (c (y - b)) at w = 0 and its best b: the penalty that leaves w = 0."""
     engine = CpuColumns(Problem(Squared(), Intercept.NONE), dataset, n_threads=n_threads)
     labels = dataset.labels.astype(np.float64)
-    weights = dataset.row_weights
-    shares = np.full(len(labels), dataset.weight) if weights is None else weights.astype(np.float64)
+    shares = dataset.wide_weights
     if has_intercept:
         labels = labels - shares @ labels / shares.sum()
     return engine.adjoint(np.ascontiguousarray(shares * labels))

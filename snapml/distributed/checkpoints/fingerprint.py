@@ -99,9 +99,7 @@ def _is_close(found: dict[str, Any], kept: dict[str, Any], number: int) -> bool:
 
 def _terms(dataset: Dataset, products: np.ndarray, first: int) -> list[tuple[float, float]]:
     """Return this rank's sums, each with that of the absolute terms."""
-    n_rows = dataset.matrix.shape[0]
-    weights = dataset.row_weights
-    c = np.full(n_rows, dataset.weight) if weights is None else weights.astype(np.float64)
+    n_rows, c = dataset.matrix.shape[0], dataset.wide_weights
     y = np.atleast_2d(dataset.labels).astype(np.float64)
     # One number a row also of several outputs, none of which can be exchanged for another.
     y = (np.arange(1.0, len(y) + 1.0) @ y) * c

@@ -60,13 +60,6 @@ class Task:
     rule: StoppingRule
     solver: str
 
-    @property
-    def row_weights(self) -> np.ndarray:
-        """The weight of each row."""
-        if self.dataset.row_weights is None:
-            return np.full(len(self.y), self.dataset.weight)
-        return self.dataset.row_weights
-
 
 class DevianceRegressor(CallbackSupport, LinearRegressor, ABC):
     """Base of regressors of a family: half the mean deviance of targets, and a penalty."""

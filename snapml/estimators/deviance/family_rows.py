@@ -78,9 +78,7 @@ class FamilyRows:
         """
         level = 0.0
         if has_intercept:
-            weights = dataset.row_weights
-            c = np.full(len(y), dataset.weight) if weights is None else weights
-            level = family.level(y, c, offsets, exchange)
+            level = family.level(y, dataset.wide_weights, offsets, exchange)
         labels, moved = family.rows(y, offsets + level)
         own = replace(dataset, labels=labels.astype(dataset.matrix.dtype), offsets=moved)
         return cls(family, own, level, has_intercept)

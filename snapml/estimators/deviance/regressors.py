@@ -411,7 +411,7 @@ solver_, has_offset_, n_features_in_, feature_names_in_ : object
 
 def _least_theta(task: Task, exchange: Callable[[Any], list[Any]]) -> float:
     """Return a theta with which counts vary as Poisson's: below it, slopes are rounding."""
-    c = task.row_weights
+    c = task.dataset.wide_weights
     own = float(c @ task.y), float(np.sum(c, dtype=np.float64))
     total, weight = np.sum(exchange(own), axis=0)
     return float(1e-5 / max(1.0, total / weight))
@@ -425,7 +425,7 @@ def _likeliest_theta(
     The slope of the log-likelihood in ``k = 1 / theta`` is
     ``sum c (psi(y + k) - psi(k) + log(k / (k + mu)) + (mu - y) / (k + mu))``.
     """
-    y, c = task.y, task.row_weights
+    y, c = task.y, task.dataset.wide_weights
 
     def slope(log_theta: float) -> float:
         k = math.exp(-log_theta)

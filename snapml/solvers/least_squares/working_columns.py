@@ -91,10 +91,8 @@ def solve(
         None where the tolerance was not met so, or numbers are not finite, or so far from zero that
         rows would have to be centred.
     """
-    run, shape = (
-        partial(_run, problem, dataset, rule, settings.n_threads, start),
-        (1, dataset.matrix.shape[1]),
-    )
+    run = partial(_run, problem, dataset, rule, settings.n_threads, start)
+    shape = 1, dataset.matrix.shape[1]
     return in_one_call(run, problem, shape, _MOST_LOOKS, communicator, rule)
 
 
