@@ -408,6 +408,7 @@ def row_sums(
     products: NDArray[Any],
     sums: NDArray[Any],
 ) -> None: ...
+def row_forms(pool: ThreadPool, rows: Rows, matrix: NDArray[Any], out: NDArray[Any]) -> None: ...
 def elastic_net_on_rows(
     pool: ThreadPool,
     rows: Rows,

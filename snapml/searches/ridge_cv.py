@@ -162,6 +162,7 @@ class _CrossValidatedRidge(CallbackSupport, LinearEstimator):
                 targets,
                 weights,
                 bool(self.fit_intercept),
+                alphas.tolist(),
                 by_svd=by_svd,
                 n_threads=self.n_threads,
             )
@@ -205,6 +206,7 @@ class _CrossValidatedRidge(CallbackSupport, LinearEstimator):
             weights,
             alphas=np.broadcast_to(self.alpha_, targets.shape[1]),
             tol=0.0,
+            rows=left_out.rows,
         )
         self.coef_ = fitted.coef[0] if targets.shape[1] == 1 else fitted.coef
         self.intercept_ = fitted.intercept[0] if y.ndim == 1 else fitted.intercept
@@ -263,7 +265,8 @@ class _CrossValidatedRidge(CallbackSupport, LinearEstimator):
 class RidgeCV(_CrossValidatedRidge, LinearRegressor):
     """Ridge regression that chooses alpha by leave-one-out or by folds.
 
-    Leaving out every row once costs one decomposition for all of them and all alphas [1]_.
+    Leaving out every row once costs one decomposition for all of them and all alphas [1]_, or a
+    factor for each of few alphas.
 
     Parameters
     ----------

@@ -24,6 +24,7 @@ __all__ = [
     "add_blocks",
     "add_gram",
     "add_grams",
+    "each_part",
     "matmul",
 ]
 
@@ -65,12 +66,11 @@ def matmul(a: np.ndarray, b: np.ndarray, n_threads: int, out: np.ndarray | None 
         with limit_blas_threads(1):
             return np.matmul(a, b, out=out)
     if m >= k:
-        rows = list(_slices(m, PARTS_A_THREAD * n_threads))
 
         def multiply(part: slice) -> None:
             np.matmul(a[part], b, out=out[part])
 
-        _each(multiply, rows, n_threads)
+        each_part(multiply, m, 2.0 * m * k * n, n_threads)
         return out
     out[...] = 0
 
@@ -199,6 +199,27 @@ def add_blocks(
     for own in sums[1:]:
         out += own
     return out
+
+
+def each_part(
+    work: Callable[[slice], None], n_rows: int, n_operations: float, n_threads: int
+) -> None:
+    """Call a function for parts of rows that make up all of them.
+
+    Parameters
+    ----------
+    work : callable
+        Gets a part; called by several threads at once, BLAS on one in each.
+    n_rows : int
+        Number of rows.
+    n_operations : float
+        Multiplications and additions of all parts.
+    n_threads : int
+        Threads to use at most.
+    """
+    n_threads = _worth(n_operations, n_threads)
+    n_parts = 1 if n_threads == 1 else n_threads * PARTS_A_THREAD
+    _each(work, list(_slices(n_rows, n_parts)), n_threads)
 
 
 def _worth(n_operations: float, n_threads: int) -> int:

@@ -12,6 +12,7 @@
 #include "squares/elastic_net_bounds.hpp"
 #include "squares/least_squares.hpp"
 #include "squares/row_equations.hpp"
+#include "squares/row_forms.hpp"
 
 namespace snapml::native {
 
@@ -91,6 +92,27 @@ void row_sums(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& targets,
   });
 }
 
+// The quadratic form of a symmetric `matrix` (n_cols x n_cols), whose upper half is read, at every
+// row of compressed ones.
+void row_forms(ThreadPool& pool, const Rows& rows, const ReadOnlyArray& matrix,
+               const AnyArray& out) {
+  const int64 n = rows.n_cols();
+  const double* const from = vector_argument<double>(matrix, "matrix", n * n);
+  double* const to = vector_argument<double>(out, "out", rows.n_rows());
+  std::visit(
+      [&](const auto& view) {
+        if constexpr (squares::kIsCompressed<std::decay_t<decltype(view)>>) {
+          without_gil([&](Interrupt& interrupt) {
+            squares::row_forms(view, from, to, pool, interrupt);
+            return true;
+          });
+        } else {
+          throw std::invalid_argument("rows: expected compressed ones, got dense ones");
+        }
+      },
+      rows.view);
+}
+
 // Reads the rows once for models (n_models x n_cols) of one target, with penalties of their own.
 // `out` gets P of each, a lower bound of its minimum, and the sum of the residuals, which are those
 // of the best intercept where one is free: the centre is then that of all rows.
@@ -160,6 +182,8 @@ void bind_squares(nb::module_& m) {
         nb::arg("facts"), nb::arg("gram").none());
   m.def("row_sums", &row_sums, nb::arg("pool"), nb::arg("rows"), nb::arg("targets"),
         nb::arg("row_weights").none(), nb::arg("origin"), nb::arg("products"), nb::arg("sums"));
+  m.def("row_forms", &row_forms, nb::arg("pool"), nb::arg("rows"), nb::arg("matrix"),
+        nb::arg("out"));
   m.def("elastic_net_on_rows", &elastic_net_on_rows, nb::arg("pool"), nb::arg("rows"),
         nb::arg("targets"), nb::arg("row_weights").none(), nb::arg("is_centred"), nb::arg("l1"),
         nb::arg("l2"), nb::arg("is_positive"), nb::arg("tol"), nb::arg("coef"), nb::arg("looks"),

@@ -11,21 +11,23 @@ from scipy.sparse import csr_matrix
 from snapml.data import CompressedMatrix, DenseMatrix, Matrix
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.dense_products import add_gram, matmul
-from snapml.solvers.least_squares.compiled_sums import MOST_COLUMNS, row_sums
+from snapml.solvers.least_squares.compiled_sums import MOST_COLUMNS, row_forms, row_sums
+from snapml.solvers.least_squares.ridge_factor import RidgeFactor
 from snapml.solvers.rows.cpu_rows import sparse_gram
 
-__all__ = ["CenteredRows", "readable"]
+__all__ = ["CenteredRows", "readable", "work_entries"]
 
 # A float64 block that stays in a cache while it is used.
 _BLOCK_ENTRIES = 1 << 15
 _LEAST_BLOCK_ROWS = 64
+_ROWS_A_THREAD = 1 << 10  # of a block whose products with a square matrix are all there is to do
 # The same of sparse rows, of which to take a few costs more than to make them dense.
 _TIMES_SPARSE = 2
 # Places, zeros included, for one that is stored, from which on products of sparse rows cost less.
 _LEAST_ZEROS = 3
 # Rows of at most this many entries are made wide and centred once, in one block: they stay in a
 # cache, or close to it, and what surrounds a block would take longer than its products.
-_KEPT_ENTRIES = 1 << 19
+_KEPT_ENTRIES = 1 << 20
 # Sparse data of at most this many entries, zeros included, are centred before they are multiplied;
 # larger ones are multiplied as they are, and the products centred.
 _DENSE_ENTRIES = 1 << 25
@@ -91,6 +93,8 @@ class CenteredRows:
         self._roots = np.sqrt(self.weights)
         self._has_weights = row_weights is not None
         self._kept: np.ndarray | None = None
+        self._gram: np.ndarray | None = None
+        self._kernel: np.ndarray | None = None
         sums = self.total(np.array([self.weights.sum(), float(self.shape[0])]))
         self.total_weight, self.n_rows_of_all = float(sums[0]), int(sums[1])
         self.stays_sparse = any(
@@ -269,6 +273,8 @@ class CenteredRows:
         ndarray of shape (n_features, n_features), float64
             Symmetric.
         """
+        if self._gram is not None:
+            return self._gram
         nothing = np.empty((self.shape[0], 0))
         is_narrow = 0 < self.shape[1] <= MOST_COLUMNS and self.shape[0] > 0
         if not (is_narrow and isinstance(self._rows, np.ndarray)) or self.mean_rest.any():
@@ -292,6 +298,8 @@ class CenteredRows:
         products : ndarray of shape (n_features, k)
             ``transposed_dot(targets)``, of dense rows from the same read.
         """
+        if self._gram is not None:
+            return self._gram, self.transposed_dot(targets)
         if self.stays_sparse:
             assert isinstance(self._matrix, CompressedMatrix)
             product = self.total(sparse_gram(self._matrix, self.weights, self._n_threads)[:-1, :-1])
@@ -312,16 +320,89 @@ class CenteredRows:
         ndarray of shape (n_rows, n_rows), float64
             Symmetric.
         """
+        n_rows = self.shape[0]
+        if self._kernel is not None:
+            return self._kernel
         if not self.stays_sparse:
             rows = self.toarray()
-            products = np.zeros((self.shape[0], self.shape[0]))
+            products = np.zeros((n_rows, n_rows))
             add_gram(rows.T, products, self._n_threads)
             return products
         wide = self._rows.astype(np.float64)
-        product = (wide @ wide.T).toarray()
+        product = np.empty((n_rows, n_rows))
         shift = np.asarray(self._rows @ self.mean)
-        product += self.mean @ self.mean - shift - shift[:, np.newaxis]
-        return self._roots[:, np.newaxis] * product * self._roots
+        beside = self.mean @ self.mean - shift
+        step = max(1, _KEPT_ENTRIES // max(1, n_rows))
+        for first in range(0, n_rows, step):  # of one block alone, what is not symmetric yet
+            part = slice(first, first + step)
+            own = (wide[part] @ wide.T).toarray(out=product[part])
+            own += beside
+            own -= shift[part, np.newaxis]
+            own *= self._roots
+            own *= self._roots[part, np.newaxis]
+        return product
+
+    def forms(self, factor: RidgeFactor) -> np.ndarray:
+        """Return the quadratic form of the inverse of a factored matrix at every row.
+
+        Parameters
+        ----------
+        factor : RidgeFactor
+            Of as many columns as the rows have; not to be used any more.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            One for each row.
+        """
+        if not self.stays_sparse:
+            out = np.empty(self.shape[0])
+            for rows, block in self._blocks(self._n_threads * _ROWS_A_THREAD):
+                out[rows] = factor.square_lengths(block, self._n_threads)
+            return out
+        about = factor.solve(self.mean[:, np.newaxis])[:, 0]
+        assert isinstance(self._matrix, CompressedMatrix)
+        out = row_forms(self._matrix, factor.upper_inverse(), self._n_threads)
+        out -= 2.0 * np.asarray(self._rows @ about) - self.mean @ about
+        return self.weights * out
+
+    def squares_dot(self, coef: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return the squares of products with some columns times others, block by block.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_features, k)
+            Columns.
+        factors : ndarray of shape (k, m)
+            What the squares of `dot(coef)` are multiplied with.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, m)
+            The products.
+        """
+        out = np.empty((self.shape[0], factors.shape[1]))
+        if not self.stays_sparse:
+            for rows, block in self._blocks():
+                out[rows] = matmul(block, coef, self._n_threads) ** 2 @ factors
+            return out
+        shift, step = self.mean @ coef, max(1, _KEPT_ENTRIES // max(1, coef.shape[1]))
+        for first in range(0, self.shape[0], step):
+            part = slice(first, first + step)
+            out[part] = np.square(self._rows[part] @ coef - shift) @ factors
+        return self.weights[:, np.newaxis] * out
+
+    def keep(self, *, gram: np.ndarray | None = None, kernel: np.ndarray | None = None) -> None:
+        """Take products that were asked for, to be returned when they are asked for again.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (n_features, n_features), float64, or None, default=None
+            Of the columns.
+        kernel : ndarray of shape (n_rows, n_rows), float64, or None, default=None
+            Of the rows.
+        """
+        self._gram, self._kernel = gram, kernel
 
     def reduced(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return rows and targets of equal sums of squares for all coefficients.
@@ -372,23 +453,24 @@ class CenteredRows:
             out[rows] = block
         return out
 
-    def _blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield weighted, centred, dense rows, some at a time."""
-        step = self._block_rows
+    def _blocks(self, least_rows: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield weighted, centred, dense rows, some at a time: each takes the room of the last."""
+        step = max(least_rows, self._block_rows)
         if self._kept is not None:
             yield slice(0, len(self._kept)), self._kept
             return
         has_rest = bool(self.mean_rest.any())
+        room = np.empty((min(step, self.shape[0]), self.shape[1]))
         for start in range(0, self.shape[0], step):
             rows = slice(start, min(start + step, self.shape[0]))
             part = self._rows[rows]
             dense = part if isinstance(part, np.ndarray) else part.toarray()
-            block = np.subtract(dense, self.mean, dtype=np.float64)
+            block = np.subtract(dense, self.mean, out=room[: rows.stop - start])
             if has_rest:
                 block -= self.mean_rest
             if self._has_weights:
                 block *= self._roots[rows, np.newaxis]
-            if step == self.shape[0]:
+            if self._block_rows == self.shape[0]:
                 self._kept = block
             yield rows, block
 
@@ -438,6 +520,22 @@ def _triangular(parts: list[np.ndarray]) -> np.ndarray:
     if len(rows) <= rows.shape[1]:
         return rows
     return np.asarray(np.linalg.qr(rows, mode="r"))
+
+
+def work_entries(matrix: Matrix) -> int:
+    """Return the entries of rows, or of the smaller of their matrices of products if they are more.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The rows.
+
+    Returns
+    -------
+    int
+        What threads are shared by.
+    """
+    return max(matrix.n_stored, min(matrix.shape) ** 2)
 
 
 def readable(matrix: Matrix) -> Any:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from snapml import _native
-from snapml.data import Dataset, Matrix
+from snapml.data import CompressedMatrix, Dataset, Matrix
 from snapml.problems import Penalty
 from snapml.solvers.rows.cpu_rows import native_rows
 
-__all__ = ["MOST_COLUMNS", "Equations", "certified", "row_sums", "solved"]
+__all__ = ["MOST_COLUMNS", "Equations", "certified", "row_forms", "row_sums", "solved"]
 
 MOST_COLUMNS = 512
 """Of so many the extension's own products are as fast as those of BLAS."""
@@ -51,6 +51,28 @@ def row_sums(
     columns = np.ascontiguousarray(targets.T, dtype=np.float64)
     _native.row_sums(pool, native_rows(matrix, pool), columns, weights, origin, products, sums)
     return products, sums
+
+
+def row_forms(matrix: CompressedMatrix, upper: np.ndarray, n_threads: int) -> np.ndarray:
+    """Return the quadratic form ``x^T M x`` of a symmetric matrix at every row.
+
+    Parameters
+    ----------
+    matrix : CompressedMatrix
+        Rows.
+    upper : ndarray of shape (n_features, n_features), float64
+        M, of whose halves the upper one is read.
+    n_threads : int
+        Threads to use.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        One for each row.
+    """
+    pool, out = _native.ThreadPool(n_threads), np.empty(matrix.shape[0])
+    _native.row_forms(pool, native_rows(matrix, pool), upper, out)
+    return out
 
 
 class Equations(NamedTuple):

@@ -26,7 +26,7 @@ from scipy.sparse.linalg import LinearOperator, lsqr
 from snapml.data import Matrix
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
-from snapml.solvers.least_squares.centered_rows import CenteredRows
+from snapml.solvers.least_squares.centered_rows import CenteredRows, work_entries
 from snapml.solvers.least_squares.exact_sums import sum_with_products
 from snapml.solvers.least_squares.few_columns import solve_few_columns
 from snapml.solvers.least_squares.nonnegative import nonnegative_lower_bound
@@ -97,6 +97,7 @@ def solve_least_squares(
     tol: float = 1e-6,
     n_threads: int | None = None,
     communicator: Communicator | None = None,
+    rows: CenteredRows | None = None,
 ) -> LeastSquaresResult:
     """Minimise the sum of squares of every target.
 
@@ -121,6 +122,8 @@ def solve_least_squares(
         Threads of BLAS; None means all that the process may use, one on small data.
     communicator : Communicator or None, default=None
         The other shards of the rows; all of them get the same model.
+    rows : CenteredRows or None, default=None
+        The same rows, checked, weighted and centred, where they are at hand.
 
     Returns
     -------
@@ -143,12 +146,14 @@ def solve_least_squares(
         )
         if found is not None:
             return found
-    check_rows(matrix, n_threads)
+    if rows is None:
+        check_rows(matrix, n_threads)
     n_threads = _check_shards(matrix, n_threads, communicator)
-    n_operations = float(matrix.n_stored) * min(matrix.shape)
-    n_most = resolve_n_threads(n_threads, matrix.n_stored)
+    n_operations = float(work_entries(matrix)) * min(matrix.shape)
+    n_most = resolve_n_threads(n_threads, work_entries(matrix))
     with limit_blas_threads(n_most), blas_threads_for(n_operations):
-        rows = CenteredRows(matrix, row_weights, fit_intercept, communicator, n_most)
+        if rows is None:
+            rows = CenteredRows(matrix, row_weights, fit_intercept, communicator, n_most)
         centered, *target_means = rows.center(targets)
         solve = _solve_positive if is_positive else _solve_any_sign
         with np.errstate(over="ignore", invalid="ignore"):  # refused by the caller as not finite
