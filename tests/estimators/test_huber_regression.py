@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor as Peer
 
 from snapml import HuberRegressor, load
@@ -207,3 +208,49 @@ def test_lower_bound_of_a_convex_function_is_below_it():
         assert bound <= value(best)
     near = [Value(s, value(s), value(s)) for s in (0.81, 0.8165, 0.823)]
     assert lower_bound(near, 3.0, 4.0) >= value(best) * (1 - 1e-3)
+
+
+def wide(n_rows=40, n_features=90, seed=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features)) + 1.0
+    return X, X[:, 0] + rng.standard_t(2, n_rows) + 5.0
+
+
+@pytest.mark.parametrize("layout", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_more_columns_than_rows_are_interpolated_where_that_is_best(
+    layout, fit_intercept, is_weighted
+):
+    X, y = wide()
+    weights = np.random.default_rng(1).integers(1, 4, len(y)) if is_weighted else np.ones(len(y))
+    how = dict(alpha=1e-3, fit_intercept=fit_intercept)
+    model = HuberRegressor(**how).fit(layout(X), y, weights)
+    assert "meets every target" in model.solver_
+    np.testing.assert_allclose(model.predict(layout(X)), y, rtol=1e-9)
+    assert model.gap_ <= 1e-6 * model.objective_
+    rng, start = np.random.default_rng(3), point_of(model)
+    for size in np.logspace(-6, 0, 60):
+        other = start + size * np.append(rng.normal(size=len(start) - 2), [0.0, 0.0])
+        other[-2] += size * rng.normal() * fit_intercept
+        left = y - X @ other[:-2] - other[-2]
+        other[-1] = max(1e-15, scale_of(left, weights.astype(float), 1.35, lambda own: own))
+        assert objective(other, X, y, weights, 1.35, 1e-3) >= model.objective_ - model.gap_
+
+
+@pytest.mark.parametrize("alpha", [300.0, 1e4])
+def test_more_columns_than_rows_keep_a_scale_where_the_penalty_wants_one(alpha):
+    X, y = wide()
+    model = HuberRegressor(alpha=alpha).fit(X, y)
+    peer = Peer(alpha=alpha, max_iter=10_000, tol=1e-9).fit(X, y)
+    own, least = (objective(point_of(m), X, y, 1.0, 1.35, alpha) for m in (model, peer))
+    assert model.scale_ > 1e-3
+    assert own - least <= model.gap_ + 1e-9 * own
+    assert model.gap_ <= 1e-5 * own
+
+
+def test_a_fit_that_ends_early_warns_once():
+    X, y = make()
+    with pytest.warns(ConvergenceWarning, match="tol=1e-05 was not reached") as caught:
+        HuberRegressor(max_iter=1).fit(X, y)
+    assert len(caught) == 1

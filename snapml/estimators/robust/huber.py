@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from snapml._validation import check_positive, check_sample_weight
-from snapml.data import ChunkedMatrix, Dataset, Matrix
+from snapml._validation import check_positive, check_sample_weight, raise_non_finite
+from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix, Matrix
 from snapml.estimators.base import all_or_nothing, callers_level
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
@@ -27,6 +27,8 @@ from snapml.kernels import ResidentMatrix
 from snapml.problems import Huber, Intercept, Penalty, Problem
 from snapml.solvers.control import Interim
 from snapml.solvers.fit_settings import Start
+from snapml.solvers.least_squares.interpolation import MOST_ROWS, interpolate
+from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.rows.cpu_rows import array_of
 from snapml.solvers.stopping import StoppingRule
@@ -253,9 +255,15 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         least = max(_LEAST * math.sqrt(squares / total), math.sqrt(np.finfo(np.float64).tiny))
         centre = level / total if self.fit_intercept else 0.0
         task = _Task(X, matrix, y - centre, centre, weights, is_uniform, total, least, alpha, rule)
+        interpolating = self._interpolating(task)
+        if interpolating is not None:
+            self._keep(task, interpolating, interpolating.value.lower)
+            return self
         models = self._models(task)
         best = min(models, key=lambda model: model.value.upper)
-        self._keep(task, best, models)
+        self._keep(task, best, best.value.upper - self._gap(task, models))
+        self.n_iter_ = max(model.result.n_iter for model in models)
+        self.solver_ = f"{best.result.description}; {len(models)} scales"
         return self
 
     def _checked_alpha(self) -> float:
@@ -274,6 +282,42 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
     def _sum(self, own: Any) -> np.ndarray:
         """Return the sum over all shards."""
         return np.sum(self._communicator().exchange(np.asarray(own, dtype=np.float64)), axis=0)
+
+    def _interpolating(self, task: _Task) -> _Model | None:
+        """Return the model that meets every target, where none is better: it has a scale of none.
+
+        Of residuals r scale and losses cost at least u.r for all u with ``sum_i u_i^2 / (4 s_i) <=
+        sum_i s_i`` and ``|u_i| <= 2 epsilon s_i``: multipliers among them are a dual point.
+        """
+        n_rows, n_features = task.matrix.shape
+        is_here = isinstance(task.matrix, DenseMatrix | CompressedMatrix)
+        if not is_here or self._communicator().size > 1 or not (task.weights > 0.0).all():
+            return None
+        if n_rows > min(n_features, MOST_ROWS):
+            return None
+        try:
+            found = interpolate(task.matrix, task.y, bool(self.fit_intercept), self.n_threads)
+        except NonFiniteError:
+            raise_non_finite(self, task.X)
+        if found is None:
+            return None
+        duals, epsilon = 2.0 * task.alpha * found.duals, float(self.epsilon)
+        if np.any(abs(duals) > 2.0 * epsilon * task.weights):
+            return None
+        if not duals**2 @ (0.25 / task.weights) <= task.total:
+            return None
+        coef = found.coef.astype(task.matrix.dtype)
+        residuals = self._residuals(task, coef, found.intercept + task.centre)
+        best = scale_of(residuals, task.weights, epsilon, self._sum)
+        # No solver meets this scale: as near to none as the targets' rounding is.
+        scale = max(best, task.least / _LEAST * float(np.finfo(np.float64).eps))
+        upper = self._objective(task, coef, residuals, scale)
+        lower = min(upper, float(duals @ task.y) - task.alpha * float(found.coef @ found.coef))
+        level, gap = found.intercept + task.centre, upper - lower
+        is_met = gap <= task.rule.tol * upper
+        words = "normal equations of the rows (Cholesky), refined: a model meets every target"
+        result = FitResult(coef, level, None, 0.0, 1, is_met, gap, upper, [], 0.0, words)
+        return _Model(result, coef, level, residuals, Value(scale, lower, upper), best)
 
     def _models(self, task: _Task) -> list[_Model]:
         """Return models for scales that come close to the best, and for two beside it."""
@@ -380,6 +424,7 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
             rule,
             start,
             self.solver,
+            is_trial=True,
         )
         coef = (result.coef.reshape(-1).astype(np.float64) * unit).astype(dtype)
         level = task.centre + float(np.ravel(result.intercept)[0]) * unit
@@ -427,28 +472,25 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         bound = lower_bound(values, task.total, float(self.epsilon))
         return max(0.0, min(value.upper for value in values) - bound)
 
-    def _keep(self, task: _Task, best: _Model, models: list[_Model]) -> None:
-        """Store the best model, with the best scale for it."""
+    def _keep(self, task: _Task, best: _Model, bound: float) -> None:
+        """Store the best model, with the best scale for it, and what no model has less than."""
         scale, objective = best.value.scale, best.value.upper
-        bound = objective - self._gap(task, models)
         if best.next_scale > 0.0:
             better = self._objective(task, best.coef, best.residuals, best.next_scale)
             if better <= objective:
                 scale, objective = best.next_scale, better
         self.coef_, self.intercept_, self.scale_ = best.coef, best.intercept, scale
         self.outliers_ = abs(best.residuals) > scale * float(self.epsilon)
-        self.n_iter_ = max(model.result.n_iter for model in models)
+        self.n_iter_ = best.result.n_iter
         self._store_certificate([best.result])
         self.gap_, self.objective_ = max(0.0, objective - bound), objective
-        self.solver_ = f"{best.result.description}; {len(models)} scales"
         self._keep_objective()
-        is_ended = all(model.result.has_converged for model in models[-3:])
         # Of rows on a plane the minimum is next to nothing, at a scale of none.
         is_far = self.gap_ > task.rule.tol * objective + 4.0 * task.total * task.least
-        if is_ended and is_far:
+        if is_far and not task.rule.control.reason:
             warnings.warn(
                 f"relative gap {self.gap_ / objective:.2e}: tol={task.rule.tol:g} was not reached; "
-                "raise tol, or pass float64",
+                "raise max_iter or tol, or pass float64",
                 ConvergenceWarning,
                 stacklevel=callers_level(),
             )
