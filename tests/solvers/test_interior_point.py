@@ -10,6 +10,7 @@ from snapml.problems import EpsilonInsensitive, Hinge, Intercept, Penalty, Probl
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.interior_point import working_matrix, working_rows
+from snapml.solvers.newton.row_space import RowSpace
 from snapml.solvers.plan import choice
 from snapml.solvers.stopping import StoppingRule
 
@@ -260,3 +261,46 @@ def test_a_hinge_of_many_thin_columns_is_handed_over_where_ascent_gets_slow(solv
     assert found.description.startswith("interior" if solver == "auto" else "dual")
     assert found.n_iter <= 60
     assert found.gap >= 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("intercept", list(Intercept))
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.core_name)
+def test_few_rows_are_solved_in_their_span(loss, intercept, is_weighted, dtype):
+    rng = np.random.default_rng(5)
+    X = (rng.normal(size=(30, 70)) + 1.0).astype(dtype)
+    X[20:] = X[:10]  # of rows that are equal the span has one direction
+    t = X[:, 0] + rng.standard_t(3, 30)
+    y = (np.sign(t - np.median(t) + 1e-9) if loss.labels == "sign" else t).astype(dtype)
+    weights = (rng.integers(0, 3, 30) / 30.0).astype(dtype) if is_weighted else None
+    problem = Problem(loss, intercept, 2.0, Penalty(0.0, 0.05))
+    dataset = Dataset(DenseMatrix(X), y, weights, 1.0 / 30.0)
+    one, models = SerialCommunicator(), []
+    how = {"communicator": one, "rule": RULE, "n_threads": 1}
+    for span in (None, lambda: RowSpace(problem, dataset)):
+        models.append(working_rows.solve(problem, dataset, span=span, **how))
+    direct, spanned = models
+    assert spanned.has_converged
+    assert "in the span of the rows" in spanned.description
+    rounding = 1e-13 * direct.objective
+    beside = direct.objective - spanned.objective
+    assert -spanned.gap - rounding <= beside <= direct.gap + rounding
+    assert spanned.gap <= 1e-6 * spanned.objective
+    if weights is None:
+        own = objective(problem, X, y, spanned.coef.astype(float), spanned.intercept)
+        assert spanned.objective == pytest.approx(own, rel=1e-6)
+
+
+def test_corners_of_few_rows_are_not_worked_on_in_all_columns():
+    rng = np.random.default_rng(6)
+    X, loss = rng.normal(size=(20, 3500)), EpsilonInsensitive(0.1)
+    dataset = Dataset(DenseMatrix(X), X[:, 0].copy(), None, 1.0)
+    problem = Problem(loss, Intercept.FREE, penalty=Penalty(0.0, 1.0))
+    one = SerialCommunicator()
+    found = choice.fit(problem, dataset, one, RULE, Settings(solver="ipm", n_threads=1))
+    assert found.has_converged
+    assert "in the span of the rows" in found.description
+    sparse = Penalty(1.0, 0.0)
+    with pytest.raises(NotImplementedError, match="at most 3000 columns, got 3500"):
+        choice.fit(Problem(loss, Intercept.FREE, penalty=sparse), dataset, one, RULE, Settings())

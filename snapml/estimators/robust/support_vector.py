@@ -175,8 +175,9 @@ class LinearSVR(CallbackSupport, LinearRegressor):
         ValueError
             If parameters or data are not as described; the message says what came.
         NotImplementedError
-            For ``solver='ipm'`` on a GPU, on more than 3,000 columns, or on a store whose rows
-            take more than half of `memory_limit`.
+            For ``solver='ipm'`` on a GPU, on more than 3,000 columns (unless rows are dense, at
+            most 2,000, and fewer by a third), or on a store whose rows take more than half of
+            `memory_limit`.
         """
         problem = self._make_problem()
         cost = check_positive("C", self.C)

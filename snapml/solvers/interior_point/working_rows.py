@@ -9,6 +9,9 @@ were left out; docs/algorithms.md, section 11.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import lstsq
@@ -23,12 +26,13 @@ from snapml.solvers.control import Interim
 from snapml.solvers.cpu_formulas import loss_corners, penalty_value
 from snapml.solvers.interior_point.barrier import Boxes, Objective, minimise
 from snapml.solvers.interior_point.working_matrix import Scaling, WorkingMatrix, squares
+from snapml.solvers.observer import Stage
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.rows.cpu_rows import as_array
 from snapml.solvers.stopping import Progress, StoppingRule
 from snapml.solvers.threads import limit_blas_threads
 
-__all__ = ["MOST_COLUMNS", "solve"]
+__all__ = ["MOST_COLUMNS", "Span", "solve"]
 
 # Up to here systems of all columns are solved by factoring.
 MOST_COLUMNS = 3000
@@ -50,6 +54,7 @@ def solve(
     *,
     n_threads: int | None = None,
     seed: int = 0,
+    span: Callable[[], Span] | None = None,
 ) -> FitResult:
     """Minimise until the certified gap meets the rule.
 
@@ -67,6 +72,9 @@ def solve(
         Threads to use; None means all available.
     seed : int, default=0
         Seed of the sample.
+    span : callable or None, default=None
+        Returns a basis of the rows in memory, once they are known to be finite. The problem is
+        solved in it, and the answer certified in all columns; None solves it in these.
 
     Returns
     -------
@@ -83,14 +91,35 @@ def solve(
     stage = rule.observer.stage(f"interior point, {dataset.matrix.shape[1]}")
     if stage.result is not None:
         return stage.result
-    progress = Progress(rule, first_epoch=0, stage=stage)
     engine = CpuColumns(problem, dataset, n_threads=n_threads)
     with limit_blas_threads(1), np.errstate(over="ignore", invalid="ignore"):
         engine.adjoint(np.zeros(engine.n_rows))  # refuses rows that are not finite
         fit = _Fit(problem, dataset, engine, communicator, seed)
-        fit.start()
-        _refine(fit, progress)
+        if span is None:
+            progress = Progress(rule, first_epoch=0, stage=stage)
+            fit.start()
+            _refine(fit, progress)
+        else:
+            progress = _refine_in(span(), fit, rule, stage)
     return stage.finish(fit.result(progress))
+
+
+def _refine_in(span: Span, fit: _Fit, rule: StoppingRule, stage: Stage) -> Progress:
+    """Solve in the coordinates of a span; the fit takes what was found there."""
+
+    def in_columns(model: Interim) -> Interim:
+        joint = np.column_stack([model.coef, model.intercept / (fit.bias or 1.0)])
+        return Interim.of_point(span.coefficients(joint), fit.bias, model.gap, model.objective)
+
+    own = replace(rule, control=rule.control.through(in_columns))
+    progress = Progress(own, first_epoch=0, stage=stage)
+    inner = fit.over(span.dataset)
+    inner.start()
+    _refine(inner, progress)
+    fit.take(inner, in_columns(inner.interim()))
+    fit.see()
+    progress.see_certificate(fit.gap, fit.value)
+    return progress
 
 
 def _refine(fit: _Fit, progress: Progress) -> None:
@@ -116,6 +145,21 @@ def _refine(fit: _Fit, progress: Progress) -> None:
         fit.solve(goal * abs(fit.value))
 
 
+class Span(Protocol):
+    """A basis of what the rows span, with as many directions as there are rows at most.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        The same labels and weights over the rows' coordinates.
+    """
+
+    dataset: Dataset
+
+    def coefficients(self, coef: np.ndarray) -> np.ndarray:
+        """Return the coefficients of the columns that stand for those of the basis."""
+
+
 class _Fit:
     """The working rows, the present point, and what it proves."""
 
@@ -128,6 +172,7 @@ class _Fit:
         seed: int,
     ) -> None:
         self.communicator, self._engine, self._problem = communicator, engine, problem
+        self._seed, self._is_in_span, self._has_one_scale = seed, False, False
         self._array, self._rng = as_array(dataset), np.random.default_rng([seed, communicator.rank])
         self._offsets = 0.0 if dataset.offsets is None else dataset.offsets
         weights = dataset.row_weights
@@ -140,7 +185,7 @@ class _Fit:
         self._share = min(1.0, enough / max(1.0, float(self._n_used)))
         self._share = self._share if self._share < 0.5 else 1.0
         self.value, self.gap, self._bound, self.n_reads = math.inf, math.inf, 0.0, 0
-        self.has_slopes = False
+        self.has_slopes, self._slopes = False, np.zeros_like(self._boxes.low)
         own = np.array([float(engine.n_stored)])
         self.is_small = bool(communicator.allreduce_sum(own)[0] <= _SMALL)
         self._free = self._rows_of = self._used[:0]
@@ -166,6 +211,31 @@ class _Fit:
             own = float(boxes.values(sample.product(self._point)).sum())
             value = float(self.communicator.allreduce_sum(np.array([own]))[0])
             self._point = minimise(objective, self._point, _ROUGH * value, self.communicator)[0]
+
+    @property
+    def bias(self) -> float:
+        """The intercept's constant column."""
+        return self._problem.bias_column
+
+    def over(self, dataset: Dataset) -> _Fit:
+        """Return a fit of the same problem over the directions of a span, which have one scale.
+
+        Those that rounding alone has made would be as long as any in scales of their own.
+        """
+        engine = CpuColumns(self._problem, dataset, n_threads=self._engine.n_threads)
+        inner = _Fit(self._problem, dataset, engine, self.communicator, self._seed)
+        inner._has_one_scale = True
+        return inner
+
+    def take(self, other: _Fit, model: Interim) -> None:
+        """Take the model and the slopes that another fit of the same rows has found."""
+        self._free, values = self._used, self._taken(self._used)
+        self._scaling = Scaling(np.zeros(values.shape[1]), np.ones(values.shape[1]), self.bias)
+        self._l1, self._l2 = self._penalties()
+        self._rows = self._scaling.rows(values, self._engine.n_threads)
+        self._point = np.append(model.coef[0], model.intercept[0] / (self.bias or 1.0))
+        self._pull, self._is_in_span, self.n_reads = np.zeros(len(self._point)), True, other.n_reads
+        self.has_slopes, self._slopes = other.has_slopes, other._slopes
 
     def see(self) -> None:
         """Read all rows: the model as it is rounded, its margins, and its gap."""
@@ -246,6 +316,7 @@ class _Fit:
 
     def result(self, progress: Progress) -> FitResult:
         """Return the best model."""
+        where = ", in the span of the rows" if self._is_in_span else ""
         return FitResult(
             coef=self._coef,
             intercept=self._intercept,
@@ -257,7 +328,7 @@ class _Fit:
             objective=self.value,
             history=progress.history,
             mean_stiffness=0.0,
-            description=f"interior point method, {self._engine.description}",
+            description=f"interior point method, {self._engine.description}{where}",
         )
 
     def _taken(self, rows: np.ndarray) -> np.ndarray | csr_matrix:
@@ -273,6 +344,8 @@ class _Fit:
         is_free = self._problem.intercept is Intercept.FREE
         mean = sums[:-1] / count if is_free else np.zeros(n_features)
         scale = np.sqrt(self.communicator.allreduce_sum(squares(values, mean)) / count)
+        if self._has_one_scale:
+            scale = np.full(n_features, math.sqrt(float(np.mean(scale**2))))
         is_constant = ~(scale > 1e-14 * np.abs(mean)) | ~np.isfinite(scale)
         scale = np.where(is_constant, 1.0, scale)
         return Scaling(mean, scale, self._problem.bias_column)

@@ -498,9 +498,15 @@ def _interior_point(
             return found
         if not support.suits_systems(problem, dataset, communicator):
             return _quasi_newton(problem, dataset, communicator, rule, settings, Start())
-    n_threads = settings.n_threads
+    is_spanned = support.is_spanned(problem, dataset, communicator)
     return working_rows.solve(
-        problem, dataset, communicator, rule, n_threads=n_threads, seed=settings.seed
+        problem,
+        dataset,
+        communicator,
+        rule,
+        n_threads=settings.n_threads,
+        seed=settings.seed,
+        span=partial(RowSpace, problem, dataset) if is_spanned else None,
     )
 
 

@@ -64,6 +64,8 @@ _SYSTEMS_AN_ENTRY, _FACTOR_OF_A_COLUMN = 5.0, 0.02
 _ITERATIONS, _NS_A_PRODUCT, _CHEAP_NS = 15.0, 0.125, 1e6
 _NS_AN_EPOCH, _NS_A_ROW, _NS_AN_ENTRY = 4e4, 20.0, 1.0
 _DEAR, _SHARE_OF_DEAR = 100.0, 0.25
+# The same in the span of dense rows, whose products BLAS makes.
+_NS_OF_SPAN, _NS_A_BLAS_PRODUCT = 1.5e7, 0.04
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
@@ -327,12 +329,15 @@ def _choose_for_corners(
         return _choose_on_few_rows(problem, dataset, communicator)
     if is_streamed(dataset):
         return "sdca", "reads of a store cost most", never
-    if n_features > working_rows.MOST_COLUMNS:
+    is_spanned = support.is_spanned(problem, dataset, communicator)
+    if n_features > working_rows.MOST_COLUMNS and not is_spanned:
         return "sdca", "many columns", never
     own = np.array([float(dataset.matrix.n_stored), float(dataset.matrix.shape[0])])
     n_stored, n_rows = communicator.allreduce_sum(own).tolist()
     is_sparse = _is_sparse(dataset)
     price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=is_sparse)
+    if is_spanned:
+        price = _price_of_span(n_rows, n_features)
     if n_features > _FEW_COLUMNS:
         return "sdca", "many columns", price
     if n_stored <= _TINY:
@@ -375,6 +380,13 @@ def _price_of_systems(n_rows: float, n_features: int, n_stored: float, *, is_spa
         return _SYSTEMS_A_COLUMN * _SPARSE_SPEED * n_features**2 / entries
     factor = _FACTOR_OF_A_COLUMN * n_features**3 / max(1.0, n_stored)
     return _SYSTEMS_AN_ENTRY * (entries + factor)
+
+
+def _price_of_span(n_rows: float, n_features: int) -> float:
+    """Return twice the epochs that systems in the span of dense rows take: few are enough often."""
+    basis, system = 0.5 * n_rows**2 * n_features, 0.67 * n_rows**3
+    span_ns = _NS_OF_SPAN + _NS_A_BLAS_PRODUCT * (basis + _ITERATIONS * system)
+    return 2.0 * span_ns / (_NS_AN_EPOCH + (_NS_A_ROW + _NS_AN_ENTRY * n_features) * n_rows)
 
 
 def _patience_of_many(problem: Problem, dataset: Dataset, communicator: Communicator) -> float:

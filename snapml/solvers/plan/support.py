@@ -15,10 +15,19 @@ from snapml.solvers.dual_ascent import dual_coordinate_ascent, softmax_ascent
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.interior_point import working_rows
 from snapml.solvers.newton.curvature import HOT_COLUMNS
+from snapml.solvers.newton.row_space import is_far_wider
 from snapml.solvers.rows.scaled_rows import have_sparse_products
 from snapml.solvers.working_sets import working_set_descent
 
-__all__ = ["check", "is_by_ascent", "is_cornered", "is_streamed", "needs_interior", "suits_systems"]
+__all__ = [
+    "check",
+    "is_by_ascent",
+    "is_cornered",
+    "is_spanned",
+    "is_streamed",
+    "needs_interior",
+    "suits_systems",
+]
 
 # Columns up to which coefficients have bounds: descent on their Gram matrix keeps them.
 _MOST_BOUNDED = 5000
@@ -104,6 +113,12 @@ def suits_systems(problem: Problem, dataset: Dataset, communicator: Communicator
     return is_sparse and is_many and have_sparse_products(n_rows, n_features, matrix.n_stored)
 
 
+def is_spanned(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
+    """Return whether an interior point method works in the span of the rows, which are few."""
+    is_l2 = problem.penalty.is_smooth and problem.penalty.l2 > 0.0
+    return is_l2 and communicator.size == 1 and is_far_wider(dataset.matrix)
+
+
 def needs_interior(problem: Problem) -> bool:
     """Return whether only the interior point method solves it: coordinate ascent needs L2 alone."""
     is_smooth = problem.penalty.is_smooth and problem.penalty.l2 > 0.0
@@ -149,7 +164,8 @@ def check(
     task, place = _task(problem, settings), _place(dataset, communicator, settings)
     if place not in _SUPPORT[task]:
         raise _refusal(problem, task, place, settings)
-    if task is _Task.INTERIOR and dataset.matrix.shape[1] > working_rows.MOST_COLUMNS:
+    is_wide = dataset.matrix.shape[1] > working_rows.MOST_COLUMNS
+    if task is _Task.INTERIOR and is_wide and not is_spanned(problem, dataset, communicator):
         raise NotImplementedError(
             f"{task.value.format(loss=problem.loss.struct)}: this version has it for at most "
             f"{working_rows.MOST_COLUMNS} columns, got {dataset.matrix.shape[1]}; use an L2 penalty"
