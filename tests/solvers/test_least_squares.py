@@ -86,10 +86,8 @@ def test_deficient_rank_gives_the_model_of_least_norm(shape, rank, fit_intercept
     np.testing.assert_allclose(result.coef, coef, rtol=1e-7, atol=1e-9)
     assert result.rank == rank + (not fit_intercept)
     is_wide = shape[0] < shape[1]
-    way = (
-        "eigenvectors of the rows' products, refined" if is_wide else "singular value decomposition"
-    )
-    assert result.description == way
+    side = "rows" if is_wide else "columns"
+    assert result.description == f"eigenvectors of the {side}' products, refined"
     assert (result.gap <= 1e-12 * (result.objective + 1.0)).all()
 
 
@@ -239,7 +237,8 @@ def test_steps_that_are_too_many_are_left_to_factors(monkeypatch):
     monkeypatch.setattr(least_squares, "_FEW_STEPS", 2)
     X, y = one_hot(500, (30, 20, 10))
     tall = solve_least_squares(as_matrix(X, "csr"), y[:, None], None, True)
-    assert tall.description == "singular value decomposition"
+    assert tall.description == "eigenvectors of the columns' products, refined"
+    np.testing.assert_allclose(tall.coef, oracle(X, y[:, None], None, True, 0.0)[0], atol=1e-8)
     X, y = one_hot(40, (100, 60))
     wide = solve_least_squares(as_matrix(X, "csr"), y[:, None], None, True)
     assert wide.description == "eigenvectors of the rows' products, refined"
@@ -253,6 +252,17 @@ def test_rows_of_no_clear_rank_are_decomposed():
     assert found.description == "singular value decomposition"
     assert found.rank == 7
     np.testing.assert_allclose(X @ found.coef.T + found.intercept, Y, atol=1e-6)
+
+
+@pytest.mark.parametrize(("beside", "rank"), [(3e-6, 8), (1e-9, 7)])
+def test_columns_of_no_clear_rank_are_decomposed(beside, rank):
+    # Near `tol` their products cannot tell; below it the rows have a length where these are zero.
+    X, Y, _ = example(60, 8)
+    X[:, 1] = X[:, 0] + beside * np.random.default_rng(1).normal(size=60)
+    found = solve_least_squares(as_matrix(X, "C"), Y, None, True, tol=1e-6)
+    assert found.description == "singular value decomposition"
+    assert found.rank == rank
+    assert (found.gap <= 1e-9 * found.objective).all()
 
 
 def test_no_gap_is_more_than_the_objective(monkeypatch):

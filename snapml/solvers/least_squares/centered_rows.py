@@ -22,7 +22,7 @@ _BLOCK_ENTRIES = 1 << 15
 _LEAST_BLOCK_ROWS = 64
 _ROWS_A_THREAD = 1 << 10  # of a block whose products with a square matrix are all there is to do
 # The same of sparse rows, of which to take a few costs more than to make them dense.
-_TIMES_SPARSE = 2
+_TIMES_SPARSE = 4
 # Places, zeros included, for one that is stored, from which on products of sparse rows cost less.
 _LEAST_ZEROS = 3
 # Rows of at most this many entries are made wide and centred once, in one block: they stay in a
@@ -277,7 +277,7 @@ class CenteredRows:
             return self._gram
         nothing = np.empty((self.shape[0], 0))
         is_narrow = 0 < self.shape[1] <= MOST_COLUMNS and self.shape[0] > 0
-        if not (is_narrow and isinstance(self._rows, np.ndarray)) or self.mean_rest.any():
+        if not is_narrow or self.stays_sparse or self.mean_rest.any():
             return self.gram_and_products(nothing)[0]
         weights = self.weights if self._has_weights else None
         own = row_sums(self._matrix, nothing, weights, self.mean, self._n_threads)[0]

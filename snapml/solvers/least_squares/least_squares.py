@@ -215,9 +215,11 @@ def _solve_any_sign(
     is_free = not alphas.any()
     is_small = min(n_rows, n_features) <= _MAX_FACTORED
     if n_features <= n_rows and is_small:
-        solution = _by_columns(rows, targets, alphas)
+        gram, products = rows.gram_and_products(targets)
+        solution = _by_columns(rows, targets, alphas, gram, products)
         if solution is None and is_alone and is_free:
-            solution = _by_steps_along_columns(rows, targets, tol)
+            solution = _by_steps_along_columns(rows, targets, tol, gram)
+            solution = solution or _by_directions(rows, targets, tol, gram, products)
     elif is_alone and is_small and is_free:
         solution = _by_steps_along_rows(rows, targets) or _by_span(rows, targets, tol)
     elif is_alone and is_small and alphas.min() > 0:
@@ -229,9 +231,14 @@ def _solve_any_sign(
     return _by_lsqr(rows, targets, alphas, tol)
 
 
-def _by_columns(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _Solution | None:
+def _by_columns(
+    rows: CenteredRows,
+    targets: np.ndarray,
+    alphas: np.ndarray,
+    gram: np.ndarray,
+    products: np.ndarray,
+) -> _Solution | None:
     """Solve the normal equations, refined on the residual; None where they are ill conditioned."""
-    gram, products = rows.gram_and_products(targets)
     solves = _inverses(gram, alphas)
     if solves is None:
         return None
@@ -299,7 +306,7 @@ def _by_steps_along_rows(rows: CenteredRows, targets: np.ndarray) -> _Solution |
 
 
 def _by_steps_along_columns(
-    rows: CenteredRows, targets: np.ndarray, tol: float
+    rows: CenteredRows, targets: np.ndarray, tol: float, gram: np.ndarray
 ) -> _Solution | None:
     """Solve for dependent columns of sparse rows by few steps of LSQR, in the span of the rows.
 
@@ -309,7 +316,6 @@ def _by_steps_along_columns(
     """
     if not rows.stays_sparse:
         return None
-    gram = rows.gram()
     least = max(tol**2, _CLEARLY * len(gram) * float(np.finfo(np.float64).eps))
     least *= float(np.abs(gram).sum(axis=0).max())
     try:
@@ -329,6 +335,47 @@ def _by_steps_along_columns(
         return float(gradient @ cho_solve(factor, gradient, check_finite=False))
 
     return _Solution(np.column_stack(columns), "LSQR, dependent columns", decrement)
+
+
+def _by_directions(
+    rows: CenteredRows, targets: np.ndarray, tol: float, gram: np.ndarray, products: np.ndarray
+) -> _Solution | None:
+    """Solve for dependent columns along the eigenvectors of their products, refined: least norm.
+
+    None where an eigenvalue is neither clearly zero nor clearly not, or the rows have a length
+    along one that is zero: what rounding has left of squares, only the rows can tell.
+    """
+    if not np.isfinite(gram).all():
+        return None
+    with blas_threads_for(9.0 * len(gram) ** 3):
+        values, vectors = eigh(gram, check_finite=False, driver="evd")
+    zero = max(tol**2, len(gram) * float(np.finfo(np.float64).eps)) * values[-1]
+    is_kept = values > _CLEARLY * zero
+    if not is_kept.any() or np.any(values[~is_kept] > zero):
+        return None
+    noise = (max(rows.n_rows_of_all, len(gram)) * float(np.finfo(np.float64).eps)) ** 2 * values[-1]
+    lengths = np.sum(rows.dot(vectors[:, ~is_kept]) ** 2, axis=0)
+    if np.any(rows.total(lengths) > noise):
+        return None
+    values, vectors = values[is_kept], vectors[:, is_kept]
+
+    def solve(vector: np.ndarray) -> np.ndarray:
+        return np.asarray(vectors @ ((vectors.T @ vector).T / values).T)
+
+    coef = solve(products)
+    for _ in range(_MAX_REFINEMENTS):
+        step = solve(rows.residual(targets, coef)[1])
+        coef += step
+        if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(coef, axis=0)):
+            break
+
+    def decrement(gradient: np.ndarray, _: int) -> float:
+        return float(gradient @ solve(gradient)) / 2
+
+    singular = np.zeros(len(gram))
+    singular[: len(values)] = np.sqrt(values[::-1])
+    name = "eigenvectors of the columns' products, refined"
+    return _Solution(coef, name, decrement, len(values), singular)
 
 
 def _operator(rows: CenteredRows) -> LinearOperator:
