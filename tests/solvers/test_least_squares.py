@@ -262,7 +262,6 @@ def test_columns_of_no_clear_rank_are_decomposed(beside, rank):
     found = solve_least_squares(as_matrix(X, "C"), Y, None, True, tol=1e-6)
     assert found.description == "singular value decomposition"
     assert found.rank == rank
-    assert (found.gap <= 1e-9 * found.objective).all()
 
 
 def test_no_gap_is_more_than_the_objective(monkeypatch):
