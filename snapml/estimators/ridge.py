@@ -131,6 +131,8 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         if isinstance(matrix, DenseMatrix) or self._communicator().size > 1:
             return False
         n_rows, n_features = matrix.shape
+        if n_rows <= n_features:  # equations of the rows have a trial of their own
+            return False
         return n_features > _FEW_COLUMNS and matrix.n_stored <= _THIN * n_rows * n_features
 
     def _fit_directly(
@@ -144,7 +146,7 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         """Solve the normal equations, or decompose the matrix."""
         started_s = time.perf_counter()
         result = least_squares_fit(
-            self, X, matrix, y, weights, alphas=alphas, is_positive=self.positive, tol=0.0
+            self, X, matrix, y, weights, alphas=alphas, is_positive=self.positive, tol=self.tol
         )
         self._store_direct(result, started_s, y, alphas)
 

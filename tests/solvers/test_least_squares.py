@@ -1,5 +1,7 @@
 """Least squares by every route against plain NumPy: normal equations, SVD, LSQR, non-negative."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.optimize import nnls
@@ -8,6 +10,7 @@ from scipy.sparse import csr_matrix, issparse
 from snapml.data import CompressedMatrix, DenseMatrix
 from snapml.solvers.least_squares import centered_rows, few_columns, least_squares
 from snapml.solvers.least_squares.centered_rows import CenteredRows
+from snapml.solvers.least_squares.exact_sums import sum_with_products
 from snapml.solvers.least_squares.least_squares import solve_least_squares
 from snapml.solvers.least_squares.nonnegative import nonnegative_lower_bound
 
@@ -196,7 +199,9 @@ def test_thin_rows_are_multiplied_as_they_are(alpha, is_wide):
     rows = CenteredRows(as_matrix(X, "csr"), weights, True)
     assert rows.stays_sparse
     found, dense = (
-        solve_least_squares(as_matrix(X, layout), y[:, None], weights, True, alphas=alpha)
+        solve_least_squares(
+            as_matrix(X, layout), y[:, None], weights, True, alphas=alpha, tol=1e-17
+        )
         for layout in ("csr", "C")
     )
     np.testing.assert_allclose(found.coef, dense.coef, atol=1e-8)
@@ -290,3 +295,46 @@ def test_many_dependent_rows_are_reduced_first():
     np.testing.assert_allclose(found.coef[0], expected, atol=1e-10)
     reduced, _ = CenteredRows(as_matrix(X, "C"), None, True).reduced(np.zeros((300, 1)))
     assert reduced.shape == (11, 10)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows_that_are_few_are_solved_by_steps_along_them(dtype, is_weighted, fit_intercept):
+    rng = np.random.default_rng(3)
+    X = (rng.normal(size=(50, 400)) * (rng.random((50, 400)) < 0.05)).astype(dtype)
+    Y, weights = rng.normal(size=(50, 2)) + 2.0, rng.random(50) if is_weighted else None
+    alphas, matrix = np.array([0.5, 3.0]), as_matrix(X, "csr", dtype)
+    found = solve_least_squares(matrix, Y, weights, fit_intercept, alphas=alphas, tol=1e-6)
+    assert found.description == "conjugate gradients along the rows"
+    exact = solve_least_squares(matrix, Y, weights, fit_intercept, alphas=alphas, tol=0.0)
+    assert exact.description == "normal equations of the rows (Cholesky), refined"
+    assert (found.gap <= 1e-6 * found.objective).all()
+    beside = found.objective - exact.objective
+    assert (beside >= -exact.gap - 1e-12 * found.objective).all()
+    assert (beside <= found.gap + 1e-12 * found.objective).all()
+    np.testing.assert_allclose(found.coef, exact.coef, atol=2e-3)
+
+
+def test_steps_along_rows_that_are_too_many_are_left_to_a_factor(monkeypatch):
+    monkeypatch.setattr(least_squares, "_FEW_STEPS", 2)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(50, 400)) * (rng.random((50, 400)) < 0.05)
+    found = solve_least_squares(
+        as_matrix(X, "csr"), rng.normal(size=(50, 1)), None, True, alphas=1e-3, tol=1e-8
+    )
+    assert found.description == "normal equations of the rows (Cholesky), refined"
+
+
+@pytest.mark.parametrize("size", [3, 257, 5000])
+def test_sums_of_products_that_cancel_keep_twice_the_digits(size):
+    rng = np.random.default_rng(size)
+    first = rng.normal(size=size) * 10.0 ** rng.integers(-8, 8, size)
+    second = rng.normal(size=size) * (rng.random(size) < 0.7)
+    pairs = zip(first.tolist(), second.tolist(), strict=True)
+    exact = sum(Fraction(a) * Fraction(b) for a, b in pairs)
+    near = -float(exact)
+    found = sum_with_products([near], first, second)
+    assert abs(found - float(exact + Fraction(near))) <= 1e-30 * abs(near)
+    first[-1], second[-1] = np.inf, 0.0
+    assert np.isnan(sum_with_products([near], first, second))

@@ -210,7 +210,7 @@ class CenteredRows:
             The products.
         """
         if self.stays_sparse:
-            return self._roots[:, np.newaxis] * (self._rows @ coef - self.mean @ coef)
+            return self._roots[:, np.newaxis] * (_product(self._rows, coef) - self.mean @ coef)
         out = np.empty((self.shape[0], coef.shape[1]))
         for rows, block in self._blocks():
             matmul(block, coef, self._n_threads, out=out[rows])
@@ -231,7 +231,9 @@ class CenteredRows:
         """
         if self.stays_sparse:
             weighted = self._roots[:, np.newaxis] * values
-            return self.total(self._columns @ weighted - np.outer(self.mean, weighted.sum(axis=0)))
+            product = _product(self._columns, weighted)
+            product -= np.outer(self.mean, weighted.sum(axis=0))
+            return self.total(product)
         out = np.zeros((self.shape[1], values.shape[1]))
         for rows, block in self._blocks():
             out += matmul(block.T, values[rows], self._n_threads)
@@ -341,6 +343,23 @@ class CenteredRows:
             own *= self._roots
             own *= self._roots[part, np.newaxis]
         return product
+
+    def square_lengths(self) -> np.ndarray:
+        """Return the scalar product of every row with itself.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            One for each row.
+        """
+        if not self.stays_sparse:
+            out = np.empty(self.shape[0])
+            for rows, block in self._blocks():
+                out[rows] = np.einsum("ij,ij->i", block, block)
+            return out
+        wide = self._rows.astype(np.float64)
+        out = np.asarray(wide.multiply(wide).sum(axis=1)).ravel() - 2.0 * (wide @ self.mean)
+        return self.weights * (out + self.mean @ self.mean)
 
     def forms(self, factor: RidgeFactor) -> np.ndarray:
         """Return the quadratic form of the inverse of a factored matrix at every row.
@@ -492,6 +511,13 @@ class CenteredRows:
             part = self._rows[start : start + step].astype(np.float64)
             total += part.T @ self.weights[start : start + step]
         return total
+
+
+def _product(rows: Any, columns: np.ndarray) -> np.ndarray:
+    """Return sparse rows times columns; SciPy's function for one is twice as fast."""
+    if columns.shape[1] == 1:
+        return np.asarray(rows @ columns[:, 0])[:, np.newaxis]
+    return np.asarray(rows @ columns)
 
 
 def _is_thin(rows: Any) -> bool:

@@ -53,6 +53,8 @@ _CLEARLY = 100.0
 # Share of the targets' norm, or of the slopes' bound, that LSQR may leave; how many steps are worth
 # a try; and what it answers where they were not enough.
 _TINY, _FEW_STEPS, _REACHED_LIMIT = 1e-13, 300, 7
+# Share of the tolerance that conjugate gradients leave; the rest is for rounding of the model.
+_SHARE_OF_TOL = 0.1
 _REFINED = 1e-11  # a relative correction below which another changes nothing
 
 _Solve = Callable[[np.ndarray], np.ndarray]
@@ -68,6 +70,7 @@ class _Solution:
     rank: int | None = None
     singular: np.ndarray | None = None
     squares: np.ndarray | None = None  # of the columns' norms, where coefficients are positive
+    lower: np.ndarray | None = None  # what no coefficients have less than, of each target
 
 
 def is_direct(shape: tuple[int, int]) -> bool:
@@ -223,7 +226,7 @@ def _solve_any_sign(
     elif is_alone and is_small and is_free:
         solution = _by_steps_along_rows(rows, targets) or _by_span(rows, targets, tol)
     elif is_alone and is_small and alphas.min() > 0:
-        solution = _by_rows(rows, targets, alphas)
+        solution = _by_gradients(rows, targets, alphas, tol) or _by_rows(rows, targets, alphas)
     if solution is not None:
         return solution
     if rows.is_dense or not is_alone:
@@ -259,6 +262,42 @@ def _by_columns(
         return float(gradient @ solves[target](gradient)) / 2
 
     return _Solution(coef, BY_COLUMNS, decrement, rows.shape[1], singular)
+
+
+def _by_gradients(
+    rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: float
+) -> _Solution | None:
+    """Solve for one number per sparse row by conjugate gradients, which half of the squares ends.
+
+    Half the square of what is left of the equations is the duality gap. None without a tolerance,
+    or where it takes too many steps.
+    """
+    if not rows.stays_sparse or tol <= 0.0:
+        return None
+    duals, left = np.zeros_like(targets), targets.copy()
+    scale = 1.0 / (rows.square_lengths()[:, np.newaxis] + alphas)
+    step, square = np.zeros_like(targets), np.ones(targets.shape[1])
+    for _ in range(_FEW_STEPS):
+        scaled = scale * left
+        next_square = np.sum(left * scaled, axis=0)
+        step = scaled + next_square / square * step
+        square = np.where(next_square > 0.0, next_square, 1.0)
+        product = rows.dot(rows.transposed_dot(step)) + alphas * step
+        along = np.sum(step * product, axis=0)
+        length = next_square / np.where(along > 0.0, along, 1.0)
+        duals += length * step
+        left -= length * product
+        squares = np.sum((left + alphas * duals) ** 2, axis=0)
+        penalties = np.sum(duals * (targets - left - alphas * duals), axis=0)
+        objective = 0.5 * (squares + alphas * penalties)
+        if np.all(0.5 * np.sum(left**2, axis=0) <= _SHARE_OF_TOL * tol * objective):
+            break
+    else:
+        return None
+    coef = rows.transposed_dot(duals)
+    norms = alphas * np.sum(duals**2, axis=0) + np.sum(coef**2, axis=0)
+    lower = alphas * (np.sum(duals * targets, axis=0) - 0.5 * norms)
+    return _Solution(coef, "conjugate gradients along the rows", lower=lower)
 
 
 def _by_rows(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _Solution | None:
@@ -515,6 +554,8 @@ def _certify(
         else:
             if alpha > 0:
                 bound = min(bound, float(slope @ slope) / (2 * alpha))
+            if solution.lower is not None:
+                bound = min(bound, float(objective[target] - solution.lower[target]))
             if solution.decrement is not None:
                 bound = min(bound, solution.decrement(slope, target))
         gaps.append(certified_gap(objective[target], objective[target] - bound))
