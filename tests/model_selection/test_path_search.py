@@ -200,3 +200,27 @@ def test_several_labels_are_fitted_one_by_one():
     found = GridSearchCV(RidgeClassifier(), {"alpha": [1.0, 10.0]}, cv=3).fit(X, Y)
     assert found.n_shared_ == 0
     assert found.best_estimator_.coef_.shape == (2, X.shape[1])
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_many_rows_of_few_columns_follow_paths_to_the_scores_of_single_fits(
+    n_classes, is_sparse, monkeypatch
+):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(12_000, 40)) * (rng.random((12_000, 40)) < (0.7 if is_sparse else 1.0))
+    y = (X[:, :n_classes] + rng.gumbel(size=(12_000, n_classes))).argmax(axis=1)
+    X, grid = sparse.csr_matrix(X) if is_sparse else X, {"C": np.logspace(-4, 4, 6)}
+    monkeypatch.setattr(shared_paths.small_newton, "_MOST_ENTRIES", 0)
+    followed = []
+    solve = shared_paths.choice.fit
+    monkeypatch.setattr(
+        shared_paths.choice, "fit", lambda *given: followed.append(given) or solve(*given)
+    )
+    ours = GridSearchCV(LogisticRegression(), grid, cv=3).fit(X, y)
+    assert ours.n_shared_ == 18
+    started = [given for given in followed if len(given) == 6 and given[5] is not None]
+    assert len(started) >= 15  # each but a fold's first from the one before
+    exact = LogisticRegression(tol=1e-11)
+    expected = model_selection.GridSearchCV(exact, grid, cv=3).fit(X, y)
+    assert_same(ours, expected, atol=1e-12)

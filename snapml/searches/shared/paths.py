@@ -1,4 +1,4 @@
-"""Classifiers with an L1 or elastic-net penalty: one path for all values of C in each fold.
+"""Classifiers with an L1 penalty, or few columns: one path for all values of C in each fold.
 
 From strong penalties to weak ones, each from the one before, on the fold's rows, which are copied
 once for all of them. Instead of the rows' weights, 1 / C weighs the penalty: the same minima and
@@ -25,9 +25,14 @@ from snapml.searches.shared.strengths import Found
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.newton import small_newton
+from snapml.solvers.newton.sample_size import CHEAP_COLUMNS
 from snapml.solvers.plan import choice
 from snapml.solvers.result import FitResult, stack_outputs
 from snapml.solvers.stopping import StoppingRule
+
+# Entries of rows that are many; and the gap of their models, as a share of the objective, which
+# takes a step more than others: scores that are nearly equal are told apart as at the minima.
+_TALL_ENTRIES, _FINE = 200_000, 1e-8
 
 __all__ = ["can_share_path", "is_path", "is_small_path", "solve_path_of_classes"]
 
@@ -85,7 +90,21 @@ def is_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> bool:
         solve.
     """
     is_smooth = problem_of(estimator, n_classes)[0].penalty.is_smooth
-    return not is_smooth or is_small_path(estimator, matrix, n_classes)
+    return (
+        not is_smooth
+        or is_small_path(estimator, matrix, n_classes)
+        or _is_tall(estimator, matrix, n_classes)
+    )
+
+
+def _is_tall(estimator: Any, matrix: Matrix | None, n_classes: int) -> bool:
+    """Return whether few reads lead from one model to the next: columns are few, rows many."""
+    problem = problem_of(estimator, n_classes)[0]
+    if not isinstance(matrix, DenseMatrix | CompressedMatrix) or estimator.device_ids is not None:
+        return False
+    if problem.loss.kinks != "none" or not (n_classes == 2 or problem.loss.is_joint):
+        return False
+    return matrix.shape[1] <= CHEAP_COLUMNS and matrix.n_stored >= _TALL_ENTRIES
 
 
 def is_small_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> bool:
@@ -159,12 +178,15 @@ def solve_path_of_classes(
     outputs = [dataset] if dataset.labels.ndim == 1 else dataset.outputs()
     penalty, costs = problem.penalty, [float(one.C) for one in estimators]
     penalties = [replace(penalty, l1=penalty.l1 / C, l2=penalty.l2 / C) for C in costs]
-    paths = [_path(problem, penalties, output, rule, settings) for output in outputs]
+    is_tall = _is_tall(first, matrix, len(classes))
+    own_rule = replace(rule, tol=min(rule.tol, _FINE)) if is_tall else rule
+    paths = [_path(problem, penalties, output, own_rule, settings) for output in outputs]
     if not all(paths):
         return [None] * len(estimators)
     together = [_joined(results) for results in zip(*paths, strict=True)]
     for result in together:
-        if math.isfinite(result.objective):
+        is_enough = result.has_converged or rule.is_met(result.gap, result.objective)
+        if math.isfinite(result.objective) and not is_enough:
             warn_not_converged(result, rule)
     return [_found(result) for result in together]
 
@@ -181,10 +203,11 @@ def _path(
     Nothing where that is not how these are solved: smooth problems that are small only by number.
     """
     alone = SerialCommunicator()
-    if problem.penalty.is_smooth and not problem.loss.is_joint:
+    is_smooth, is_joint, matrix = problem.penalty.is_smooth, problem.loss.is_joint, dataset.matrix
+    if is_smooth and not is_joint and small_newton.is_small(problem, matrix, matrix.shape[0]):
         found = choice.small_path(problem, penalties, dataset, alone, rule, settings)
         return [] if found is None else found
-    if not problem.loss.is_joint:
+    if not (is_smooth or is_joint):
         return choice.fit_sequence(problem, penalties, dataset, alone, rule, settings)
     results: list[FitResult] = []
     start: Start | None = None
