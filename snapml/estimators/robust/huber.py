@@ -291,7 +291,10 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         """
         n_rows, n_features = task.matrix.shape
         is_here = isinstance(task.matrix, DenseMatrix | CompressedMatrix)
-        if not is_here or self._communicator().size > 1 or not (task.weights > 0.0).all():
+        is_asked = self.solver != "auto" or self.device_ids is not None  # for another way
+        if is_asked or not is_here or self._communicator().size > 1:
+            return None
+        if not (task.weights > 0.0).all():  # of none there is no target to meet
             return None
         if n_rows > min(n_features, MOST_ROWS):
             return None

@@ -170,6 +170,7 @@ def _solver(
         kernel = rows.kernel()
         cost = len(alphas) * _FACTORS_OF_TRIANGLE
         if cost <= _FACTORS_OF_EIGENVECTORS and _is_exact(kernel, alphas):
+            # With the constant added, along which centred targets have nothing: it changes no fit.
             rows.keep(kernel=kernel)
             return _RowsFactored(kernel, centered, constant)
         return _RowsDecomposed(kernel, centered, constant)
