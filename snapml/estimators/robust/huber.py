@@ -30,7 +30,7 @@ from snapml.solvers.fit_settings import Start
 from snapml.solvers.least_squares.interpolation import MOST_ROWS, interpolate
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error
-from snapml.solvers.rows.cpu_rows import array_of
+from snapml.solvers.rows.cpu_rows import array_of, check_rows
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["HuberRegressor"]
@@ -289,25 +289,27 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         Of residuals r scale and losses cost at least u.r for all u with ``sum_i u_i^2 / (4 s_i) <=
         sum_i s_i`` and ``|u_i| <= 2 epsilon s_i``: multipliers among them are a dual point.
         """
-        n_rows, n_features = task.matrix.shape
-        is_here = isinstance(task.matrix, DenseMatrix | CompressedMatrix)
+        matrix, used = task.matrix, np.flatnonzero(task.weights > 0.0)
+        is_here = isinstance(matrix, DenseMatrix | CompressedMatrix)
         is_asked = self.solver != "auto" or self.device_ids is not None  # for another way
         if is_asked or not is_here or self._communicator().size > 1:
             return None
-        if not (task.weights > 0.0).all():  # of none there is no target to meet
+        if not 0 < len(used) <= min(matrix.shape[1], MOST_ROWS):
             return None
-        if n_rows > min(n_features, MOST_ROWS):
-            return None
+        y, weights = task.y[used], task.weights[used]
         try:
-            found = interpolate(task.matrix, task.y, bool(self.fit_intercept), self.n_threads)
+            if len(used) < len(task.y):  # of weight zero there is no target to meet
+                check_rows(matrix, self.n_threads)
+                matrix = matrix.take(used)
+            found = interpolate(matrix, y, bool(self.fit_intercept), self.n_threads)
         except NonFiniteError:
             raise_non_finite(self, task.X)
         if found is None:
             return None
         duals, epsilon = 2.0 * task.alpha * found.duals, float(self.epsilon)
-        if np.any(abs(duals) > 2.0 * epsilon * task.weights):
+        if np.any(abs(duals) > 2.0 * epsilon * weights):
             return None
-        if not duals**2 @ (0.25 / task.weights) <= task.total:
+        if not duals**2 @ (0.25 / weights) <= task.total:
             return None
         coef = found.coef.astype(task.matrix.dtype)
         residuals = self._residuals(task, coef, found.intercept + task.centre)
@@ -315,7 +317,7 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         # No solver meets this scale: as near to none as the targets' rounding is.
         scale = max(best, task.least / _LEAST * float(np.finfo(np.float64).eps))
         upper = self._objective(task, coef, residuals, scale)
-        lower = min(upper, float(duals @ task.y) - task.alpha * float(found.coef @ found.coef))
+        lower = min(upper, float(duals @ y) - task.alpha * float(found.coef @ found.coef))
         level, gap = found.intercept + task.centre, upper - lower
         is_met = gap <= task.rule.tol * upper
         words = "normal equations of the rows (Cholesky), refined: a model meets every target"
