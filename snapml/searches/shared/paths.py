@@ -30,11 +30,11 @@ from snapml.solvers.plan import choice
 from snapml.solvers.result import FitResult, stack_outputs
 from snapml.solvers.stopping import StoppingRule
 
+__all__ = ["can_share_path", "is_path", "is_small_path", "solve_path_of_classes"]
+
 # Entries of rows that are many; and the gap of their models, as a share of the objective, which
 # takes a step more than others: scores that are nearly equal are told apart as at the minima.
 _TALL_ENTRIES, _FINE = 200_000, 1e-8
-
-__all__ = ["can_share_path", "is_path", "is_small_path", "solve_path_of_classes"]
 
 
 def can_share_path(estimator: Any, matrix: Matrix | None, n_classes: int) -> bool:

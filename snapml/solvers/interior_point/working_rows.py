@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -106,17 +107,13 @@ def solve(
 
 def _refine_in(span: Span, fit: _Fit, rule: StoppingRule, stage: Stage) -> Progress:
     """Solve in the coordinates of a span; the fit takes what was found there."""
-
-    def in_columns(model: Interim) -> Interim:
-        joint = np.column_stack([model.coef, model.intercept / (fit.bias or 1.0)])
-        return Interim.of_point(span.coefficients(joint), fit.bias, model.gap, model.objective)
-
-    own = replace(rule, control=rule.control.through(in_columns))
+    view = partial(span.in_columns, bias_column=fit.bias)
+    own = replace(rule, control=rule.control.through(view))
     progress = Progress(own, first_epoch=0, stage=stage)
     inner = fit.over(span.dataset)
     inner.start()
     _refine(inner, progress)
-    fit.take(inner, in_columns(inner.interim()))
+    fit.take(inner, view(inner.interim()))
     fit.see()
     progress.see_certificate(fit.gap, fit.value)
     return progress
@@ -156,8 +153,8 @@ class Span(Protocol):
 
     dataset: Dataset
 
-    def coefficients(self, coef: np.ndarray) -> np.ndarray:
-        """Return the coefficients of the columns that stand for those of the basis."""
+    def in_columns(self, model: Interim, bias_column: float) -> Interim:
+        """Return a model of the basis as one of the data's columns."""
 
 
 class _Fit:
@@ -170,9 +167,11 @@ class _Fit:
         engine: CpuColumns,
         communicator: Communicator,
         seed: int,
+        *,
+        has_one_scale: bool = False,
     ) -> None:
         self.communicator, self._engine, self._problem = communicator, engine, problem
-        self._seed, self._is_in_span, self._has_one_scale = seed, False, False
+        self._seed, self._is_in_span, self._has_one_scale = seed, False, has_one_scale
         self._array, self._rng = as_array(dataset), np.random.default_rng([seed, communicator.rank])
         self._offsets = 0.0 if dataset.offsets is None else dataset.offsets
         weights = dataset.row_weights
@@ -223,9 +222,8 @@ class _Fit:
         Those that rounding alone has made would be as long as any in scales of their own.
         """
         engine = CpuColumns(self._problem, dataset, n_threads=self._engine.n_threads)
-        inner = _Fit(self._problem, dataset, engine, self.communicator, self._seed)
-        inner._has_one_scale = True
-        return inner
+        own = self._problem, dataset, engine, self.communicator, self._seed
+        return _Fit(*own, has_one_scale=True)
 
     def take(self, other: _Fit, model: Interim) -> None:
         """Take the model and the slopes that another fit of the same rows has found."""

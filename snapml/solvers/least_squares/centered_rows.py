@@ -343,18 +343,13 @@ class CenteredRows:
         return product
 
     def square_lengths(self) -> np.ndarray:
-        """Return the scalar product of every row with itself.
+        """Return the scalar product of every row with itself, of rows that stay sparse.
 
         Returns
         -------
         ndarray of shape (n_rows,)
             One for each row.
         """
-        if not self.stays_sparse:
-            out = np.empty(self.shape[0])
-            for rows, block in self._blocks():
-                out[rows] = np.einsum("ij,ij->i", block, block)
-            return out
         wide = self._rows.astype(np.float64)
         out = np.asarray(wide.multiply(wide).sum(axis=1)).ravel() - 2.0 * (wide @ self.mean)
         return self.weights * (out + self.mean @ self.mean)

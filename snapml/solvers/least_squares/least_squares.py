@@ -245,15 +245,7 @@ def _by_columns(
     solves = _inverses(gram, alphas)
     if solves is None:
         return None
-    coef = np.zeros((rows.shape[1], targets.shape[1]))
-    for number in range(_MAX_REFINEMENTS + 1):
-        if number:
-            products = rows.residual(targets, coef)[1]
-        gradient = products - alphas * coef
-        step = _each(solves, gradient)
-        coef += step
-        if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(coef, axis=0)):
-            break
+    coef = _refined_by_columns(rows, targets, alphas, products, lambda slope: _each(solves, slope))
     singular = None
     if not (alphas.any() or rows.stays_sparse):  # nobody is told those of sparse rows
         singular = singular_values(gram)
@@ -262,6 +254,25 @@ def _by_columns(
         return float(gradient @ solves[target](gradient)) / 2
 
     return _Solution(coef, BY_COLUMNS, decrement, rows.shape[1], singular)
+
+
+def _refined_by_columns(
+    rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, products: np.ndarray, solve: _Solve
+) -> np.ndarray:
+    """Return coefficients refined on the residual.
+
+    `products` are those of the columns with the targets; `solve` applies the inverse of the
+    columns' products and the penalty.
+    """
+    coef = np.zeros((rows.shape[1], targets.shape[1]))
+    for number in range(_MAX_REFINEMENTS + 1):
+        if number:
+            products = rows.residual(targets, coef)[1]
+        step = solve(products - alphas * coef)
+        coef += step
+        if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(coef, axis=0)):
+            break
+    return coef
 
 
 def _by_gradients(
@@ -376,45 +387,70 @@ def _by_steps_along_columns(
     return _Solution(np.column_stack(columns), "LSQR, dependent columns", decrement)
 
 
+class _Directions:
+    """Eigenvectors of products of rows or columns: those that count, and those that are zero.
+
+    Attributes
+    ----------
+    n_kept : int
+        How many count.
+    others : ndarray of shape (size, size - n_kept)
+        Those along which the products are zero.
+    singular : ndarray of shape (size,)
+        Square roots of the eigenvalues, from the largest on; 0 for the others.
+    """
+
+    def __init__(self, values: np.ndarray, vectors: np.ndarray, is_kept: np.ndarray) -> None:
+        self._values, self._vectors = values[is_kept], vectors[:, is_kept]
+        self.n_kept, self.others = len(self._values), vectors[:, ~is_kept]
+        self.singular = np.zeros(len(values))
+        self.singular[: self.n_kept] = np.sqrt(self._values[::-1])
+
+    @classmethod
+    def of(cls, products: np.ndarray, tol: float) -> _Directions | None:
+        """Return those of a symmetric matrix.
+
+        None where an eigenvalue is neither clearly zero nor clearly not: products are squares, and
+        what they lose decides about the rank.
+        """
+        if not np.isfinite(products).all():
+            return None
+        with blas_threads_for(9.0 * len(products) ** 3):
+            values, vectors = eigh(products, check_finite=False)
+        zero = max(tol**2, len(products) * float(np.finfo(np.float64).eps)) * values[-1]
+        is_kept = values > _CLEARLY * zero
+        if not is_kept.any() or np.any(values[~is_kept] > zero):
+            return None
+        return cls(values, vectors, is_kept)
+
+    def solve(self, vector: np.ndarray) -> np.ndarray:
+        """Return the inverse along those that count times a vector, or columns of vectors."""
+        return np.asarray(self._vectors @ ((self._vectors.T @ vector).T / self._values).T)
+
+
 def _by_directions(
     rows: CenteredRows, targets: np.ndarray, tol: float, gram: np.ndarray, products: np.ndarray
 ) -> _Solution | None:
     """Solve for dependent columns along the eigenvectors of their products, refined: least norm.
 
-    None where an eigenvalue is neither clearly zero nor clearly not, or the rows have a length
-    along one that is zero: what rounding has left of squares, only the rows can tell.
+    None where these have no clear rank, or the rows have a length along one that is zero.
     """
-    if not np.isfinite(gram).all():
+    directions = _Directions.of(gram, tol)
+    if directions is None:
         return None
-    with blas_threads_for(9.0 * len(gram) ** 3):
-        values, vectors = eigh(gram, check_finite=False, driver="evd")
-    zero = max(tol**2, len(gram) * float(np.finfo(np.float64).eps)) * values[-1]
-    is_kept = values > _CLEARLY * zero
-    if not is_kept.any() or np.any(values[~is_kept] > zero):
+    lengths = rows.total(np.sum(rows.dot(directions.others) ** 2, axis=0))
+    largest_side = max(rows.n_rows_of_all, len(gram))
+    noise = directions.singular[0] * largest_side * float(np.finfo(np.float64).eps)
+    if np.any(lengths > noise**2):
         return None
-    noise = (max(rows.n_rows_of_all, len(gram)) * float(np.finfo(np.float64).eps)) ** 2 * values[-1]
-    lengths = np.sum(rows.dot(vectors[:, ~is_kept]) ** 2, axis=0)
-    if np.any(rows.total(lengths) > noise):
-        return None
-    values, vectors = values[is_kept], vectors[:, is_kept]
-
-    def solve(vector: np.ndarray) -> np.ndarray:
-        return np.asarray(vectors @ ((vectors.T @ vector).T / values).T)
-
-    coef = solve(products)
-    for _ in range(_MAX_REFINEMENTS):
-        step = solve(rows.residual(targets, coef)[1])
-        coef += step
-        if np.all(np.linalg.norm(step, axis=0) <= _REFINED * np.linalg.norm(coef, axis=0)):
-            break
+    none = np.zeros(targets.shape[1])
+    coef = _refined_by_columns(rows, targets, none, products, directions.solve)
 
     def decrement(gradient: np.ndarray, _: int) -> float:
-        return float(gradient @ solve(gradient)) / 2
+        return float(gradient @ directions.solve(gradient)) / 2
 
-    singular = np.zeros(len(gram))
-    singular[: len(values)] = np.sqrt(values[::-1])
     name = "eigenvectors of the columns' products, refined"
-    return _Solution(coef, name, decrement, len(values), singular)
+    return _Solution(coef, name, decrement, directions.n_kept, directions.singular)
 
 
 def _operator(rows: CenteredRows) -> LinearOperator:
@@ -429,31 +465,18 @@ def _operator(rows: CenteredRows) -> LinearOperator:
 def _by_span(rows: CenteredRows, targets: np.ndarray, tol: float) -> _Solution | None:
     """Solve without a penalty for one number per row, refined: least norm.
 
-    None where an eigenvalue of the rows' products is neither clearly zero nor clearly not: they are
-    squares, and what they lose decides about the rank.
+    None where the rows' products have no clear rank.
     """
-    kernel = rows.kernel()
-    if not np.isfinite(kernel).all():
+    directions = _Directions.of(rows.kernel(), tol)
+    if directions is None:
         return None
-    with blas_threads_for(9.0 * len(kernel) ** 3):
-        values, vectors = eigh(kernel, check_finite=False)
-    zero = max(tol**2, len(kernel) * float(np.finfo(np.float64).eps)) * values[-1]
-    is_kept = values > _CLEARLY * zero
-    if not is_kept.any() or np.any(values[~is_kept] > zero):
-        return None
-    values, vectors = values[is_kept], vectors[:, is_kept]
-
-    def solve(vector: np.ndarray) -> np.ndarray:
-        return np.asarray(vectors @ ((vectors.T @ vector).T / values).T)
 
     def decrement(gradient: np.ndarray, _: int) -> float:
-        return float(np.sum(solve(rows.dot(gradient[:, np.newaxis])) ** 2)) / 2
+        return float(np.sum(directions.solve(rows.dot(gradient[:, np.newaxis])) ** 2)) / 2
 
-    coef = _refined_by_rows(rows, targets, np.zeros(targets.shape[1]), solve)
-    singular = np.zeros(len(kernel))
-    singular[: len(values)] = np.sqrt(values[::-1])
+    coef = _refined_by_rows(rows, targets, np.zeros(targets.shape[1]), directions.solve)
     name = "eigenvectors of the rows' products, refined"
-    return _Solution(coef, name, decrement, len(values), singular)
+    return _Solution(coef, name, decrement, directions.n_kept, directions.singular)
 
 
 def _by_svd(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray, tol: float) -> _Solution:

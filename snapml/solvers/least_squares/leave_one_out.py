@@ -175,7 +175,9 @@ def _solver(
             return _RowsFactored(kernel, centered, constant)
         return _RowsDecomposed(kernel, centered, constant)
     if by_svd:
-        return _ColumnsDecomposed.by_svd(rows, centered, constant, alphas)
+        return _ColumnsDecomposed(
+            rows, centered, constant, _Principal.of_rows(rows, centered, alphas)
+        )
     gram = rows.gram()
     # In factors; a triangle in parts, times the rows, is little more than half of a square.
     product = 6.0 * n_rows / n_columns
@@ -184,7 +186,8 @@ def _solver(
     if len(alphas) * each <= once and _is_exact(gram, alphas):
         rows.keep(gram=gram)
         return _ColumnsFactored(rows, gram, centered, constant)
-    return _ColumnsDecomposed(rows, gram, centered, constant, alphas)
+    parts = _Principal.of_products(rows, gram, centered, alphas)
+    return _ColumnsDecomposed(rows, centered, constant, parts)
 
 
 def _is_exact(products: np.ndarray, alphas: np.ndarray) -> bool:
@@ -256,45 +259,64 @@ class _ColumnsDecomposed:
     def __init__(
         self,
         rows: CenteredRows,
-        gram: np.ndarray,
         centered: np.ndarray,
         constant: np.ndarray,
-        alphas: np.ndarray,
+        parts: _Principal,
     ) -> None:
-        self._rows, self._centered, self._constant = rows, centered, constant
-        eigenvalues, self._directions = eigh(
-            gram, overwrite_a=True, check_finite=False, driver="evd"
-        )
-        self._eigenvalues = np.maximum(eigenvalues, 0.0)
-        factors = 1.0 / (self._eigenvalues[:, np.newaxis] + alphas)
-        leverages = rows.squares_dot(self._directions, factors)
-        self._leverages = dict(zip(alphas.tolist(), leverages.T, strict=True))
-        self._projected = self._directions.T @ rows.transposed_dot(centered)
+        self._rows, self._centered, self._constant, self._parts = rows, centered, constant, parts
+
+    def errors(self, alpha: float) -> _Errors:
+        parts = self._parts
+        coef = parts.directions @ (parts.projected / (parts.eigenvalues[:, np.newaxis] + alpha))
+        residual = self._centered - self._rows.dot(coef)
+        return _Errors(residual, 1.0 - parts.leverages[alpha] - self._constant**2, coef)
+
+
+class _Principal(NamedTuple):
+    """Principal directions of the rows.
+
+    Attributes
+    ----------
+    eigenvalues : ndarray of shape (k,)
+        Squares of the lengths along them.
+    directions : ndarray of shape (n_features, k)
+        Orthonormal.
+    projected : ndarray of shape (k, n_targets)
+        The columns' products with the targets, along them.
+    leverages : dict
+        By penalty those of all rows.
+    """
+
+    eigenvalues: np.ndarray
+    directions: np.ndarray
+    projected: np.ndarray
+    leverages: dict[float, np.ndarray]
 
     @classmethod
-    def by_svd(
-        cls,
-        rows: CenteredRows,
-        centered: np.ndarray,
-        constant: np.ndarray,
-        alphas: np.ndarray,
-    ) -> _ColumnsDecomposed:
+    def of_products(
+        cls, rows: CenteredRows, gram: np.ndarray, centered: np.ndarray, alphas: np.ndarray
+    ) -> _Principal:
+        """Decompose the columns' products."""
+        values, directions = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
+        values = np.maximum(values, 0.0)
+        leverages = rows.squares_dot(directions, 1.0 / (values[:, np.newaxis] + alphas))
+        projected = directions.T @ rows.transposed_dot(centered)
+        return cls(values, directions, projected, _by_alpha(alphas, leverages))
+
+    @classmethod
+    def of_rows(cls, rows: CenteredRows, centered: np.ndarray, alphas: np.ndarray) -> _Principal:
         """Decompose the rows themselves."""
-        self = cls.__new__(cls)
-        self._rows, self._centered, self._constant = rows, centered, constant
         left, singular, right = svd(
             rows.toarray(), full_matrices=False, overwrite_a=True, check_finite=False
         )
-        self._eigenvalues, self._directions = singular**2, right.T
-        factors = self._eigenvalues[:, np.newaxis] / (self._eigenvalues[:, np.newaxis] + alphas)
-        self._leverages = dict(zip(alphas.tolist(), (left**2 @ factors).T, strict=True))
-        self._projected = singular[:, np.newaxis] * (left.T @ centered)
-        return self
+        squares = (singular**2)[:, np.newaxis]
+        leverages = left**2 @ (squares / (squares + alphas))
+        projected = singular[:, np.newaxis] * (left.T @ centered)
+        return cls(singular**2, right.T, projected, _by_alpha(alphas, leverages))
 
-    def errors(self, alpha: float) -> _Errors:
-        coef = self._directions @ (self._projected / (self._eigenvalues[:, np.newaxis] + alpha))
-        residual = self._centered - self._rows.dot(coef)
-        return _Errors(residual, 1.0 - self._leverages[alpha] - self._constant**2, coef)
+
+def _by_alpha(alphas: np.ndarray, columns: np.ndarray) -> dict[float, np.ndarray]:
+    return dict(zip(alphas.tolist(), columns.T, strict=True))
 
 
 def _add_outer(weight: float, vector: np.ndarray, to: np.ndarray) -> None:

@@ -1,7 +1,7 @@
 """The Cholesky factor of a matrix of products with a penalty on its diagonal, and its inverse.
 
 SciPy's LAPACK has threads of its own, which go on looking for work for a tenth of a second and slow
-down those of NumPy's BLAS, and ours: matrices of less than a second are factored on one.
+down those of NumPy's BLAS, and ours: small matrices are factored on one.
 """
 
 from __future__ import annotations

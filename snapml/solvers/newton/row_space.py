@@ -16,6 +16,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from snapml.data import Dataset, DenseMatrix, Matrix
 from snapml.problems import Intercept, Problem
+from snapml.solvers.control import Interim
 from snapml.solvers.result import overflow_error
 from snapml.solvers.rows.cpu_rows import as_array
 
@@ -158,6 +159,25 @@ class RowSpace:
         joint = joint - factors.sum(axis=1)[:, None] * self._mean
         bias = coef[:, -1] - joint @ self._mean
         return np.column_stack([joint, bias])
+
+    def in_columns(self, model: Interim, bias_column: float) -> Interim:
+        """Return a model of the basis as one of the data's columns.
+
+        Parameters
+        ----------
+        model : Interim
+            In the basis.
+        bias_column : float
+            The intercept's constant column; 0 where there is none.
+
+        Returns
+        -------
+        Interim
+            With the same gap and objective.
+        """
+        point = np.column_stack([model.coef, model.intercept / (bias_column or 1.0)])
+        joint = self.coefficients(point)
+        return Interim.of_point(joint, bias_column, model.gap, model.objective)
 
 
 def _basis_of(gram: np.ndarray, pull: float) -> _Eigenvectors | _Triangle:

@@ -570,12 +570,8 @@ def _in_row_space(
         engine.check_finite()
         space = RowSpace(problem, dataset)
 
-    def in_columns(model: Interim) -> Interim:
-        point = np.column_stack([model.coef, model.intercept / (engine.bias_column or 1.0)])
-        point = space.coefficients(point)
-        return Interim.of_point(point, engine.bias_column, model.gap, model.objective)
-
-    own = replace(rule, control=rule.control.through(in_columns))
+    view = partial(space.in_columns, bias_column=engine.bias_column)
+    own = replace(rule, control=rule.control.through(view))
     begin = Start() if start.coef is None else Start(coef=space.in_basis(start.coef))
     inner = None
     if math.isfinite(problem.loss.curvature_bound):  # else margins ask for more than its tolerance
