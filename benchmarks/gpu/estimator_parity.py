@@ -54,7 +54,8 @@ MODELS = {
     "one against the rest": Model(LogisticRegression(tol=1e-5, multi_class="ovr"), "three classes"),
     "squared hinge": Model(LinearSVC(tol=1e-5), "two classes"),
     "squared hinge, three classes": Model(LinearSVC(tol=1e-5), "three classes"),
-    "hinge": Model(LinearSVC(loss="hinge", C=0.01, tol=1e-3), "two classes"),
+    "hinge": Model(LinearSVC(loss="hinge", solver="pqn", C=0.01, tol=1e-4), "two classes"),
+    "hinge, sdca": Model(LinearSVC(loss="hinge", solver="sdca", C=0.01, tol=1e-3), "two classes"),
     "ridge": Model(Ridge(tol=1e-5), "real"),
     "ridge classifier": Model(RidgeClassifier(tol=1e-5), "three classes"),
 }

@@ -14,6 +14,7 @@ from benchmarks.gpu import (
     dual_parity,
     estimator_parity,
     fits,
+    hinges,
     parity,
     ranks,
     sanitized,
@@ -166,6 +167,14 @@ def _searches(context: Context, device: Device) -> Iterator[Measurement]:
     yield from searches.compare_searches(context.make, shapes, context.seed)
 
 
+def _hinges(context: Context, device: Device) -> Iterator[Measurement]:
+    """Take a tenth of the rows: of all, an epoch takes a third of a second, and ascent hundreds."""
+    shapes = [
+        dataclasses.replace(shape, n_rows=max(1000, shape.n_rows // 10)) for shape in context.shapes
+    ]
+    yield from hinges.compare_hinges(context.make, shapes, (0.01, 1.0), context.seed)
+
+
 def _ranks(context: Context, device: Device) -> Iterator[Measurement]:
     """Give each of two ranks a card of its own where there are two."""
     other: Device
@@ -186,6 +195,7 @@ SECTIONS: dict[str, Section] = {
     "kernels": Section(_kernels, 45),
     "fits": Section(_fits, 150),
     "epochs": Section(_epochs, 40),
+    "hinges": Section(_hinges, 90),
     "transfers": Section(lambda c, d: transfers.measure_transfers(d), 15),
     "streaming": Section(_streaming, 60),
     "searches": Section(_searches, 60),

@@ -128,6 +128,29 @@ class Dataset:
             )
             yield replace(self, labels=labels, row_weights=weights, offsets=offsets)
 
+    def restated(self, factor: float, offsets: np.ndarray | None) -> Dataset:
+        """Return the same rows with their weights times a factor, and with other offsets.
+
+        Parameters
+        ----------
+        factor : float
+            For the weights.
+        offsets : ndarray of shape (n_rows,) or (n_outputs, n_rows), float64, or None
+            In the place of these.
+
+        Returns
+        -------
+        Dataset
+            With the same matrix and labels.
+        """
+        weights = self.row_weights
+        return replace(
+            self,
+            row_weights=None if weights is None else weights * weights.dtype.type(factor),
+            weight=self.weight * factor,
+            offsets=offsets,
+        )
+
     def of_rows(self, matrix: Matrix, rows: slice | np.ndarray) -> Dataset:
         """Return what belongs to some rows, whose matrix is given.
 

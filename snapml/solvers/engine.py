@@ -161,15 +161,28 @@ class PrimalEngine(Protocol):
     def gradients(self, rows: np.ndarray) -> np.ndarray:
         """Return l'(z_i) of a few rows at the present point."""
 
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return y_i of a few rows; the last axis is theirs."""
+    @property
+    def margins(self) -> Any:
+        """The margins of the present point, shape (n_outputs, n_rows), where the rows are."""
+
+    def losses_at(self, margins: Any) -> tuple[float, Any]:
+        """Return the loss at margins of separate outputs, and c_i l' in their shape."""
+
+    def restated(self, problem: Problem, factor: float, offsets: Any) -> PrimalEngine:
+        """Return an engine of another problem on the same rows, which are not copied.
+
+        Their weights are those of this engine times a factor; offsets are where the rows are.
+        """
+
+    def labels(self, rows: np.ndarray | None = None) -> Any:
+        """Return y_i of a few rows on the host, or of all where they are, along the last axis."""
 
     @property
     def total_weight(self) -> float:
         """Sum of c_i."""
 
-    def offsets(self, rows: np.ndarray) -> np.ndarray | None:
-        """Return o_i of a few rows, on the host; the last axis is theirs. None without any."""
+    def offsets(self, rows: np.ndarray | None = None) -> Any:
+        """Return o_i of a few rows on the host, or of all where they are. None without any."""
 
     def row_weights(self, rows: np.ndarray | None = None) -> Any:
         """Return c_i of a few rows on the host, or of all where the rows are."""

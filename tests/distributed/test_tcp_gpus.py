@@ -182,10 +182,24 @@ def test_tasks_may_have_several_gpus_and_rows_on_disk(way, addresses, memory_lim
 
 
 @pytest.mark.parametrize("way", ["pinned"], indirect=True)
-@pytest.mark.parametrize("change", [{"solver": "pqn"}, {"memory_limit": 1000}])
-def test_what_no_gpu_solves_is_said_in_the_terms_of_spark(way, change):
+@pytest.mark.parametrize("memory_limit", [None, 1000])
+def test_tasks_smooth_the_hinge_together(way, memory_limit):
     request, parts = request_of("hinge")
-    found = answers(replace(request, use_gpu=True, **change), parts, [["0"], ["1"]])
+    request = replace(request, solver="pqn", memory_limit=memory_limit)
+    own, other = answers(replace(request, use_gpu=True), parts, [["0"], ["1"]])
+    expected = answers(request, parts)[0]["outcomes"]
+    for mine, found, theirs in zip(own["outcomes"], other["outcomes"], expected, strict=True):
+        np.testing.assert_array_equal(mine["coef"], found["coef"])
+        np.testing.assert_allclose(mine["coef"], theirs["coef"], atol=1e-2)
+        assert "smoothed hinges, emulated device" in mine["solver"]
+        assert mine["has_converged"]
+
+
+@pytest.mark.parametrize("way", ["pinned"], indirect=True)
+def test_what_no_gpu_solves_is_said_in_the_terms_of_spark(way):
+    request, parts = request_of("hinge")
+    change = {"use_gpu": True, "solver": "sdca", "memory_limit": 1000}
+    found = answers(replace(request, **change), parts, [["0"], ["1"]])
     for one in found:
         assert one["error"].startswith("NotImplementedError: useGpu=True: ")
         assert one["error"].endswith("in Spark, useGpu=False")

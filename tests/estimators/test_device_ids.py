@@ -20,7 +20,7 @@ from snapml import (
     Ridge,
     RidgeClassifier,
 )
-from snapml.solvers.plan import device_choice
+from snapml.solvers.plan import device_choice, support
 
 GPU = dict(device_ids=[0])
 
@@ -155,8 +155,8 @@ def test_cross_validation_trains_every_model_there(devices):
 
 # Few epochs do: each is some launches of the emulator.
 ASCENTS = {
-    "hinge": (LinearSVC(loss="hinge", C=0.01, tol=1e-2), 2),
-    "hinges": (LinearSVC(loss="hinge", C=0.01, tol=1e-2), 3),
+    "hinge": (LinearSVC(loss="hinge", solver="sdca", C=0.01, tol=1e-2), 2),
+    "hinges": (LinearSVC(loss="hinge", solver="sdca", C=0.01, tol=1e-2), 3),
     "logistic": (LogisticRegression(solver="sdca", C=0.01, tol=1e-2), 2),
 }
 
@@ -175,27 +175,46 @@ def test_coordinate_ascent_is_certified_as_the_cpus(devices, name, is_sparse, dt
     assert best.objective_ - best.gap_ <= gpu.objective_ * (1 + 1e-6)
 
 
+CONTINUATIONS = {
+    "hinge": (LinearSVC(loss="hinge", solver="pqn", C=0.1, tol=1e-4), 2),
+    "no intercept": (LinearSVC(loss="hinge", solver="pqn", tol=1e-4, fit_intercept=False), 2),
+    "balanced hinges": (
+        LinearSVC(loss="hinge", solver="pqn", C=0.1, tol=1e-3, class_weight="balanced"),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", CONTINUATIONS)
+def test_continuation_of_the_hinge_is_that_of_the_cpu(devices, name, is_sparse, dtype):
+    model, n_classes = CONTINUATIONS[name]
+    X, y = example(dtype, n_classes, is_sparse=is_sparse)
+    weights = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    best = clone(model).set_params(solver="auto", tol=1e-7).fit(X, y, weights)
+    gpu = clone(model).set_params(device_ids=[3]).fit(X, y, weights)
+    assert set(devices) == {3}
+    assert "smoothed hinges" in gpu.solver_
+    assert devices.description in gpu.solver_
+    assert gpu.gap_ <= model.tol * gpu.objective_
+    assert gpu.objective_ - gpu.gap_ <= best.objective_ * (1 + 1e-6)
+    assert best.objective_ - best.gap_ <= gpu.objective_ * (1 + 1e-6)
+
+
+def test_the_hinge_is_smoothed_where_rows_are_dense_and_not_too_wide(devices, monkeypatch):
+    model = LinearSVC(loss="hinge", C=0.01, tol=1e-2, **GPU)
+    assert "smoothed hinges" in model.fit(*example()).solver_
+    assert "coordinate ascent" in model.fit(*example(is_sparse=True)).solver_
+    monkeypatch.setattr(support, "MOST_DENSE_COLUMNS", 6)
+    assert "coordinate ascent" in model.fit(*example()).solver_
+
+
 @pytest.mark.parametrize(
     "model", [Lasso(), Ridge(positive=True), LogisticRegression(l1_ratio=1.0)], ids=str
 )
 def test_several_gpus_are_refused_where_one_solves(devices, model):
     with pytest.raises(NotImplementedError, match=r"device_ids=\[0, 1\].*use device_ids=\[0\]"):
         clone(model).set_params(device_ids=[0, 1]).fit(*example())
-
-
-@pytest.mark.parametrize(
-    ("model", "says"),
-    [
-        (LinearSVC(loss="hinge", solver="pqn"), "hinge loss.*'sdca'.*device_ids=None"),
-    ],
-    ids=str,
-)
-def test_what_no_gpu_solves_is_refused_and_says_what_would_work(devices, model, says):
-    model = clone(model).set_params(**GPU)
-    with pytest.raises(NotImplementedError, match=says):
-        model.fit(*example())
-    assert devices == []
-    assert not hasattr(model, "coef_")
 
 
 @pytest.mark.filterwarnings("ignore:alpha=0 is least squares")

@@ -20,7 +20,8 @@ MODELS = {
     "unpenalised": (LogisticRegression(**FEW).set_params(C=np.inf), 2),
     "softmax": (LogisticRegression(**FEW), 3),
     "coordinate ascent": (LogisticRegression(solver="sdca", **FEW), 2),
-    "asynchronous": (LinearSVC(loss="hinge", deterministic=False, **FEW), 2),
+    "asynchronous": (LinearSVC(loss="hinge", solver="sdca", deterministic=False, **FEW), 2),
+    "continuation": (LinearSVC(loss="hinge", solver="pqn", **FEW), 2),
 }
 LAYOUTS = pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

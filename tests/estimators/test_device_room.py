@@ -18,7 +18,8 @@ MODELS = {
     "quasi-Newton": (LogisticRegression(**SOME), 2),
     "one against the rest": (LogisticRegression(multi_class="ovr", max_iter=6), 4),
     "softmax": (LogisticRegression(**SOME), 4),
-    "coordinate ascent": (LinearSVC(loss="hinge", **SOME), 2),
+    "coordinate ascent": (LinearSVC(loss="hinge", solver="sdca", **SOME), 2),
+    "continuation": (LinearSVC(loss="hinge", solver="pqn", **SOME | dict(max_iter=30)), 2),
 }
 SHAPES = [(20_000, 30), (3_000, 400)]
 # Parts of launches and vectors of the columns, which small data hardly need.

@@ -38,8 +38,8 @@ def example(dtype=np.float64, n_classes=2, *, is_sparse=False):
 
 
 ASCENTS = {
-    "hinge": (LinearSVC(loss="hinge", C=0.01, tol=1e-2), 2),
-    "hinges": (LinearSVC(loss="hinge", C=0.01, tol=1e-2), 3),
+    "hinge": (LinearSVC(loss="hinge", solver="sdca", C=0.01, tol=1e-2), 2),
+    "hinges": (LinearSVC(loss="hinge", solver="sdca", C=0.01, tol=1e-2), 3),
     "logistic": (LogisticRegression(solver="sdca", C=0.01, tol=1e-2), 2),
     "asynchronous": (
         LogisticRegression(solver="sdca", C=0.01, tol=1e-2, deterministic=False),
@@ -65,11 +65,24 @@ def test_certified_answer_is_the_cpus(devices, name, is_sparse, device_ids, dtyp
     assert gpu.solver_.split(":")[0].count("emulated device") == len(device_ids)
 
 
+@pytest.mark.parametrize("device_ids", [[0, 1], [0, 0], [2, 0, 1]], ids=str)
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_continuation_of_the_hinge_is_that_of_one_device(devices, is_sparse, device_ids, dtype):
+    X, y = example(dtype, 2, is_sparse=is_sparse)
+    weights = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    model = LinearSVC(loss="hinge", solver="pqn", C=0.1, tol=1e-5)
+    one = clone(model).set_params(device_ids=[0]).fit(X, y, weights)
+    several = clone(model).set_params(device_ids=device_ids).fit(X, y, weights)
+    assert several.solver_.split(":")[0].count("emulated device") == len(device_ids)
+    assert several.gap_ <= model.tol * several.objective_
+    assert several.objective_ == pytest.approx(one.objective_, rel=2 * model.tol)
+
+
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_rows_sorted_by_label_take_no_more_epochs_than_others(devices, is_sparse):
     X, y = example(is_sparse=is_sparse)
     mixed = np.random.default_rng(1).permutation(len(y))
-    model = LinearSVC(loss="hinge", C=0.01, tol=1e-2, device_ids=[0, 1])
+    model = LinearSVC(loss="hinge", solver="sdca", C=0.01, tol=1e-2, device_ids=[0, 1])
     n_mixed = clone(model).fit(X[mixed], y[mixed]).n_iter_
     assert model.fit(X, y).n_iter_ <= 1.5 * n_mixed
 
@@ -88,7 +101,7 @@ def test_dual_states_come_back_in_the_order_of_the_rows(devices, is_sparse):
 
 def test_equal_fits_give_equal_bits(devices):
     X, y = example()
-    model = LinearSVC(loss="hinge", C=0.01, tol=1e-2, device_ids=[0, 1])
+    model = LinearSVC(loss="hinge", solver="sdca", C=0.01, tol=1e-2, device_ids=[0, 1])
     coefs = {clone(model).fit(X, y).coef_.tobytes() for _ in range(3)}
     assert len(coefs) == 1
 
@@ -152,7 +165,9 @@ class SlowDevice(StrictDevice):
 
 @pytest.mark.parametrize("after_s", [0.0, 0.1, 0.3])
 @pytest.mark.parametrize(
-    "model", [LinearSVC(loss="hinge"), LogisticRegression()], ids=["coordinate ascent", "pqn"]
+    "model",
+    [LinearSVC(loss="hinge", solver="sdca"), LinearSVC(loss="hinge"), LogisticRegression()],
+    ids=["coordinate ascent", "continuation", "pqn"],
 )
 def test_interrupt_ends_all_shards(monkeypatch, model, after_s):
     monkeypatch.setattr(device_choice, "make_device", lambda _: SlowDevice())

@@ -24,6 +24,7 @@ MODELS = {
     "multinomial": (LogisticRegression(), 3),
     "one against the rest": (LogisticRegression(multi_class="ovr"), 3),
     "squared hinge": (LinearSVC(), 2),
+    "hinge": (LinearSVC(loss="hinge", solver="pqn"), 2),
     "ridge": (Ridge(tol=1e-8), 2),
 }
 
@@ -186,7 +187,7 @@ def test_interrupt_leaves_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        (LinearSVC(loss="hinge"), "coordinate ascent"),
+        (LinearSVC(loss="hinge", solver="sdca"), "coordinate ascent"),
         (LogisticRegression(l1_ratio=1.0), "L1 penalty"),
     ],
 )

@@ -23,6 +23,7 @@ from benchmarks.gpu import (  # noqa: E402
     dual_parity,
     estimator_parity,
     fits,
+    hinges,
     parity,
     peers,
     ranks,
@@ -201,6 +202,19 @@ def test_searches_share_and_agree():
     measurements = list(searches.compare_searches(StrictDevice, SMALL, 3))
     assert [m.name for m in measurements] == ["shared", "difference of scores"] * len(SMALL)
     assert all(measured.is_good for measured in measurements)
+
+
+def test_hinges_are_fitted_in_each_way():
+    measurements = list(hinges.compare_hinges(StrictDevice, SMALL, (0.1,), 0, 60.0))
+    ways = ["continuation", "coordinate ascent", "the default"]
+    assert [m.name for m in measurements] == ways * len(SMALL)
+    assert all(m.value > 0.0 and m.note.split("; ")[1] for m in measurements)
+    for measured, way in zip(
+        measurements, ("smoothed", "dual", "smoothed", "smoothed", "dual", "dual"), strict=True
+    ):
+        assert way in measured.note
+        assert float(measured.note.split("gap ")[1].split(" ")[0]) <= 1e-3
+    assert [m.is_good is None for m in measurements] == [True, True, False] * len(SMALL)
 
 
 def test_ranks_add_up_and_fit_as_one_device_does():

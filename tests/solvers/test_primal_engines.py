@@ -168,6 +168,59 @@ def test_present_point_answers_without_the_trial(make, layout, loss, n_outputs, 
         np.testing.assert_allclose(engine.gradients(SPOTS), exact, **EXACT)
 
 
+@pytest.mark.parametrize(("loss", "n_outputs"), KINDS[:3], ids=str)
+def test_losses_and_slopes_at_given_margins(make, loss, n_outputs, dtype):
+    case = Case(make, loss, n_outputs, dtype=dtype)
+    z, exact, slopes = case.at(case.coef)
+    value, found = case.engine.losses_at(case.engine.to_rows(z))
+    np.testing.assert_allclose(value, exact, **EXACT)
+    np.testing.assert_allclose(case.engine.to_host(found), slopes, **EXACT)
+    case.fused_pass(case.coef)
+    case.engine.accept()
+    np.testing.assert_allclose(case.engine.to_host(case.engine.margins), z, **EXACT)
+    whole = case.engine.to_host(case.engine.labels())
+    np.testing.assert_array_equal(np.atleast_2d(whole), case.y)
+
+
+@pytest.mark.parametrize("weights", ["none", "each row"])
+def test_a_restated_engine_has_other_losses_weights_and_offsets(make, layout, weights, dtype):
+    case = Case(make, Logistic(), 1, layout, dtype, weights)
+    offsets = np.random.default_rng(3).normal(size=len(case.X))
+    problem = Problem(SquaredHinge(), Intercept.PENALISED, 0.5)
+    before = case.fused_pass(case.coef)
+    other = case.engine.restated(problem, 0.25, case.engine.to_rows(offsets))
+    z = case.coef @ case.A.T + offsets
+    oracle = ORACLES["SquaredHinge"]
+    slopes = 0.25 * case.c * oracle.gradient(z, case.y)
+    value, gradient, stiffness = other.fused_pass(other.to_vectors(case.coef), wants_stiffness=True)
+    other.accept()
+    exact = 0.25 * np.sum(case.c * oracle.value(z, case.y))
+    np.testing.assert_allclose(value, exact, **EXACT)
+    np.testing.assert_allclose(other.to_host(gradient), slopes @ case.A, **EXACT)
+    exact = 0.25 * np.sum(case.c @ (case.X**2).sum(axis=1))
+    np.testing.assert_allclose(stiffness, exact, **EXACT)
+    np.testing.assert_allclose(
+        other.gradients(SPOTS), oracle.gradient(z, case.y)[:, SPOTS], **EXACT
+    )
+    np.testing.assert_array_equal(other.offsets(SPOTS), offsets[SPOTS])
+    np.testing.assert_array_equal(other.to_host(other.offsets()), offsets)
+    np.testing.assert_allclose(other.total_weight, 0.25 * case.c.sum(), **EXACT)
+    some = np.broadcast_to(other.row_weights(SPOTS), SPOTS.shape)
+    np.testing.assert_allclose(some, 0.25 * case.c[0, SPOTS], **EXACT)
+    np.testing.assert_allclose(
+        other.to_host(other.hessian_product(other.to_vectors(case.direction))),
+        (0.25 * case.c * oracle.curvature(z, case.y) * (case.direction @ case.A.T)) @ case.A,
+        **EXACT,
+    )
+    sample = other.sample(20)
+    assert sample.problem.loss == SquaredHinge()
+    assert sample.offsets(np.arange(3)).shape == (3,)
+    again = case.fused_pass(case.coef)
+    np.testing.assert_allclose(again[0], before[0], **EXACT)
+    np.testing.assert_allclose(again[1], before[1], **EXACT)
+    assert case.engine.offsets() is None
+
+
 @pytest.mark.parametrize(("loss", "n_outputs"), KINDS, ids=str)
 def test_hessian_product_is_that_of_the_rows(make, layout, loss, n_outputs, dtype):
     case = Case(make, loss, n_outputs, layout, dtype)

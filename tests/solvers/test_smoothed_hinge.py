@@ -14,6 +14,7 @@ from snapml.solvers.dual_ascent import cpu_engine
 from snapml.solvers.interior_point import small_rows
 from snapml.solvers.newton import quasi_newton, smoothed_hinge
 from snapml.solvers.plan import rules
+from snapml.solvers.rows.streaming_engine import primal_engine
 from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case
@@ -112,9 +113,8 @@ def test_lower_bounds_are_below_the_optimum(dtype, intercept):
     case = Case(Hinge(), intercept, dtype, scale=3.0, offset=1.0)
     rounding = 1e-5 if dtype == "float32" else 1e-9
     for tol in (0.3, 0.1, 0.01, 1e-3, 1e-4):
-        result = smoothed_hinge.solve(
-            case.problem, case.dataset(), SerialCommunicator(), StoppingRule(tol, 1000)
-        )
+        engine = primal_engine(case.problem, case.dataset())
+        result = smoothed_hinge.solve(engine, SerialCommunicator(), StoppingRule(tol, 1000))
         assert result.gap <= tol * result.objective
         best = case.optimum.objective
         assert result.objective - result.gap <= best * (1 + rounding)

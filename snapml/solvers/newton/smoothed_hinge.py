@@ -15,17 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from snapml.data import Dataset
 from snapml.problems import Intercept, Loss, Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
+from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.newton import quasi_newton
 from snapml.solvers.newton.primal_certificate import lower_bound
 from snapml.solvers.observer import RowStates
 from snapml.solvers.result import FitResult
-from snapml.solvers.rows.host_losses import HostLosses
-from snapml.solvers.rows.streaming_engine import HostPrimalEngine, primal_engine
 from snapml.solvers.stopping import StoppingRule
 
 __all__ = ["solve"]
@@ -46,12 +44,10 @@ _LEAST_WIDTH = 1e-11
 
 
 def solve(
-    problem: Problem,
-    dataset: Dataset,
+    engine: PrimalEngine,
     communicator: Communicator,
     rule: StoppingRule,
     *,
-    n_threads: int | None = None,
     start: np.ndarray | None = None,
     centre: np.ndarray | None = None,
 ) -> FitResult:
@@ -59,16 +55,12 @@ def solve(
 
     Parameters
     ----------
-    problem : Problem
-        With a loss that has a smoothed form, and an L2 penalty.
-    dataset : Dataset
-        Rows, labels and row weights.
+    engine : PrimalEngine
+        Rows of one output, and a problem whose loss has a smoothed form, with an L2 penalty.
     communicator : Communicator
         The other shards.
     rule : StoppingRule
         Tolerance and most reads of the data.
-    n_threads : int or None, default=None
-        Threads to use; None means all available.
     start : ndarray of shape (n_outputs, n_features + 1), float64, or None
         Coefficients to start from.
     centre : ndarray of shape (n_rows,), or None
@@ -79,33 +71,33 @@ def solve(
     FitResult
         The model with its certificate for the true hinge.
     """
-    loss = problem.loss.smoothed
+    loss = engine.problem.loss.smoothed
     if loss is None:
-        raise TypeError(f"expected a loss with corners to smooth, got {problem.loss}")
-    kept = rule.observer.stage(f"smoothed hinges, {dataset.matrix.shape[1]}")
+        raise TypeError(f"expected a loss with corners to smooth, got {engine.problem.loss}")
+    kept = rule.observer.stage(f"smoothed hinges, {engine.n_features}")
     if kept.result is not None:
         return kept.result
-    judge = _Judge(problem, dataset, communicator, n_threads)
+    judge = _Judge(engine, communicator)
     coef, history, n_reads = start, list[dict[str, float]](), 0
     is_centred = centre is not None
     widths = _Widths(_CENTRED_WIDTH) if is_centred else _Widths()
-    centre = np.zeros(dataset.matrix.shape[0]) if centre is None else centre.astype(np.float64)
+    centre = np.zeros(engine.n_rows) if centre is None else centre.astype(np.float64)
     if kept.state is not None:
         widths, coef = _Widths(*kept.state["widths"]), kept.state["coef"]
         centre = np.asarray(kept.state["centre"].values, np.float64)
         n_reads, history = kept.state["n_reads"], list(kept.state["history"])
     elif is_centred:  # the dual variables of what came before are not kept with its result
         kept.keep(_state(widths, coef, centre, n_reads, history))
+    slopes = centre = engine.to_rows(centre)
     while True:
         corner = _Corner(widths.next, centre)
-        smooth, rounded = corner.problem(problem, loss), corner.dataset(dataset)
-        engine = primal_engine(smooth, rounded, n_threads=n_threads)
+        rounded = corner.engine(engine, loss)
         stage = _stage_rule(rule, corner, n_reads)
         begin = None if coef is None else coef / widths.next
         result = quasi_newton.solve(
-            engine, communicator, stage, start=begin, uses_sample=False, is_rounded=False
+            rounded, communicator, stage, start=begin, uses_sample=False, is_rounded=False
         )
-        slopes = judge.see(engine, rounded, result, corner)
+        slopes = judge.see(rounded, result, corner)
         n_reads += result.n_iter + 1 + judge.n_reads  # one for the start
         history.append(_entry(history, result, judge, n_reads))
         is_met = rule.is_met(judge.gap, judge.value)
@@ -115,12 +107,12 @@ def solve(
             coef, centre = corner.width * result.point(engine.bias_column), slopes
         if widths.are_used_up:
             break
-        kept.keep(_state(widths, coef, centre, n_reads, history))
+        kept.keep(_state(widths, coef, engine.to_host(centre), n_reads, history))
     if judge.best is None:
         raise RuntimeError("expected at least one stage, got none")
     result = replace(
         judge.best,
-        duals=slopes.astype(engine.dtype),
+        duals=engine.to_host(slopes).astype(engine.dtype),
         n_iter=min(n_reads, rule.max_iter),
         has_converged=is_met,
         gap=judge.gap,
@@ -172,37 +164,29 @@ class _Corner:
     """
 
     width: float
-    centre: np.ndarray  # a0 of each row: alpha / c
+    centre: Any  # a0 of each row: alpha / c
 
-    def problem(self, problem: Problem, loss: Loss) -> Problem:
-        """Return the problem in these units."""
+    def engine(self, engine: PrimalEngine, loss: Loss) -> PrimalEngine:
+        """Return an engine of the smoothed problem, with weights and offsets in these units."""
+        problem, offsets = engine.problem, engine.offsets()
         penalty = replace(problem.penalty, l2=self.width**2 * problem.penalty.l2)
-        return replace(problem, loss=loss, penalty=penalty)
-
-    def dataset(self, dataset: Dataset) -> Dataset:
-        """Return the rows with their weights and offsets in these units."""
-        weights = dataset.row_weights
-        own = 0.0 if dataset.offsets is None else dataset.offsets / self.width
-        move = dataset.labels.astype(np.float64) * (1.0 - 1.0 / self.width - self.centre)
-        return replace(
-            dataset,
-            row_weights=None if weights is None else weights * weights.dtype.type(self.width),
-            weight=dataset.weight * self.width,
-            offsets=move + own,
-        )
+        own = 0.0 if offsets is None else offsets / self.width
+        move = _signs(engine) * (1.0 - 1.0 / self.width - self.centre)
+        smooth = replace(problem, loss=loss, penalty=penalty)
+        return engine.restated(smooth, self.width, move + own)
 
     def interim(self, model: Interim) -> Interim:
         """Return a model on the way in the data's units; its certificate is of another loss."""
         return Interim(self.width * model.coef, self.width * model.intercept)
 
-    def margins(self, moved: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return the true margins, from those of `dataset`."""
-        y = labels.astype(np.float64)
-        return y + self.width * (moved - y * (1.0 - self.centre))
+    def margins(self, rounded: PrimalEngine) -> Any:
+        """Return the true margins, from those of a smoothed problem."""
+        y = _signs(rounded)
+        return y + self.width * (rounded.margins[0] - y * (1.0 - self.centre))
 
-    def terms(self, a: np.ndarray, weights: np.ndarray) -> float:
+    def terms(self, a: Any, weights: Any) -> float:
         """Return by how much the hinge's dual terms exceed those of the round corner."""
-        return self.width * float(np.sum(weights * a * (0.5 * a - self.centre)))
+        return self.width * float((weights * a * (0.5 * a - self.centre)).sum())
 
 
 @dataclass
@@ -238,24 +222,14 @@ class _Widths:
 class _Judge:
     """What the stages mean for the true hinge: the best model, and the best lower bound."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        dataset: Dataset,
-        communicator: Communicator,
-        n_threads: int | None,
-    ) -> None:
+    def __init__(self, engine: PrimalEngine, communicator: Communicator) -> None:
         self.value, self.gap = math.inf, math.inf
         self.best: FitResult | None = None
         self.n_reads = 0
         self._bound = 0.0  # no loss and no penalty is negative
-        self._communicator, self._n_threads = communicator, n_threads
-        self._problem, self._dataset = problem, dataset
-        self._losses = HostLosses(problem, dataset, n_threads)
+        self._engine, self._communicator = engine, communicator
 
-    def see(
-        self, engine: HostPrimalEngine, rounded: Dataset, result: FitResult, corner: _Corner
-    ) -> np.ndarray:
+    def see(self, rounded: PrimalEngine, result: FitResult, corner: _Corner) -> Any:
         """Take a stage's model where it is better; return its dual point.
 
         That takes one read, and another where the model is rounded: the dual point of rounded
@@ -266,10 +240,8 @@ class _Judge:
 
         Parameters
         ----------
-        engine : HostPrimalEngine
+        rounded : PrimalEngine
             Of the stage.
-        rounded : Dataset
-            Its rows.
         result : FitResult
             What the stage has ended with.
         corner : _Corner
@@ -277,46 +249,49 @@ class _Judge:
 
         Returns
         -------
-        ndarray of shape (n_rows,), float64
-            The dual variables over c, between 0 and 1.
+        array of shape (n_rows,), float64
+            The dual variables over c, between 0 and 1, where the rows are.
         """
-        point = result.point(engine.bias_column)
-        loss, gradient, _ = engine.fused_pass(point)
-        engine.accept()
-        smooth = HostLosses(engine.problem, rounded, self._n_threads)
-        slopes = np.empty(engine.n_rows)
-        smooth.loss_sums(engine.margins[0], 0.0, slopes)
-        weights = np.broadcast_to(engine.row_weights(), slopes.shape)  # times the width
-        a = np.abs(slopes) / np.where(weights > 0.0, weights, 1.0)
+        point, xp = result.point(rounded.bias_column), rounded.xp
+        loss, gradient, _ = rounded.fused_pass(rounded.to_vectors(point))
+        rounded.accept()
+        slopes, weights = rounded.losses_at(rounded.margins)[1][0], rounded.row_weights()
+        a = xp.abs(slopes) / xp.where(weights > 0.0, weights, 1.0)  # weights times the width
         terms = corner.terms(a, weights / corner.width)
         loss, terms = self._communicator.allreduce_sum(np.array([loss, terms])).tolist()
         gradient = self._communicator.allreduce_sum(gradient)
-        bound = lower_bound(engine, self._communicator, point, loss, gradient)
-        self._bound = max(self._bound, bound + terms - _balancing(engine, gradient))
-        self._see_model(engine, point, result, corner)
+        begin = rounded.to_vectors(point)
+        bound = lower_bound(rounded, self._communicator, begin, loss, gradient)
+        self._bound = max(self._bound, bound + terms - _balancing(rounded, gradient))
+        self._see_model(rounded, point, result, corner)
         return a
 
     def _see_model(
-        self, engine: HostPrimalEngine, exact: np.ndarray, result: FitResult, corner: _Corner
+        self, rounded: PrimalEngine, exact: np.ndarray, result: FitResult, corner: _Corner
     ) -> None:
-        """Round a stage's coefficients, of which the engine has the margins, to a model."""
-        coef = (corner.width * exact).astype(engine.dtype)
+        """Round a stage's coefficients, of which its engine has the margins, to a model."""
+        coef = (corner.width * exact).astype(rounded.dtype)
         point, self.n_reads = coef.astype(np.float64), 1
         if (point != corner.width * exact).any():
-            engine.fused_pass(point / corner.width)
-            engine.accept()
+            rounded.fused_pass(rounded.to_vectors(point / corner.width))
+            rounded.accept()
             self.n_reads = 2
-        margins = corner.margins(engine.margins[0], self._dataset.labels)
-        own = np.array([self._losses.loss_sums(margins, 0.0)[0]])
-        value = float(self._communicator.allreduce_sum(own)[0]) + _penalty(self._problem, point)
+        own = np.array([self._engine.losses_at(corner.margins(rounded)[None])[0]])
+        penalty = _penalty(self._engine.problem, point)
+        value = float(self._communicator.allreduce_sum(own)[0]) + penalty
         if value <= self.value:
-            intercept = engine.bias_column * float(point[0, -1])
+            intercept = rounded.bias_column * float(point[0, -1])
             self.value = value
             self.best = replace(result, coef=coef[0, :-1], intercept=intercept)
         self.gap = certified_gap(self.value, self._bound)
 
 
-def _balancing(engine: HostPrimalEngine, gradient: np.ndarray) -> float:
+def _signs(engine: PrimalEngine) -> Any:
+    """Return the labels of the one output, -1 or 1, float64, where the rows are."""
+    return engine.labels().reshape(-1).astype(np.float64)
+
+
+def _balancing(engine: PrimalEngine, gradient: Any) -> float:
     """Return how much of the terms a free intercept's balance may take away.
 
     The dual variables that `lower_bound` moves make up for the sum of all, and a row's terms have

@@ -142,12 +142,12 @@ def _fit(
     if not problem.penalty.is_smooth:
         _check_alike(dataset, communicator)
     support.check(problem, dataset, communicator, settings)
-    if is_streamed(dataset) and (settings.device_ids or not problem.penalty.is_smooth):
-        return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
     if settings.device_ids:
-        if dataset.labels.ndim == 2 and not device_choice.is_joint(problem, settings):
+        if dataset.labels.ndim == 2 and not device_choice.is_joint(problem, dataset, settings):
             return _fit_apart(problem, dataset, communicator, rule, settings, start)
         return device_choice.fit(problem, dataset, communicator, rule, settings, start)
+    if is_streamed(dataset) and not problem.penalty.is_smooth:
+        return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
     if rules.is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
     if not _is_short(problem, dataset):
@@ -462,17 +462,11 @@ def _quasi_newton(
     settings: Settings,
     start: Start,
 ) -> FitResult:
+    engine = primal_engine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
     if not problem.loss.is_smooth:
         return smoothed_hinge.solve(
-            problem,
-            dataset,
-            communicator,
-            rule,
-            n_threads=settings.n_threads,
-            start=start.coef,
-            centre=start.duals,
+            engine, communicator, rule, start=start.coef, centre=start.duals
         )
-    engine = primal_engine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
     most = rules.products_worth_a_trial(engine, communicator)
     if most is None:
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)

@@ -20,7 +20,7 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import dual_coordinate_ascent
 from snapml.solvers.dual_ascent.gpu_engine import GpuEngine
 from snapml.solvers.fit_settings import Settings, Start
-from snapml.solvers.newton import quasi_newton
+from snapml.solvers.newton import quasi_newton, smoothed_hinge
 from snapml.solvers.plan.device_room import (
     check_limit,
     check_room,
@@ -29,7 +29,7 @@ from snapml.solvers.plan.device_room import (
     primal_bytes,
     room_for_rows,
 )
-from snapml.solvers.plan.support import is_by_ascent
+from snapml.solvers.plan.support import is_by_ascent, is_cornered, is_streamed
 from snapml.solvers.plan.thread_shards import dealt_rows, row_shards, rows_of, solve_together
 from snapml.solvers.result import FitResult, StartModel
 from snapml.solvers.rows.gpu_primal_engine import GpuPrimalEngine
@@ -87,9 +87,10 @@ def visible_devices() -> list[str]:
     return cuda_device.visible_devices()
 
 
-def is_joint(problem: Problem, settings: Settings) -> bool:
-    """Return whether several outputs are solved together: where the quasi-Newton method runs."""
-    return problem.penalty.is_smooth and not is_by_ascent(problem, settings)
+def is_joint(problem: Problem, dataset: Dataset, settings: Settings) -> bool:
+    """Return whether several outputs are solved together: smooth losses by quasi-Newton steps."""
+    is_smooth = problem.penalty.is_smooth and problem.loss.is_smooth
+    return is_smooth and not is_by_ascent(problem, dataset, settings)
 
 
 def fit(
@@ -113,7 +114,8 @@ def fit(
     rule : StoppingRule
         Tolerance and most reads of the data.
     settings : Settings
-        Which devices and solver, and how; 'auto' is 'pqn', and 'sdca' for the hinge.
+        Which devices and solver, and how; 'auto' is 'pqn', and 'sdca' where `is_by_ascent` says
+        so.
     start : Start
         Where to begin.
 
@@ -137,9 +139,19 @@ def fit(
     except BaseException as error:
         _leave_nothing(devices, error)
         raise
-    is_only = settings.solver == "auto"
-    reason = "all that solves this on a GPU in this version" if is_only else "as asked for"
+    reason = _reason(problem, dataset, settings)
     return replace(result, description=f"{result.description}: {reason}")
+
+
+def _reason(problem: Problem, dataset: Dataset, settings: Settings) -> str:
+    """Return why this solver ran."""
+    if settings.solver != "auto":
+        return "as asked for"
+    if problem.loss.is_smooth or is_cornered(problem) or is_streamed(dataset):
+        return "all that solves this on a GPU in this version"
+    if is_by_ascent(problem, dataset, settings):
+        return "products with such rows are many there"
+    return "reads of dense rows are quick there, and epochs are not"
 
 
 def fit_sequence(
@@ -194,12 +206,12 @@ def _fit_on_devices(
     start: Start,
 ) -> FitResult:
     count = len(devices)
-    is_quasi_newton = is_joint(problem, settings)
+    is_quasi_newton = problem.penalty.is_smooth and not is_by_ascent(problem, dataset, settings)
     room = None
     if not problem.penalty.is_smooth:
         check_limit(dataset, 1, settings)
         needed = column_bytes(dataset)
-    elif is_by_ascent(problem, settings):
+    elif is_by_ascent(problem, dataset, settings):
         check_limit(dataset, count, settings)
         needed = dual_bytes(dataset, count)
     else:
@@ -232,14 +244,26 @@ def _solve_together(
     ranks: Communicator,
 ) -> FitResult:
     """Solve on several devices of this process, together with those of others."""
-    if is_by_ascent(problem, settings):
+    if is_by_ascent(problem, dataset, settings):
         return _ascend_together(problem, dataset, devices, settings, rule, start, ranks)
     shards = row_shards(dataset, len(devices))
+    starts = _starts_of(shards, start)
     solves = [
-        partial(_solve, problem, shard, device, settings, rule, start, room)
-        for shard, device in zip(shards, devices, strict=False)
+        partial(_solve, problem, shard, device, settings, rule, begin, room)
+        for shard, begin, device in zip(shards, starts, devices, strict=False)
     ]
-    return _described(solve_together(solves, devices, ranks), devices)
+    results = solve_together(solves, devices, ranks)
+    whole = _described(results, devices)
+    own = [result.duals for result in results if result.duals is not None]
+    return replace(whole, duals=np.concatenate(own)) if own else whole
+
+
+def _starts_of(shards: list[Dataset], start: Start) -> list[Start]:
+    """Return where each of neighbouring shards begins: with its rows' dual variables."""
+    if start.duals is None:
+        return [start] * len(shards)
+    ends = np.cumsum([shard.matrix.shape[0] for shard in shards])[:-1]
+    return [replace(start, duals=own) for own in np.split(start.duals, ends)]
 
 
 def _ascend_together(
@@ -306,7 +330,7 @@ def _solve_on_device(
     if not problem.penalty.is_smooth:
         begin = start.model(problem.intercept_scaling)
         return _descend([problem], dataset, device, settings, communicator, rule, begin)[0]
-    if is_by_ascent(problem, settings):
+    if is_by_ascent(problem, dataset, settings):
         dual_engine = GpuEngine(
             problem,
             dataset,
@@ -326,6 +350,10 @@ def _solve_on_device(
             n_threads=resolve_n_threads(settings.n_threads, dataset.matrix.n_stored),
             seed=settings.seed,
         )
+        if not problem.loss.is_smooth:
+            return smoothed_hinge.solve(
+                engine, communicator, rule, start=start.coef, centre=start.duals
+            )
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)
 
 

@@ -38,6 +38,9 @@ _logger = logging.getLogger("snapml")
 # Parts that the blocks of a launch leave behind, and vectors of the columns.
 _PARTS_BYTES = 2**19
 _BYTES_OF_COLUMN = 80
+# What the continuation of a hinge keeps of a row beside its margins: two stages' dual points and
+# offsets, and what the first are made of.
+_BYTES_OF_CORNER = 64
 
 
 def check_room(devices: Sequence[Device], needed: Sequence[int]) -> None:
@@ -88,7 +91,8 @@ def check_limit(dataset: Dataset, n_shards: int, settings: Settings) -> None:
         raise MemoryError(
             f"memory_limit allows rows {limit:,} bytes of each GPU, and they take {n_bytes:,}: "
             "this version keeps all of them there for coordinate ascent and for an L1 penalty; "
-            "smooth losses with an L2 penalty and solver='auto' stream"
+            "rows of other losses stream with an L2 penalty and solver='auto', those of the hinge "
+            "with solver='pqn'"
         )
 
 
@@ -233,6 +237,8 @@ def primal_bytes(
     sizes: Any = _Sizes(problem, shard.n_features, shard.is_sparse, n_outputs, dtype, device)
     margins = 8 * n_outputs * shard.n_rows
     resident = shard.targets + 2 * margins + _fixed_bytes(shard, n_outputs)
+    if not problem.loss.is_smooth:
+        resident += (_BYTES_OF_CORNER + shard.itemsize) * shard.n_rows
     resident += 0 if streams else shard.rows
     making = _ranking_bytes(part) if shard.is_sparse else 0
     of_part = 16 * n_outputs * part.n_rows
@@ -246,8 +252,9 @@ def primal_bytes(
             factors = 3 * margins + max(2 * square + gram, (n_outputs + 7) * square)
             products = max(products, moments, factors)
         return resident + max(making, work, products)
-    wanted = sample_rows(sizes, shard.n_rows * n_shards)
-    sample = shard.part(min(1.0, wanted / max(1, shard.n_rows * n_shards)))
+    n_rows = shard.n_rows * n_shards
+    wanted = sample_rows(sizes, n_rows) if problem.loss.is_smooth else n_rows
+    sample = shard.part(min(1.0, wanted / max(1, n_rows)))
     if sample.n_rows < shard.n_rows:
         resident += sample.rows + sample.targets + 16 * n_outputs * sample.n_rows
     if shard.n_features > (HOT_COLUMNS if shard.is_sparse else MOST_DENSE_COLUMNS):

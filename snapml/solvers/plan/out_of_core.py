@@ -13,7 +13,6 @@ from snapml.solvers.columns.streamed_columns import StreamedColumns
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import among_outputs
 from snapml.solvers.fit_settings import Settings, Start
-from snapml.solvers.plan import device_choice
 from snapml.solvers.result import FitResult, StartModel, overflow_error, stack_outputs
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_sets import streamed_descent
@@ -29,7 +28,7 @@ def fit(
     settings: Settings,
     start: Start,
 ) -> FitResult:
-    """Solve one problem on the rows of a store as only stores ask for: on GPUs, or by columns.
+    """Solve with an L1 penalty or positive coefficients, one output after the other.
 
     Parameters
     ----------
@@ -51,20 +50,6 @@ def fit(
     FitResult
         The model with its certificate.
     """
-    if settings.device_ids:
-        return device_choice.fit(problem, dataset, communicator, rule, settings, start)
-    return _by_columns(problem, dataset, communicator, rule, settings, start)
-
-
-def _by_columns(
-    problem: Problem,
-    dataset: Dataset,
-    communicator: Communicator,
-    rule: StoppingRule,
-    settings: Settings,
-    start: Start,
-) -> FitResult:
-    """Solve with an L1 penalty or positive coefficients, one output after the other."""
     if dataset.labels.ndim == 1:
         engine = StreamedColumns(problem, dataset, n_threads=settings.n_threads)
         begin = start.model(problem.intercept_scaling)
@@ -75,7 +60,7 @@ def _by_columns(
         begin_one = Start() if start.coef is None else Start(coef=start.coef[k : k + 1])
         view = rule.control.through(among_outputs(results, len(dataset.labels)))
         own = replace(rule, control=view)
-        results.append(_by_columns(problem, one, communicator, own, settings, begin_one))
+        results.append(fit(problem, one, communicator, own, settings, begin_one))
     return stack_outputs(results)
 
 

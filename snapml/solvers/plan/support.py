@@ -9,12 +9,13 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset
+from snapml.kernels import CompressedRows, ResidentMatrix
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import dual_coordinate_ascent, softmax_ascent
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.interior_point import working_rows
-from snapml.solvers.newton.curvature import HOT_COLUMNS
+from snapml.solvers.newton.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS
 from snapml.solvers.newton.row_space import is_far_wider
 from snapml.solvers.rows.scaled_rows import have_sparse_products
 from snapml.solvers.working_sets import working_set_descent
@@ -36,9 +37,8 @@ _MOST_BOUNDED = 5000
 class _Task(Enum):
     """What a problem asks for, in the words of a message."""
 
-    SMOOTH = "a smooth loss"
-    CORNERED = "the {loss} loss with solver='pqn'"
-    ASCENT = "coordinate ascent (the hinge, or solver='sdca')"
+    SMOOTH = "a smooth loss, or one that can be smoothed"
+    ASCENT = "coordinate ascent"
     INTERIOR = "the {loss} loss by solver='ipm', with an L1 penalty or without any"
     SPARSE = "an L1 penalty or positive coefficients"
     SPARSE_JOINT = "an L1 penalty on the multinomial loss"
@@ -68,8 +68,6 @@ _WORDS = {
 _EVERYWHERE = frozenset(_Place)
 _SUPPORT = {
     _Task.SMOOTH: _EVERYWHERE,
-    # A hinge is smoothed anew around the last dual point, which only the host's engines know.
-    _Task.CORNERED: _EVERYWHERE - {_Place.GPU, _Place.GPUS, _Place.STORE_TO_GPU},
     # Epochs read random groups of rows: no stream to a device brings these.
     _Task.ASCENT: _EVERYWHERE - {_Place.STORE_TO_GPU},
     # The rows near a corner are gathered in the host's memory.
@@ -86,9 +84,26 @@ def is_streamed(dataset: Dataset) -> bool:
     return isinstance(dataset.matrix, ChunkedMatrix)
 
 
-def is_by_ascent(problem: Problem, settings: Settings) -> bool:
-    """Return whether coordinate ascent runs on a GPU: if asked for, or if the loss has a corner."""
-    return settings.solver == "sdca" or not problem.loss.is_smooth
+def is_by_ascent(problem: Problem, dataset: Dataset, settings: Settings) -> bool:
+    """Return whether coordinate ascent runs on a GPU: if asked for, or for losses with a corner.
+
+    Where these can be smoothed, a continuation reads dense rows tens or hundreds of times, and an
+    epoch takes as long as 50 to 1,200 reads of them. Of sparse rows, and of dense ones too wide for
+    a Hessian, the continuation asks for thousands of products, and an epoch takes as long as 150
+    (benchmarks/results/hinge_reads.csv and gpu_check_h200.csv).
+    """
+    if settings.solver == "sdca" or is_cornered(problem):
+        return True
+    if problem.loss.is_smooth or settings.solver == "pqn" or is_streamed(dataset):
+        return False
+    return _is_sparse(dataset) or dataset.matrix.shape[1] > MOST_DENSE_COLUMNS
+
+
+def _is_sparse(dataset: Dataset) -> bool:
+    """Return whether rows in memory or on a device are compressed."""
+    matrix = dataset.matrix
+    rows = matrix.rows if isinstance(matrix, ResidentMatrix) else matrix
+    return isinstance(rows, CompressedMatrix | CompressedRows)
 
 
 def is_cornered(problem: Problem) -> bool:
@@ -157,11 +172,13 @@ def check(
         )
     elif not problem.penalty.is_smooth:
         working_set_descent.check_solver(settings.solver)
-    elif settings.solver == "sdca" or (settings.device_ids and is_by_ascent(problem, settings)):
+    elif settings.solver == "sdca" or (
+        settings.device_ids and is_by_ascent(problem, dataset, settings)
+    ):
         is_on_host = not settings.device_ids
         if not (is_on_host and softmax_ascent.suits(problem, dataset, communicator)):
             dual_coordinate_ascent.check_solvable(problem)
-    task, place = _task(problem, settings), _place(dataset, communicator, settings)
+    task, place = _task(problem, dataset, settings), _place(dataset, communicator, settings)
     if place not in _SUPPORT[task]:
         raise _refusal(problem, task, place, settings)
     is_wide = dataset.matrix.shape[1] > working_rows.MOST_COLUMNS
@@ -189,16 +206,14 @@ def _check_cornered(problem: Problem, settings: Settings) -> None:
         )
 
 
-def _task(problem: Problem, settings: Settings) -> _Task:
+def _task(problem: Problem, dataset: Dataset, settings: Settings) -> _Task:
     if problem.penalty.bounds is not None:
         return _Task.BOUNDED
     if is_cornered(problem) and (settings.solver == "ipm" or needs_interior(problem)):
         return _Task.INTERIOR
     if not problem.penalty.is_smooth:
         return _Task.SPARSE_JOINT if problem.loss.is_joint else _Task.SPARSE
-    if settings.solver == "pqn" and not problem.loss.is_smooth:
-        return _Task.CORNERED
-    return _Task.ASCENT if is_by_ascent(problem, settings) else _Task.SMOOTH
+    return _Task.ASCENT if is_by_ascent(problem, dataset, settings) else _Task.SMOOTH
 
 
 def _place(dataset: Dataset, communicator: Communicator, settings: Settings) -> _Place:
@@ -220,8 +235,8 @@ def _refusal(
     ways = []
     if task is _Task.INTERIOR:
         ways.append("an L2 penalty alone")
-    if task is _Task.CORNERED:
-        ways.append("solver='auto' or 'sdca'")
+    if task is _Task.ASCENT and not is_cornered(problem):
+        ways.append("solver='auto'")
     if task is _Task.SPARSE_JOINT and place in _SUPPORT[_Task.SPARSE]:
         ways.append("multi_class='ovr'")
     if place is _Place.GPUS and _Place.GPU in has:

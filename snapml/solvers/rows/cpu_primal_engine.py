@@ -121,6 +121,13 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         )
         return loss, gradients[0].copy(), stiffness  # without the threads' own
 
+    def restated(
+        self, problem: Problem, factor: float, offsets: np.ndarray | None
+    ) -> CpuPrimalEngine:
+        """Return an engine of another problem on the same rows: `PrimalEngine.restated`."""
+        rows = self.dataset.restated(factor, offsets)
+        return CpuPrimalEngine(problem, rows, n_threads=self.n_threads, seed=self.seed)
+
     def hessian_product(self, direction: np.ndarray) -> np.ndarray:
         """Read the matrix once: the loss's Hessian at the present point times a direction.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,14 @@ from snapml.kernels.products.ranked_rows import ranked_products
 from snapml.problems import Problem
 from snapml.solvers.rows.gpu_matrix import upload_rows
 
-__all__ = ["BLOCK_ENTRIES", "DeviceDataset", "DeviceTargets", "Visit", "upload_targets"]
+__all__ = [
+    "BLOCK_ENTRIES",
+    "DeviceDataset",
+    "DeviceTargets",
+    "OwnTargets",
+    "Visit",
+    "upload_targets",
+]
 
 Visit = Callable[[slice, "DeviceDataset"], Any]
 
@@ -25,23 +31,19 @@ BLOCK_ENTRIES = 2**24
 """Entries of a dense copy of some rows: 128 MB in float64, large products and little memory."""
 
 
-class DeviceTargets(ABC):
+class DeviceTargets:
     """Labels, weights and offsets of all rows on a device, wherever the rows are."""
 
     device: Device
     targets: Targets
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
 
     def weights(self) -> Any:
         """Return c_i, float64, broadcastable to (n_outputs, n_rows)."""
         given = self.targets.row_weights
         if given is not None:
             return given.astype(np.float64)
-        return self.device.xp.zeros(self.shape[0], np.float64) + self.targets.weight
+        n_rows = self.targets.labels.shape[-1]
+        return self.device.xp.zeros(n_rows, np.float64) + self.targets.weight
 
     def targets_of(self, rows: Any, factor: float | np.ndarray = 1.0) -> Targets:
         """Return labels, weights and offsets of some rows.
@@ -74,6 +76,46 @@ class DeviceTargets(ABC):
         if offsets is not None:
             offsets = xp.ascontiguousarray(offsets[..., rows])
         return Targets(labels, weights, common, targets.n_outputs, offsets)
+
+    def restated(self, factor: float, offsets: Any) -> OwnTargets:
+        """Return these with weights times a factor, and with other offsets.
+
+        Parameters
+        ----------
+        factor : float
+            For the weights.
+        offsets : array of shape (n_rows,) or (n_outputs, n_rows), float64, or None
+            On the device.
+
+        Returns
+        -------
+        OwnTargets
+            Without rows.
+        """
+        targets, weights = self.targets, self.targets.row_weights
+        own = replace(
+            targets,
+            row_weights=None if weights is None else weights * weights.dtype.type(factor),
+            weight=targets.weight * factor,
+            offsets=offsets,
+        )
+        return OwnTargets(self.device, own)
+
+
+@dataclass(frozen=True)
+class OwnTargets(DeviceTargets):
+    """Targets of rows that others keep: labels, weights and offsets of another problem.
+
+    Attributes
+    ----------
+    device : Device
+        Where everything is.
+    targets : Targets
+        Of all rows.
+    """
+
+    device: Device
+    targets: Targets
 
 
 @dataclass(frozen=True)

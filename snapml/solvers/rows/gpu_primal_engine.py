@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,12 @@ from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
 from snapml.solvers.cpu_formulas import loss_quantity
 from snapml.solvers.range_checks import NonFiniteError
-from snapml.solvers.rows.device_dataset import BLOCK_ENTRIES, DeviceDataset
+from snapml.solvers.rows.device_dataset import (
+    BLOCK_ENTRIES,
+    DeviceDataset,
+    DeviceTargets,
+    Visit,
+)
 from snapml.solvers.rows.looked_at_rows import KeptRows, LookedAtRows
 from snapml.solvers.rows.row_sample import RowTargets, choose_rows
 from snapml.solvers.rows.streamed_dataset import StreamedDataset
@@ -54,6 +60,8 @@ class GpuPrimalEngine:
         Threads of the host for what remains there.
     seed : int, default=0
         Seed of the samples.
+    targets : DeviceTargets or None, default=None
+        Labels, weights and offsets in the place of the dataset's own.
     wide : numpy dtype or None, default=None
         Type of the coefficients, and of products added up within a row; None means float64, so
         that the certificate says of the data what it says on the CPU. What is added over rows is
@@ -78,6 +86,7 @@ class GpuPrimalEngine:
         *,
         n_threads: int = 1,
         seed: int = 0,
+        targets: DeviceTargets | None = None,
         wide: np.dtype | None = None,
     ) -> None:
         self.problem = problem
@@ -89,17 +98,16 @@ class GpuPrimalEngine:
         if isinstance(dataset, Dataset):
             dataset = DeviceDataset.upload(device, problem, dataset)
         self._data = dataset
+        self._own: DeviceTargets = dataset if targets is None else targets
         self.dtype, self.n_stored = dataset.dtype, dataset.n_stored
         self._wide = np.dtype(np.float64 if wide is None else wide)
         self.n_rows, self.n_features = dataset.shape
-        self.n_outputs, self.is_single = dataset.targets.n_outputs, dataset.is_single
+        self.n_outputs, self.is_single = self._own.targets.n_outputs, dataset.is_single
         self.bias_column = problem.bias_column
         is_long = self.n_outputs * (self.n_features + 1) >= _LEAST_DEVICE_VECTOR
         self.vectors: Any = self.xp if is_long else np
         self._total_weight: float | None = None
-        self._losses = MarginLosses(device, self._loss_name, dataset.targets, self.n_rows)
-        self._margins = self.xp.zeros((self.n_outputs, self.n_rows), np.float64)
-        self._trial = self.xp.empty((self.n_outputs, self.n_rows), np.float64)
+        self._losses = MarginLosses(device, self._loss_name, self._own.targets, self.n_rows)
         self._is_few_stale = True
 
     @property
@@ -135,10 +143,34 @@ class GpuPrimalEngine:
             ``sum_i c_i ||x_i||^2``, or 0.
         """
         visit = functools.partial(self._pass_over, self._on_device(coef), wants_stiffness)
-        found = self.to_vectors(self._data.summed(visit))
+        found = self.to_vectors(self._summed(visit))
         size = self.n_outputs * (self.n_features + 1)
         gradient = found[:size].reshape(self.n_outputs, self.n_features + 1)
         return float(found[size]), gradient, float(found[size + 1]) if wants_stiffness else 0.0
+
+    @property
+    def margins(self) -> Any:
+        """Margins of the present point, shape (n_outputs, n_rows), float64, on the device."""
+        return self._margins
+
+    def losses_at(self, margins: Any) -> tuple[float, Any]:
+        """Return the loss at margins, and c_i l' in their shape, on the device."""
+        slopes, loss = self._losses.slopes(margins)
+        return float(self.to_host(loss)[0]), slopes
+
+    def restated(self, problem: Problem, factor: float, offsets: Any) -> GpuPrimalEngine:
+        """Return an engine of another problem on the same rows: `PrimalEngine.restated`."""
+        engine = GpuPrimalEngine(
+            problem,
+            self._data,
+            self.device,
+            n_threads=self.n_threads,
+            seed=self.seed,
+            targets=self._own.restated(factor, offsets),
+            wide=self._wide,
+        )
+        engine.vectors = self.vectors
+        return engine
 
     def accept(self) -> None:
         """Make the margins of the last pass those of the present point."""
@@ -178,7 +210,7 @@ class GpuPrimalEngine:
             ``sum_i c_i X_i^T l''(z_i) X_i direction``, without the penalty.
         """
         visit = functools.partial(self._hessian_product, self._on_device(direction))
-        return self.to_vectors(self._data.summed(visit))
+        return self.to_vectors(self._summed(visit))
 
     def curvatures(self, rows: np.ndarray | None = None) -> Any:
         """Return c_i l''(z_i) at the present point, or the probabilities of the softmax.
@@ -200,7 +232,7 @@ class GpuPrimalEngine:
         if places is not None:
             return self._few_at_point.curvatures(places)
         where = self.device.to_device(rows)
-        targets = self._data.targets_of(where)
+        targets = self._own.targets_of(where)
         losses = MarginLosses(self.device, self._loss_name, targets, len(rows))
         return self.to_host(losses.curvatures(self.xp.ascontiguousarray(self._margins[:, where])))
 
@@ -212,16 +244,20 @@ class GpuPrimalEngine:
         z = self.to_host(self._margins[:, self.device.to_device(rows)])
         return loss_quantity(self.problem.loss, "gradient", z, self.labels(rows))
 
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return y_i of a few rows; the last axis is theirs."""
+    def labels(self, rows: np.ndarray | None = None) -> Any:
+        """Return y_i of a few rows on the host, or of all on the device, along the last axis."""
+        if rows is None:
+            return self._own.targets.labels
         places = self._few.places(rows)
         if places is not None:
             return self._few.dataset.labels[..., places]
-        return self.to_host(self._data.targets.labels[..., self.device.to_device(rows)])
+        return self.to_host(self._own.targets.labels[..., self.device.to_device(rows)])
 
-    def offsets(self, rows: np.ndarray) -> np.ndarray | None:
-        """Return o_i of a few rows, float64; the last axis is theirs. None where there are none."""
-        given = self._data.targets.offsets
+    def offsets(self, rows: np.ndarray | None = None) -> Any:
+        """Return o_i of a few rows on the host, or of all on the device. None without any."""
+        given = self._own.targets.offsets
+        if rows is None:
+            return given
         places = self._few.places(rows)
         if places is not None:
             own = self._few.dataset.offsets
@@ -232,9 +268,9 @@ class GpuPrimalEngine:
     def total_weight(self) -> float:
         """Sum of the rows' weights."""
         if self._total_weight is None:
-            given = self._data.targets.row_weights
+            given = self._own.targets.row_weights
             if given is None:
-                self._total_weight = self._data.targets.weight * self.n_rows
+                self._total_weight = self._own.targets.weight * self.n_rows
             else:
                 self._total_weight = float(given.sum(dtype=np.float64))
         return self._total_weight
@@ -242,13 +278,13 @@ class GpuPrimalEngine:
     def row_weights(self, rows: np.ndarray | None = None) -> Any:
         """Return c_i of a few rows on the host, or of all on the device, float64."""
         if rows is None:
-            return self._data.weights()
-        given = self._data.targets.row_weights
+            return self._own.weights()
+        given = self._own.targets.row_weights
         places = self._few.places(rows)
         if places is not None and given is not None:
             return np.asarray(self._few.dataset.row_weights)[..., places].astype(np.float64)
         if given is None:
-            return np.full(len(rows), self._data.targets.weight)
+            return np.full(len(rows), self._own.targets.weight)
         return self.to_host(given[..., self.device.to_device(rows)]).astype(np.float64)
 
     def weighted_rows(self, rows: np.ndarray, factors: np.ndarray) -> Any:
@@ -315,9 +351,7 @@ class GpuPrimalEngine:
 
     def weighted_squares(self, weights: Any) -> Any:
         """Return sum_i weights_ki x_ij^2, shape (n_outputs, n_features), float64, as `vectors`."""
-        return self.to_vectors(
-            self._data.summed(functools.partial(self._weighted_squares, weights))
-        )
+        return self.to_vectors(self._summed(functools.partial(self._weighted_squares, weights)))
 
     def column_grams(self, columns: Any, weights: Any) -> Any:
         """Return weighted Gram matrices of some columns and the intercept's, one an output.
@@ -334,7 +368,7 @@ class GpuPrimalEngine:
         array of shape (n_outputs, n_taken + 1, n_taken + 1), float64
             On the device; the intercept's column is the last.
         """
-        return self._data.summed(functools.partial(self._column_grams, columns, weights))
+        return self._summed(functools.partial(self._column_grams, columns, weights))
 
     def add_grams(
         self, parts: Sequence[Any], rows_of: Callable[[Any, Any], Any], room: Any, gram: Any
@@ -360,13 +394,17 @@ class GpuPrimalEngine:
         GpuPrimalEngine
             On the same device; the rows are those that the CPU would take.
         """
-        labels, weights = self._data.targets.labels, self._data.targets.row_weights
+        labels, weights = self._own.targets.labels, self._own.targets.row_weights
         targets = RowTargets(self.problem.loss, labels, weights, self.n_outputs, self.device)
         shards = SerialCommunicator() if communicator is None else communicator
         chosen = choose_rows(targets, n_rows, self.seed, shards)
+        taken = self._data.take(chosen.rows, chosen.factor)
+        if self._own is not self._data:
+            where = self.device.to_device(chosen.rows)
+            taken = replace(taken, targets=self._own.targets_of(where, chosen.factor))
         sampled = GpuPrimalEngine(
             self.problem,
-            self._data.take(chosen.rows, chosen.factor),
+            taken,
             self.device,
             n_threads=self.n_threads,
             seed=self.seed,
@@ -377,14 +415,24 @@ class GpuPrimalEngine:
 
     def check_finite(self) -> None:
         """Raise `NonFiniteError` if the matrix holds NaN or infinity."""
-        if bool(self._data.summed(self._n_not_finite).any()):
+        if bool(self._summed(self._n_not_finite).any()):
             raise NonFiniteError("expected finite entries, got NaN or infinity")
+
+    @functools.cached_property
+    def _margins(self) -> Any:
+        """Of the present point; not before the first pass, for engines whose rows are restated."""
+        return self.xp.zeros((self.n_outputs, self.n_rows), np.float64)
+
+    @functools.cached_property
+    def _trial(self) -> Any:
+        """Margins of the last pass's point."""
+        return self.xp.empty((self.n_outputs, self.n_rows), np.float64)
 
     @functools.cached_property
     def _few(self) -> LookedAtRows:
         """What stays of the rows that certificates look at."""
         rows = LookedAtRows.of_engine(self.n_rows)
-        targets = self._data.targets_of(rows)
+        targets = self._own.targets_of(rows)
         # One by one: a generator's frame, in an error's traceback, would keep the arrays alive.
         labels = self.to_host(targets.labels)
         weights = None if targets.row_weights is None else self.to_host(targets.row_weights)
@@ -412,6 +460,14 @@ class GpuPrimalEngine:
     def _on_device(self, coef: Any) -> Any:
         """Return coefficients for a kernel to read."""
         return self.xp.ascontiguousarray(self.to_rows(coef).astype(self._wide, copy=False))
+
+    def _summed(self, visit: Visit) -> Any:
+        """Return the sum over all parts of the rows, each with this engine's targets."""
+        own = visit if self._own is self._data else functools.partial(self._visit_restated, visit)
+        return self._data.summed(own)
+
+    def _visit_restated(self, visit: Visit, rows: slice, part: DeviceDataset) -> Any:
+        return visit(rows, replace(part, targets=self._own.targets_of(rows)))
 
     def _pass_over(
         self, point: Any, wants_stiffness: bool, rows: slice, part: DeviceDataset

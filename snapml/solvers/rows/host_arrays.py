@@ -13,6 +13,7 @@ from snapml.data import Dataset
 from snapml.problems import Problem
 from snapml.solvers.dense_products import add_grams
 from snapml.solvers.rows.cpu_rows import as_array, scale_rows
+from snapml.solvers.rows.host_losses import HostLosses
 
 __all__ = ["HostArrays", "column_grams"]
 
@@ -42,14 +43,22 @@ class HostArrays(ABC):
         """Return `array`: it is on the host."""
         return array
 
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return y_i of a few rows; the last axis is theirs."""
-        return self.dataset.labels[..., rows]
+    def losses_at(self, margins: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the loss at margins of separate outputs, and c_i l' in their shape."""
+        slopes = np.empty_like(margins)
+        outputs = [self.dataset] if self.dataset.labels.ndim == 1 else self.dataset.outputs()
+        losses = [HostLosses(self.problem, each, self.n_threads) for each in outputs]
+        sums = [each.loss_sums(margins[k], 0.0, slopes[k])[0] for k, each in enumerate(losses)]
+        return float(sum(sums)), slopes
 
-    def offsets(self, rows: np.ndarray) -> np.ndarray | None:
-        """Return o_i of a few rows, float64; the last axis is theirs. None where there are none."""
+    def labels(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return y_i of some rows or of all; the last axis is theirs."""
+        return self.dataset.labels if rows is None else self.dataset.labels[..., rows]
+
+    def offsets(self, rows: np.ndarray | None = None) -> np.ndarray | None:
+        """Return o_i of some rows or of all, float64. None where there are none."""
         given = self.dataset.offsets
-        return None if given is None else given[..., rows]
+        return given if given is None or rows is None else given[..., rows]
 
     @property
     def total_weight(self) -> float:

@@ -138,6 +138,13 @@ class StreamingEngine(HostArrays):
         for part in self._parts:
             part.accept()
 
+    def restated(
+        self, problem: Problem, factor: float, offsets: np.ndarray | None
+    ) -> StreamingEngine:
+        """Return an engine of another problem on the same rows: `PrimalEngine.restated`."""
+        rows = self.dataset.restated(factor, offsets)
+        return StreamingEngine(problem, rows, n_threads=self.n_threads, seed=self.seed)
+
     def leave_flat_rows(self, share: float) -> None:
         """Do nothing: rows of a store are not copied."""
 

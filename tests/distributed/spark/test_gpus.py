@@ -57,7 +57,7 @@ def test_tasks_on_gpus_find_the_model_of_those_on_cpus(result, case, n_tasks):
         ("too few named", "deviceIds=[1]: expected a GPU for each of the 3 tasks of this fit"),
         ("no such", "on 127.0.0.1: device_ids=[5] but 2 CUDA devices are visible"),
         ("three tasks", "numWorkers=3: expected at most the 2 tasks that the cluster runs at once"),
-        ("not on GPUs", "useGpu=True: the hinge loss with solver='pqn'"),
+        ("not on GPUs", "useGpu=True: an L1 penalty on the multinomial loss"),
     ],
 )
 def test_what_cannot_be_is_refused(result, case, says):

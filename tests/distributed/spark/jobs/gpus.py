@@ -10,7 +10,7 @@ from data import frame
 from pyspark.sql import SparkSession
 from session import SETTINGS
 
-from snapml.distributed.spark import LinearSVC, LogisticRegression
+from snapml.distributed.spark import LogisticRegression
 from snapml.distributed.spark.driver import slots
 
 GPUS = {
@@ -32,9 +32,8 @@ shared = {"regParam": 0.05, "weightCol": "weight", "tol": 1e-9}
 
 def told(**parameters):
     """Return coefficients and solver, or what the fit says that refuses the parameters."""
-    estimator = parameters.pop("estimator", LogisticRegression)
     try:
-        model = estimator(**(shared | parameters)).fit(rows)
+        model = LogisticRegression(**(shared | parameters)).fit(rows)
     except (ValueError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
     return {"coefficients": model.coefficients.toArray().tolist(), "solver": model.summary.solver}
@@ -46,7 +45,7 @@ result = {
     "named": told(useGpu=True, deviceIds=[0, 1, 1]),
     "too few named": told(useGpu=True, deviceIds=[1]),
     "no such": told(useGpu=True, deviceIds=[0, 5], numWorkers=2),
-    "not on GPUs": told(useGpu=True, estimator=LinearSVC, solver="pqn"),
+    "not on GPUs": told(useGpu=True, family="multinomial", elasticNetParam=1.0),
 }
 slots.WAIT_S = 1.0  # the only executor is there
 result["three tasks"] = told(useGpu=True, numWorkers=3)
