@@ -59,11 +59,13 @@ _FEW_ROWS_A_COLUMN, _SHORT_A_COLUMN = 8.0, 0.04
 _SYSTEMS_A_COLUMN, _SPARSE_SPEED = 0.5, 0.1
 _SYSTEMS_AN_ENTRY, _FACTOR_OF_A_COLUMN = 5.0, 0.02
 # What an interior point method takes on few rows: steps, and nanoseconds a product of its systems;
-# beside it an epoch, by rows and entries. Below so many nanoseconds in all nothing is quicker; and
-# so many epochs are worth a try whose rest may be a share of them.
-_ITERATIONS, _NS_A_PRODUCT, _CHEAP_NS = 15.0, 0.125, 1e6
-_NS_AN_EPOCH, _NS_A_ROW, _NS_AN_ENTRY = 4e4, 20.0, 1.0
-_DEAR, _SHARE_OF_DEAR = 100.0, 0.25
+# beside it one of the first epochs, by rows, dense and sparse entries. Below so many nanoseconds in
+# all nothing is quicker.
+_ITERATIONS, _NS_A_PRODUCT, _CHEAP_NS = 22.0, 0.125, 1e6
+_NS_AN_EPOCH, _NS_A_ROW, _NS_AN_ENTRY, _NS_A_SPARSE_ENTRY = 4e4, 100.0, 1.0, 5.0
+# Where rows fill less than this share of the columns, they undo few of each other's steps. A method
+# that takes more than so many epochs is worth a try of them, and so many are as a rule enough.
+_SPARSE, _DEAR, _MOST_TRIED = 1 / 3, 10.0, 25.0
 # The same in the span of dense rows, whose products BLAS makes.
 _NS_OF_SPAN, _NS_A_BLAS_PRODUCT = 1.5e7, 0.04
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
@@ -361,13 +363,14 @@ def _choose_on_few_rows(
     if systems_ns < _CHEAP_NS or n_features < _CORNERED_COLUMNS:
         return "ipm", small, never
     n_rows, n_stored = dataset.matrix.shape[0], dataset.matrix.n_stored
-    price = systems_ns / (_NS_AN_EPOCH + _NS_A_ROW * n_rows + _NS_AN_ENTRY * n_stored)
+    an_entry = _NS_A_SPARSE_ENTRY if is_sparse else _NS_AN_ENTRY
+    price = systems_ns / (_NS_AN_EPOCH + _NS_A_ROW * n_rows + an_entry * n_stored)
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     is_dear = is_sparse or n_features > _NARROW
     if stiffness <= (_EASY_STIFFNESS if is_dear else _CORNERED_STIFFNESS):
         return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", price
-    if is_sparse and price > _DEAR:
-        return "sdca", "sparse rows of many columns", _SHARE_OF_DEAR * price
+    if is_sparse and n_stored < _SPARSE * n_rows * n_features and price > _DEAR:
+        return "sdca", "sparse rows", min(price, _MOST_TRIED)
     return "ipm", small, never
 
 
