@@ -30,6 +30,9 @@ __all__ = ["is_small", "solve", "step_work", "suits"]
 # than one by another method; columns of which a factor still takes milliseconds; and those that
 # may be more than the rows.
 _MOST_ENTRIES, _MOST_COLUMNS, _FEW_COLUMNS = 500_000, 512, 64
+# So many times as many of dense rows, where a column has so many rows at most: a continuation of
+# smoothed hinges, the other way, reads these hundreds of times.
+_SHORT_TIMES, _SHORT_ROWS = 2, 64
 # In products of dense numbers: what each row takes beside them, and a product of sparse entries.
 _PRODUCTS_A_ROW, _PRODUCTS_AN_ENTRY = 400.0, 6.0
 # More steps than the method ever needs where it does well.
@@ -92,7 +95,9 @@ def is_small(problem: Problem, matrix: Matrix) -> bool:
         return False
     if isinstance(matrix, CompressedMatrix):
         return small_newton.count_kept(matrix, n_rows) <= _MOST_ENTRIES
-    return isinstance(matrix, DenseMatrix) and n_rows * (n_columns + 1) <= _MOST_ENTRIES
+    is_short = problem.loss.smoothed is not None and n_rows <= _SHORT_ROWS * n_columns
+    most = (_SHORT_TIMES if is_short else 1) * _MOST_ENTRIES
+    return isinstance(matrix, DenseMatrix) and n_rows * (n_columns + 1) <= most
 
 
 def step_work(matrix: Matrix) -> float:

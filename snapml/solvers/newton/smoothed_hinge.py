@@ -88,7 +88,7 @@ def solve(
         n_reads, history = kept.state["n_reads"], list(kept.state["history"])
     elif is_centred:  # the dual variables of what came before are not kept with its result
         kept.keep(_state(widths, coef, centre, n_reads, history))
-    slopes = centre = engine.to_rows(centre)
+    centre = engine.to_rows(centre)
     while True:
         corner = _Corner(widths.next, centre)
         rounded = corner.engine(engine, loss)
