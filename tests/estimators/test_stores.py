@@ -124,7 +124,10 @@ def test_warm_start_goes_on(tmp_path):
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        (LinearSVC(loss="hinge", device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
+        (
+            LinearSVC(loss="hinge", solver="sdca", device_ids=[0]),
+            r"device_ids=\[0\] on a store.*solver='auto'.*device_ids=None",
+        ),
         (Lasso(device_ids=[0]), r"device_ids=\[0\] on a store.*device_ids=None"),
         (LinearRegression(), "LinearRegression trains on rows in memory"),
         (RidgeCV(), "RidgeCV trains on rows in memory"),

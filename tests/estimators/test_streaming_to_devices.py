@@ -93,6 +93,24 @@ def test_sparse_rows_stream_too(devices, tmp_path, device_ids):
     assert "chunks of the rows stream" in streamed.solver_
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@LAYOUTS
+def test_the_hinge_streams_from_a_store_without_being_asked(
+    devices, tmp_path, is_sparse, n_classes
+):
+    X, y = example(n_classes, is_sparse=is_sparse)
+    model = LinearSVC(loss="hinge", C=0.1, tol=1e-4)
+    best = clone(model).set_params(tol=1e-8).fit(X, y)
+    streamed = clone(model).set_params(device_ids=[0], memory_limit=LIMIT)
+    streamed.fit(stored(tmp_path / "store", X, y))
+    assert "smoothed hinges" in streamed.solver_
+    assert "chunks of the rows stream" in streamed.solver_
+    assert streamed.coef_.shape == best.coef_.shape
+    assert 0.0 <= streamed.gap_ <= model.tol * streamed.objective_
+    assert streamed.objective_ <= best.objective_ + streamed.gap_ + best.gap_
+    assert best.objective_ <= streamed.objective_ + best.gap_
+
+
 class SmallDevice(StrictDevice):
     n_free = 0
 
