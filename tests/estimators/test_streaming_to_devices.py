@@ -93,8 +93,9 @@ def test_sparse_rows_stream_too(devices, tmp_path, device_ids):
     assert "chunks of the rows stream" in streamed.solver_
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@LAYOUTS
+@pytest.mark.parametrize(
+    ("is_sparse", "n_classes"), [(False, 3), (True, 2)], ids=["dense", "sparse"]
+)
 def test_the_hinge_streams_from_a_store_without_being_asked(
     devices, tmp_path, is_sparse, n_classes
 ):
