@@ -10,12 +10,10 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from benchmarks.gpu.data import Shape, logistic
 from benchmarks.gpu.measurement import Measurement
 from snapml import LinearSVC
-from snapml.data import DenseMatrix
 from snapml.kernels import Device
 from snapml.solvers.plan import device_choice
 from snapml.solvers.rows.cpu_rows import array_of
@@ -59,9 +57,7 @@ def compare_hinges(
     with mock.patch.object(device_choice, "make_device", own):
         for shape in shapes:
             _, dataset = logistic(shape, seed)
-            is_dense = isinstance(dataset.matrix, DenseMatrix)
-            X: Any = array_of(dataset.matrix)
-            X = X if is_dense else csr_matrix(X)
+            X = array_of(dataset.matrix)
             for C in strengths:
                 yield from _compare(X, dataset.labels, C, str(shape), limit_s)
 

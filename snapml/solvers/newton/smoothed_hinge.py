@@ -253,15 +253,15 @@ class _Judge:
             The dual variables over c, between 0 and 1, where the rows are.
         """
         point, xp = result.point(rounded.bias_column), rounded.xp
-        loss, gradient, _ = rounded.fused_pass(rounded.to_vectors(point))
+        vector = rounded.to_vectors(point)
+        loss, gradient, _ = rounded.fused_pass(vector)
         rounded.accept()
         slopes, weights = rounded.losses_at(rounded.margins)[1][0], rounded.row_weights()
         a = xp.abs(slopes) / xp.where(weights > 0.0, weights, 1.0)  # weights times the width
         terms = corner.terms(a, weights / corner.width)
         loss, terms = self._communicator.allreduce_sum(np.array([loss, terms])).tolist()
         gradient = self._communicator.allreduce_sum(gradient)
-        begin = rounded.to_vectors(point)
-        bound = lower_bound(rounded, self._communicator, begin, loss, gradient)
+        bound = lower_bound(rounded, self._communicator, vector, loss, gradient)
         self._bound = max(self._bound, bound + terms - _balancing(rounded, gradient))
         self._see_model(rounded, point, result, corner)
         return a

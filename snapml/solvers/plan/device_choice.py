@@ -89,8 +89,12 @@ def visible_devices() -> list[str]:
 
 def is_joint(problem: Problem, dataset: Dataset, settings: Settings) -> bool:
     """Return whether several outputs are solved together: smooth losses by quasi-Newton steps."""
-    is_smooth = problem.penalty.is_smooth and problem.loss.is_smooth
-    return is_smooth and not is_by_ascent(problem, dataset, settings)
+    return problem.loss.is_smooth and _is_quasi_newton(problem, dataset, settings)
+
+
+def _is_quasi_newton(problem: Problem, dataset: Dataset, settings: Settings) -> bool:
+    """Return whether quasi-Newton steps are made, of a loss itself or of what it is smoothed to."""
+    return problem.penalty.is_smooth and not is_by_ascent(problem, dataset, settings)
 
 
 def fit(
@@ -206,7 +210,7 @@ def _fit_on_devices(
     start: Start,
 ) -> FitResult:
     count = len(devices)
-    is_quasi_newton = problem.penalty.is_smooth and not is_by_ascent(problem, dataset, settings)
+    is_quasi_newton = _is_quasi_newton(problem, dataset, settings)
     room = None
     if not problem.penalty.is_smooth:
         check_limit(dataset, 1, settings)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
+from snapml.data import ChunkedMatrix, Dataset
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import softmax_ascent
@@ -193,15 +193,19 @@ def choose(
     n_features = dataset.matrix.shape[1]
     goes_on = start.coef is not None and start.duals is None
     if not goes_on and _is_nearly_separable(problem, dataset, communicator):
-        patience = _SHORT_PATIENCE if _is_sparse(dataset) else _SHORT_A_COLUMN * n_features
+        patience = _SHORT_PATIENCE if support.is_sparse(dataset) else _SHORT_A_COLUMN * n_features
         return "sdca", "few rows a column, of which most may rest", patience
     if n_features <= _FEW_COLUMNS:
         return "pqn", f"{n_features} columns are few", never
     if goes_on:
         return "pqn", "it continues from coefficients", never
-    if problem.loss.is_quadratic and _is_sparse(dataset) and _may_rest(dataset, communicator):
+    if (
+        problem.loss.is_quadratic
+        and support.is_sparse(dataset)
+        and _may_rest(dataset, communicator)
+    ):
         return "pqn", "one step of a quadratic loss is all", never
-    if _is_sparse(dataset):
+    if support.is_sparse(dataset):
         return _choose_for_sparse(problem, dataset, communicator)
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     if stiffness > _EASY_STIFFNESS:
@@ -238,7 +242,7 @@ def _is_nearly_separable(problem: Problem, dataset: Dataset, communicator: Commu
         return False
     if n_features <= _NARROW:
         return False  # a Hessian costs next to nothing
-    if _is_sparse(dataset) and not _is_tall(dataset, communicator):
+    if support.is_sparse(dataset) and not _is_tall(dataset, communicator):
         return False  # those have a rule of their own
     return _count_rows(dataset, communicator) <= _FEW_ROWS_A_COLUMN * n_features
 
@@ -279,13 +283,6 @@ def _count_rows(dataset: Dataset, communicator: Communicator) -> float:
     return float(communicator.allreduce_sum(np.array([float(dataset.matrix.shape[0])]))[0])
 
 
-def _is_sparse(dataset: Dataset) -> bool:
-    matrix = dataset.matrix
-    if isinstance(matrix, ChunkedMatrix):
-        return matrix.is_sparse
-    return not isinstance(matrix, DenseMatrix)
-
-
 def _choose_for_hinge(
     problem: Problem, dataset: Dataset, communicator: Communicator
 ) -> tuple[str, str, float]:
@@ -302,11 +299,13 @@ def _choose_for_hinge(
             return "pqn", "small data", math.inf
         patience = _SPARSE_PATIENCE if is_streamed(dataset) else 2.0 * _SHORT_PATIENCE
     n_rows, n_features = _count_rows(dataset, communicator), dataset.matrix.shape[1]
-    if not _is_sparse(dataset) and n_rows < n_features:
+    if not support.is_sparse(dataset) and n_rows < n_features:
         price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=False)
         return "sdca", "fewer rows than columns", price
     n_numbers = n_rows * n_features
-    if _is_sparse(dataset) and (n_stored > _SMALL or small_newton.SPARSER * n_stored <= n_numbers):
+    if support.is_sparse(dataset) and (
+        n_stored > _SMALL or small_newton.SPARSER * n_stored <= n_numbers
+    ):
         return "sdca", "sparse rows", patience
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     if stiffness > _EASY_STIFFNESS:
@@ -336,7 +335,7 @@ def _choose_for_corners(
         return "sdca", "many columns", never
     own = np.array([float(dataset.matrix.n_stored), float(dataset.matrix.shape[0])])
     n_stored, n_rows = communicator.allreduce_sum(own).tolist()
-    is_sparse = _is_sparse(dataset)
+    is_sparse = support.is_sparse(dataset)
     price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=is_sparse)
     if is_spanned:
         price = _price_of_span(n_rows, n_features)
@@ -358,7 +357,7 @@ def _choose_on_few_rows(
 ) -> tuple[str, str, float]:
     """Systems of few rows are one call; epochs cost less where rows are short."""
     small, never = "small data", math.inf
-    n_features, is_sparse = dataset.matrix.shape[1], _is_sparse(dataset)
+    n_features, is_sparse = dataset.matrix.shape[1], support.is_sparse(dataset)
     systems_ns = _ITERATIONS * small_rows.step_work(dataset.matrix) * _NS_A_PRODUCT
     if systems_ns < _CHEAP_NS or n_features < _CORNERED_COLUMNS:
         return "ipm", small, never
@@ -404,7 +403,7 @@ def _patience_of_many(problem: Problem, dataset: Dataset, communicator: Communic
     if support.suits_systems(problem, dataset, communicator):
         n_stored = float(dataset.matrix.n_stored)
         return _price_of_systems(n_rows, n_features, n_stored, is_sparse=True)
-    if _is_sparse(dataset) or n_features > MOST_DENSE_COLUMNS or n_rows < n_features:
+    if support.is_sparse(dataset) or n_features > MOST_DENSE_COLUMNS or n_rows < n_features:
         return math.inf
     price = 2.0 if is_streamed(dataset) else 1.0  # a step reads rows twice
     return price * _PATIENCE_A_COLUMN * n_features

@@ -25,6 +25,7 @@ __all__ = [
     "is_by_ascent",
     "is_cornered",
     "is_spanned",
+    "is_sparse",
     "is_streamed",
     "needs_interior",
     "suits_systems",
@@ -96,12 +97,14 @@ def is_by_ascent(problem: Problem, dataset: Dataset, settings: Settings) -> bool
         return True
     if problem.loss.is_smooth or settings.solver == "pqn" or is_streamed(dataset):
         return False
-    return _is_sparse(dataset) or dataset.matrix.shape[1] > MOST_DENSE_COLUMNS
+    return is_sparse(dataset) or dataset.matrix.shape[1] > MOST_DENSE_COLUMNS
 
 
-def _is_sparse(dataset: Dataset) -> bool:
-    """Return whether rows in memory or on a device are compressed."""
+def is_sparse(dataset: Dataset) -> bool:
+    """Return whether rows are compressed, in memory, in a store or on a device."""
     matrix = dataset.matrix
+    if isinstance(matrix, ChunkedMatrix):
+        return matrix.is_sparse
     rows = matrix.rows if isinstance(matrix, ResidentMatrix) else matrix
     return isinstance(rows, CompressedMatrix | CompressedRows)
 
