@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,8 +17,9 @@ import numpy as np
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import Engine
+from snapml.solvers.result import FitResult
 
-__all__ = ["Certificate", "certified_gap", "certify", "minimise_shift"]
+__all__ = ["Certificate", "certified_gap", "certify", "joined", "minimise_shift"]
 
 # Rounding of the float64 sums themselves, relative to the terms; no gap is reported below it.
 _SUM_ROUNDING = 2.0**-50
@@ -177,3 +178,33 @@ def minimise_shift(slope_of: Callable[[float], tuple[float, float]], start: floa
         if step <= 1e-9 * max(1.0, abs(shift)):
             break
     return shift
+
+
+def joined(first: FitResult, second: FitResult, reason: str) -> FitResult:
+    """Return the second result with the reads of both, and the better of their lower bounds.
+
+    Parameters
+    ----------
+    first, second : FitResult
+        Of one problem, one after the other.
+    reason : str
+        Why the second followed, for its description.
+
+    Returns
+    -------
+    FitResult
+        The second's model.
+    """
+    offset_s = first.history[-1]["time_s"]
+    later = [
+        {**entry, "epoch": first.n_iter + entry["epoch"], "time_s": offset_s + entry["time_s"]}
+        for entry in second.history
+    ]
+    bound = max(each.objective - each.gap for each in (first, second))
+    return replace(
+        second,
+        gap=min(second.gap, certified_gap(second.objective, bound)),
+        n_iter=first.n_iter + second.n_iter,
+        history=first.history + later,
+        description=f"{second.description}: {reason}",
+    )

@@ -73,6 +73,9 @@ class Engine(Protocol):
     def set_shared(self, adjoint: np.ndarray) -> None:
         """Set the shared vector to what the sums X^T beta and sum(beta) say."""
 
+    def lengthen(self, factor: float) -> None:
+        """Multiply the shared vector; it is no longer what the dual variables say."""
+
     def loss_value(self, shift: float) -> float:
         """Return sum_i c_i l(z_i + shift, y_i) on the kept margins."""
 

@@ -76,6 +76,9 @@ class FitResult:
     distance : float or None
         Bound on the distance from a minimiser in the norm of the Hessian, where there is no penalty
         and one was proved to be; None where nothing was.
+    is_rounded : bool
+        Whether the gap is what rounding a better model to the data's type has left: no solver has a
+        better one.
     """
 
     coef: np.ndarray
@@ -91,6 +94,7 @@ class FitResult:
     description: str
     has_minimum: bool = True
     distance: float | None = None
+    is_rounded: bool = False
 
     def point(self, bias_column: float) -> np.ndarray:
         """Return coefficients and intercept as the primal methods hold them.

@@ -7,6 +7,7 @@ minimization, JMLR 2013; docs/algorithms.md gives the form used here.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -16,18 +17,21 @@ from snapml.solvers.certificate import Certificate, certified_gap, certify
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
 from snapml.solvers.dual_ascent import kept_ascent
+from snapml.solvers.dual_ascent.rounding import Rounding
 from snapml.solvers.dual_ascent.shard_merge import ShardMerge
 from snapml.solvers.engine import Engine
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import Progress, StoppingRule
 
-__all__ = ["check_solvable", "solve"]
+__all__ = ["check_solvable", "judge", "solve"]
 
 # Share of the objective below which a gap leaves no room for a model that is better by much.
 _CLOSE = 1e-2
 # Running gaps below this many squared roundings of the objective are noise; and below the other
 # share coefficients change by a hundredth of a millionth.
 _ROUNDING_LEVEL, _FINEST = 1e3, 1e-16
+# A visit of a row costs as much as so many of its entries beside what these cost.
+_ENTRIES_A_ROW = 10.0
 
 
 def solve(
@@ -37,6 +41,7 @@ def solve(
     *,
     patience: float = math.inf,
     judged_from: int = 0,
+    ends_at: float = 0.0,
 ) -> FitResult:
     """Run epochs until the certified gap meets the rule or its epochs are used up.
 
@@ -53,6 +58,8 @@ def solve(
         epochs are left: another method may do better.
     judged_from : int, default=0
         Epochs before which the decline says nothing yet.
+    ends_at : float, default=0.0
+        End early also where the running gap stays, at most this large: rounding is what is left.
 
     Returns
     -------
@@ -75,7 +82,7 @@ def solve(
     progress = Progress(rule, stage=stage)
     best = _BestModel()
     offset = kept_ascent.begin(engine, progress)
-    merge = None
+    limits, merge = _Limits(patience, judged_from, ends_at), None
     if communicator.size > 1 or offset is not None:
         engine.agree(communicator)
     if communicator.size > 1:
@@ -86,15 +93,43 @@ def solve(
         _repair(engine, communicator, None)
         _certify(engine, communicator, progress, best)
     if not progress.is_met:
-        _ascend(engine, communicator, merge, progress, best, patience, judged_from)
+        _ascend(engine, communicator, merge, progress, best, limits)
     if progress.is_met and _polish(engine, communicator, merge, progress, best):
         _certify(engine, communicator, progress, best)
     # What is handed over is another solver's start.
-    is_handed_over = _is_slow(progress, patience, judged_from)
+    is_handed_over = limits.are_reached(progress)
     is_close = math.isfinite(best.objective) and best.gap <= _CLOSE * best.objective
     if not (progress.is_met or is_handed_over or is_close):
         _compare_with_zero(engine, communicator, best)
-    result = FitResult(
+    return stage.finish(_result(engine, progress, best))
+
+
+def judge(engine: Engine, communicator: Communicator, rule: StoppingRule) -> FitResult:
+    """Certify the model and the dual variables that an engine holds.
+
+    Parameters
+    ----------
+    engine : Engine
+        Shard of the data.
+    communicator : Communicator
+        The other shards.
+    rule : StoppingRule
+        Tolerance.
+
+    Returns
+    -------
+    FitResult
+        The model, or one a little longer where that is better; without epochs.
+    """
+    progress, best = Progress(rule), _BestModel()
+    _certify(engine, communicator, progress, best)
+    if not progress.is_met and Rounding(engine).can_lengthen:
+        _lengthen(engine, communicator, progress, best)
+    return _result(engine, progress, best)
+
+
+def _result(engine: Engine, progress: Progress, best: _BestModel) -> FitResult:
+    return FitResult(
         coef=engine.shared[:-1] if best.coef is None else best.coef,
         intercept=best.intercept,
         duals=engine.duals,
@@ -107,7 +142,6 @@ def solve(
         mean_stiffness=engine.mean_stiffness,
         description=f"dual coordinate ascent, {engine.description}",
     )
-    return stage.finish(result)
 
 
 def check_solvable(problem: Problem) -> None:
@@ -139,6 +173,22 @@ def check_solvable(problem: Problem) -> None:
             "solver='sdca' needs a penalty: expected solver='auto' or 'pqn', or a finite C "
             "(alpha > 0)"
         )
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Where ascent ends short of the tolerance (`solve`)."""
+
+    patience: float
+    judged_from: int
+    ends_at: float
+
+    def are_reached(self, progress: Progress) -> bool:
+        """Return whether more epochs seem left than another method is worth, or than may be."""
+        if len(progress.history) < self.judged_from or math.isinf(self.patience):
+            return False
+        n_left = progress.rule.max_iter - len(progress.history)
+        return progress.expected_epochs() > min(self.patience, n_left)
 
 
 class _BestModel:
@@ -186,21 +236,24 @@ def _ascend(
     merge: ShardMerge | None,
     progress: Progress,
     best: _BestModel,
-    patience: float,
-    judged_from: int,
+    limits: _Limits,
 ) -> None:
     """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
     max_iter = progress.rule.max_iter
+    rounding = Rounding(engine)
     for epoch in range(len(progress.history), max_iter):
         progress.stage.offer(communicator, partial(kept_ascent.state_of, engine, progress))
         gap = _epoch(engine, merge, epoch)
         seems_met = progress.see_epoch(gap)
         has_ended = progress.rule.control.ends(communicator, partial(_interim, engine))
-        is_slow = _is_slow(progress, patience, judged_from)
-        is_last = has_ended or epoch + 1 == max_iter or is_slow
-        if not (seems_met or is_last):
+        is_rounded = rounding.is_due(progress.history)
+        is_last = has_ended or epoch + 1 == max_iter or limits.are_reached(progress)
+        is_last |= is_rounded and gap <= limits.ends_at
+        if not (seems_met or is_last or is_rounded):
             continue
         certificate = _certify(engine, communicator, progress, best)
+        if not progress.is_met and rounding.can_lengthen and (is_rounded or is_last):
+            _lengthen(engine, communicator, progress, best)
         if progress.is_met or is_last:
             return
         best.keep(engine)
@@ -209,12 +262,17 @@ def _ascend(
     _certify(engine, communicator, progress, best)  # max_iter = 0: the model is what it was
 
 
-def _is_slow(progress: Progress, patience: float, judged_from: int) -> bool:
-    """Return whether more epochs seem to be left than another method is worth, or than may be."""
-    if len(progress.history) < judged_from or math.isinf(patience):
-        return False
-    n_left = progress.rule.max_iter - len(progress.history)
-    return progress.expected_epochs() > min(patience, n_left)
+def _lengthen(
+    engine: Engine, communicator: Communicator, progress: Progress, best: _BestModel
+) -> None:
+    """Certify models a little longer than the engine's, as long as they become better."""
+    for factor in Rounding.FACTORS:
+        before = best.objective
+        best.keep(engine)
+        engine.lengthen(factor)
+        _certify(engine, communicator, progress, best)
+        if progress.is_met or best.objective >= before:
+            return
 
 
 def _compare_with_zero(engine: Engine, communicator: Communicator, best: _BestModel) -> None:
@@ -248,8 +306,9 @@ def _polish(
 
     On small data the answer is then nearly as exact as the number type allows, whatever `tol` is.
     """
-    n_stored = float(communicator.allreduce_sum(np.array([float(engine.n_stored)]))[0])
-    n_epochs = min(progress.rule.max_iter, int(engine.free_visits // max(1.0, n_stored)))
+    own = float(engine.n_stored) + _ENTRIES_A_ROW * float(len(engine.duals))
+    n_visits = float(communicator.allreduce_sum(np.array([own]))[0])
+    n_epochs = min(progress.rule.max_iter, int(engine.free_visits // max(1.0, n_visits)))
     floor = max(_FINEST, _ROUNDING_LEVEL * float(np.finfo(engine.shared.dtype).eps) ** 2)
     first = len(progress.history)
     if n_epochs <= first:

@@ -325,6 +325,17 @@ class GpuEngine:
         with self.device.use():
             self._load(np.append(product, self.tau * mass))
 
+    def lengthen(self, factor: float) -> None:
+        """Multiply the shared vector.
+
+        Parameters
+        ----------
+        factor : float
+            As near to 1 as the number type allows, or not.
+        """
+        with self.device.use():
+            self._load(np.asarray(self.shared, dtype=np.float64) * factor)
+
     def loss_value(self, shift: float) -> float:
         """Return the loss on the margins of the last exact sweep.
 

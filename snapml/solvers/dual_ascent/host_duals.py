@@ -122,6 +122,16 @@ class HostDuals:
         self.shared[:-1] = adjoint[:-1] if self._mean is None else adjoint[:-1] - self._mean * mass
         self.shared[-1] = self.tau * mass
 
+    def lengthen(self, factor: float) -> None:
+        """Multiply the shared vector.
+
+        Parameters
+        ----------
+        factor : float
+            As near to 1 as the number type allows, or not.
+        """
+        self.shared *= factor
+
     def loss_value(self, shift: float) -> float:
         """Return the loss on the margins of the last exact sweep.
 

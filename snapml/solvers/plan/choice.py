@@ -13,11 +13,11 @@ import numpy as np
 
 from snapml.data import ChunkedMatrix, Dataset, DenseMatrix
 from snapml.problems import Penalty, Problem
-from snapml.solvers.certificate import certified_gap
+from snapml.solvers.certificate import joined
 from snapml.solvers.columns.cpu_column_engine import CpuColumnEngine
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim, among_outputs
-from snapml.solvers.dual_ascent import dual_coordinate_ascent, softmax_ascent
+from snapml.solvers.dual_ascent import double_ascent, dual_coordinate_ascent, softmax_ascent
 from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
 from snapml.solvers.dual_ascent.softmax_duals import SoftmaxDuals
 from snapml.solvers.fit_settings import Settings, Start
@@ -55,6 +55,8 @@ _TRIAL_READS, _LAST_PATIENCE, _LAST_JUDGED = 100, 1000.0, 30
 # Share of its patience that coordinate ascent has before it is judged, where what it has found is
 # of no use to the method that would follow.
 _JUDGED_SHARE = 0.1
+# The same on rows that are fewer than columns, whose gap falls by fits and starts.
+_WAITED_SHARE = 0.5
 
 
 def fit(
@@ -403,7 +405,7 @@ def _is_ended_by(
 
 def _goes_on(result: FitResult, rule: StoppingRule) -> bool:
     """Return whether another solver may go on from a result."""
-    has_ended = result.has_converged or rule.control.reason != ""
+    has_ended = result.has_converged or result.is_rounded or rule.control.reason != ""
     return not has_ended and result.n_iter < rule.max_iter
 
 
@@ -476,7 +478,7 @@ def _quasi_newton(
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
     begin = first.point(engine.bias_column)
     second = quasi_newton.solve(engine, communicator, rest, start=begin)
-    return _joined(first, second, f"after {first.n_iter} reads by conjugate gradients")
+    return joined(first, second, f"after {first.n_iter} reads by conjugate gradients")
 
 
 def _interior_point(
@@ -590,13 +592,16 @@ def _coordinate_ascent(
     if problem.loss.is_joint:
         duals = SoftmaxDuals(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
         return softmax_ascent.solve(duals, communicator, rule, patience=patience)
-    engine = dual_engine(problem, dataset, settings, start)
     judged_from = 0
     is_hinge = problem.loss.smoothed is not None and math.isfinite(patience)
     if is_hinge and support.suits_systems(problem, dataset, communicator):
         judged_from = int(_JUDGED_SHARE * min(patience, rule.max_iter))
-    return dual_coordinate_ascent.solve(
-        engine, communicator, rule, patience=patience, judged_from=judged_from
+    elif is_hinge and dataset.matrix.shape[0] < dataset.matrix.shape[1]:
+        judged_from = int(_WAITED_SHARE * min(patience, rule.max_iter))
+    return double_ascent.solve(
+        *(problem, dataset, communicator, rule, settings, start),
+        patience=patience,
+        judged_from=judged_from,
     )
 
 
@@ -614,7 +619,7 @@ def _hand_over(
     if is_small or support.suits_systems(problem, dataset, communicator):
         rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
         second = _interior_point(problem, dataset, communicator, rest, settings)
-        return _joined(first, second, reason)
+        return joined(first, second, reason)
     start = Start(coef=first.point(problem.intercept_scaling), duals=first.duals)
     if not problem.loss.is_smooth and first.gap > _RESTART_GAP * abs(first.objective):
         start = Start()
@@ -624,12 +629,12 @@ def _hand_over(
     if _is_short(problem, dataset) and not is_far_wider(dataset.matrix):
         found = _in_one_call(problem, dataset, communicator, rest, settings, start)
         if found is not None:
-            return _joined(first, found, reason)
+            return joined(first, found, reason)
     if is_dense and _is_wide(problem, dataset, communicator):
         second = _in_row_space(problem, dataset, communicator, trial, settings, start)
     else:
         second = _quasi_newton(problem, dataset, communicator, trial, settings, start)
-    return _joined(first, second, reason)
+    return joined(first, second, reason)
 
 
 def _hand_back(
@@ -651,7 +656,7 @@ def _hand_back(
         engine, communicator, rest, patience=_LAST_PATIENCE, judged_from=_LAST_JUDGED
     )
     reason = f"after {first.n_iter} reads that ended in a quasi-Newton method too slow"
-    both = _joined(first, second, reason)
+    both = joined(first, second, reason)
     if not second.has_converged and second.objective > first.objective:
         both = replace(first, n_iter=both.n_iter, history=both.history)
     if not _goes_on(both, rule):
@@ -659,21 +664,4 @@ def _hand_back(
     begin = Start(coef=both.point(problem.intercept_scaling))
     rest = replace(rule, max_iter=rule.max_iter - both.n_iter)
     third = _quasi_newton(problem, dataset, communicator, rest, settings, begin)
-    return _joined(both, third, f"after {both.n_iter} reads of this and of coordinate ascent")
-
-
-def _joined(first: FitResult, second: FitResult, reason: str) -> FitResult:
-    """Return the second result with the reads of both, and the better of their lower bounds."""
-    offset_s = first.history[-1]["time_s"]
-    later = [
-        {**entry, "epoch": first.n_iter + entry["epoch"], "time_s": offset_s + entry["time_s"]}
-        for entry in second.history
-    ]
-    bound = max(each.objective - each.gap for each in (first, second))
-    return replace(
-        second,
-        gap=min(second.gap, certified_gap(second.objective, bound)),
-        n_iter=first.n_iter + second.n_iter,
-        history=first.history + later,
-        description=f"{second.description}: {reason}",
-    )
+    return joined(both, third, f"after {both.n_iter} reads of this and of coordinate ascent")

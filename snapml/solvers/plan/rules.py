@@ -66,6 +66,8 @@ _NS_AN_EPOCH, _NS_A_ROW, _NS_AN_ENTRY, _NS_A_SPARSE_ENTRY = 4e4, 100.0, 1.0, 5.0
 # Where rows fill less than this share of the columns, they undo few of each other's steps. A method
 # that takes more than so many epochs is worth a try of them, and so many are as a rule enough.
 _SPARSE, _DEAR, _MOST_TRIED = 1 / 3, 10.0, 25.0
+# Nanoseconds that the stages of a continuation take at least on rows that are fewer than columns.
+_NS_OF_STAGES = 2e7
 # The same in the span of dense rows, whose products BLAS makes.
 _NS_OF_SPAN, _NS_A_BLAS_PRODUCT = 1.5e7, 0.04
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
@@ -299,8 +301,8 @@ def _choose_for_hinge(
             return "pqn", "small data", math.inf
         patience = _SPARSE_PATIENCE if is_streamed(dataset) else 2.0 * _SHORT_PATIENCE
     n_rows, n_features = _count_rows(dataset, communicator), dataset.matrix.shape[1]
-    if not support.is_sparse(dataset) and n_rows < n_features:
-        price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=False)
+    if n_rows < n_features:
+        price = _price_of_stages(dataset, n_rows, n_stored)
         return "sdca", "fewer rows than columns", price
     n_numbers = n_rows * n_features
     if support.is_sparse(dataset) and (
@@ -382,6 +384,14 @@ def _price_of_systems(n_rows: float, n_features: int, n_stored: float, *, is_spa
         return _SYSTEMS_A_COLUMN * _SPARSE_SPEED * n_features**2 / entries
     factor = _FACTOR_OF_A_COLUMN * n_features**3 / max(1.0, n_stored)
     return _SYSTEMS_AN_ENTRY * (entries + factor)
+
+
+def _price_of_stages(dataset: Dataset, n_rows: float, n_stored: float) -> float:
+    """Return how many epochs a continuation is worth on rows that are fewer than columns."""
+    n_features, is_sparse = dataset.matrix.shape[1], support.is_sparse(dataset)
+    price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=is_sparse)
+    an_entry = _NS_A_SPARSE_ENTRY if is_sparse else _NS_AN_ENTRY
+    return max(price, _NS_OF_STAGES / (_NS_AN_EPOCH + _NS_A_ROW * n_rows + an_entry * n_stored))
 
 
 def _price_of_span(n_rows: float, n_features: int) -> float:
