@@ -40,8 +40,9 @@ __all__ = ["fit", "fit_sequence", "small_path"]
 
 # Up to here the rows' products, and their eigenvalues, are cheap.
 _FEW_ROWS = 1000
-# Columns, more than rows, from which on Hessians of them cost more than sweeps, and than the span.
-_MANY_FOR_SWEEPS, _MANY_FOR_SPAN = 150, 200
+# Columns from which on Hessians of them cost more than sweeps over up to so many rows a column; and
+# of which there are more than rows, more than the rows' span.
+_MANY_FOR_SWEEPS, _ROWS_FOR_SWEEPS, _MANY_FOR_SPAN = 150, 5, 200
 # Share of the squares of y that is rounding where the rows can be interpolated.
 _INTERPOLATED = 1e-20
 # Gap, as a share of the objective, above which the continuation of the hinge starts from zero
@@ -55,8 +56,10 @@ _TRIAL_READS, _LAST_PATIENCE, _LAST_JUDGED = 100, 1000.0, 30
 # Share of its patience that coordinate ascent has before it is judged, where what it has found is
 # of no use to the method that would follow.
 _JUDGED_SHARE = 0.1
-# The same on rows that are fewer than columns, whose gap falls by fits and starts.
-_WAITED_SHARE = 0.5
+# The same on rows that are fewer than columns, whose gap falls by fits and starts: of no more
+# epochs than these, the latter where so few entries make them quick.
+_WAITED_SHARE, _MOST_WAITED, _MOST_OF_TINY = 0.5, 40, 120
+_TINY = 20_000
 
 
 def fit(
@@ -524,17 +527,19 @@ def _working_sets(
 
 
 def _is_short(problem: Problem, dataset: Dataset) -> bool:
-    """Return whether dense rows are so few that Hessians of the columns cost more than other ways.
+    """Return whether rows are so few that Hessians of the columns cost more than other ways.
 
-    Those are sweeps over rows for a loss whose curvature jumps, and else the span of the rows.
+    Those are sweeps over rows for a loss whose curvature jumps, and else the span of dense rows.
     """
     n_rows, n_features = dataset.matrix.shape
-    is_dense = isinstance(dataset.matrix, DenseMatrix)
-    if not is_dense or n_rows >= n_features or not problem.penalty.is_smooth:
+    if not problem.penalty.is_smooth:
         return False
     if problem.loss.kinks == "curvature":
         has_sweeps = problem.loss.has_dual_step and problem.penalty.l2 > 0.0
-        return has_sweeps and n_features >= _MANY_FOR_SWEEPS
+        is_many = n_features >= _MANY_FOR_SWEEPS
+        return has_sweeps and is_many and n_rows <= _ROWS_FOR_SWEEPS * n_features
+    if n_rows >= n_features:
+        return False
     is_bounded = math.isfinite(problem.loss.curvature_bound)
     return is_bounded and n_features >= _MANY_FOR_SPAN and is_far_wider(dataset.matrix)
 
@@ -592,16 +597,17 @@ def _coordinate_ascent(
     if problem.loss.is_joint:
         duals = SoftmaxDuals(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
         return softmax_ascent.solve(duals, communicator, rule, patience=patience)
-    judged_from = 0
-    is_hinge = problem.loss.smoothed is not None and math.isfinite(patience)
-    if is_hinge and support.suits_systems(problem, dataset, communicator):
-        judged_from = int(_JUDGED_SHARE * min(patience, rule.max_iter))
-    elif is_hinge and dataset.matrix.shape[0] < dataset.matrix.shape[1]:
-        judged_from = int(_WAITED_SHARE * min(patience, rule.max_iter))
+    share, n_epochs = 0.0, min(patience, rule.max_iter)
+    if problem.loss.smoothed is not None or problem.loss.kinks == "curvature":
+        if dataset.matrix.shape[0] < dataset.matrix.shape[1]:
+            most = _MOST_WAITED if dataset.matrix.n_stored > _TINY else _MOST_OF_TINY
+            share, n_epochs = _WAITED_SHARE, min(n_epochs, most)
+        elif support.suits_systems(problem, dataset, communicator):
+            share = _JUDGED_SHARE
     return double_ascent.solve(
         *(problem, dataset, communicator, rule, settings, start),
         patience=patience,
-        judged_from=judged_from,
+        judged_from=int(share * n_epochs),
     )
 
 
@@ -621,7 +627,9 @@ def _hand_over(
         second = _interior_point(problem, dataset, communicator, rest, settings)
         return joined(first, second, reason)
     start = Start(coef=first.point(problem.intercept_scaling), duals=first.duals)
-    if not problem.loss.is_smooth and first.gap > _RESTART_GAP * abs(first.objective):
+    n_rows, n_features = dataset.matrix.shape
+    is_bent = problem.loss.kinks != "none" and (n_rows < n_features or not problem.loss.is_smooth)
+    if is_bent and first.gap > _RESTART_GAP * abs(first.objective):
         start = Start()
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
     trial = _trial(problem, dataset, rest)

@@ -51,8 +51,10 @@ _MERGED_PATIENCE = 10.0
 # For the hinge in many dense columns, per column: a Hessian costs so much more than an epoch.
 _PATIENCE_A_COLUMN = 0.125
 # Rows a column up to which most rows of the squared hinge may be beside the margin; and how patient
-# coordinate ascent is there, per dense column.
-_FEW_ROWS_A_COLUMN, _SHORT_A_COLUMN = 8.0, 0.04
+# coordinate ascent is there, per column: of dense rows, of those that one call would take, and of
+# fewer rows than columns: no more than these, nor than systems of the rows cost, but so many.
+_FEW_ROWS_A_COLUMN, _SHORT_A_COLUMN, _CALL_A_COLUMN, _WIDE_A_COLUMN = 8.0, 0.04, 0.1, 0.5
+_LEAST_WIDE = 60.0
 # Epochs, per column, that the systems of an interior point method cost; of sparse rows, the speed
 # of an epoch's entries beside those of a dense system; and where their products stay sparse, epochs
 # for each entry of a row, and a column's share in a factor.
@@ -195,7 +197,7 @@ def choose(
     n_features = dataset.matrix.shape[1]
     goes_on = start.coef is not None and start.duals is None
     if not goes_on and _is_nearly_separable(problem, dataset, communicator):
-        patience = _SHORT_PATIENCE if support.is_sparse(dataset) else _SHORT_A_COLUMN * n_features
+        patience = _patience_of_sweeps(problem, dataset, communicator)
         return "sdca", "few rows a column, of which most may rest", patience
     if n_features <= _FEW_COLUMNS:
         return "pqn", f"{n_features} columns are few", never
@@ -244,9 +246,27 @@ def _is_nearly_separable(problem: Problem, dataset: Dataset, communicator: Commu
         return False
     if n_features <= _NARROW:
         return False  # a Hessian costs next to nothing
-    if support.is_sparse(dataset) and not _is_tall(dataset, communicator):
+    is_many = n_features > _FEW_COLUMNS
+    if support.is_sparse(dataset) and is_many and not _is_tall(dataset, communicator):
         return False  # those have a rule of their own
     return _count_rows(dataset, communicator) <= _FEW_ROWS_A_COLUMN * n_features
+
+
+def _patience_of_sweeps(problem: Problem, dataset: Dataset, communicator: Communicator) -> float:
+    """Return how many sweeps over few rows a column are worth the Hessians of another method.
+
+    Where rows are fewer than columns, or these fit in the cache, none has more than one thread.
+    """
+    n_rows, n_features = _count_rows(dataset, communicator), dataset.matrix.shape[1]
+    if n_rows < n_features:
+        # Half of the rows' products, and as many factors as an interior point method takes.
+        products = n_rows**2 * (0.5 * n_features + 0.67 * _ITERATIONS * n_rows)
+        epoch_ns = _NS_AN_EPOCH + (_NS_A_ROW + _NS_AN_ENTRY * n_features) * n_rows
+        price = max(_LEAST_WIDE, _NS_A_BLAS_PRODUCT * products / epoch_ns)
+        return min(_WIDE_A_COLUMN * n_features, price)
+    if small_newton.is_small(problem, dataset.matrix, dataset.matrix.shape[0]):
+        return _CALL_A_COLUMN * n_features
+    return _SHORT_PATIENCE if support.is_sparse(dataset) else _SHORT_A_COLUMN * n_features
 
 
 def _may_rest(dataset: Dataset, communicator: Communicator) -> bool:
