@@ -18,7 +18,7 @@ from snapml.solvers.control import UNBOUNDED, Control, Interim
 from snapml.solvers.observer import SILENT, Observer, Stage
 from snapml.solvers.result import FitResult
 
-__all__ = ["Progress", "StoppingRule", "history_of", "in_one_call"]
+__all__ = ["Limits", "Progress", "StoppingRule", "history_of", "in_one_call"]
 
 _logger = logging.getLogger("snapml")
 
@@ -228,6 +228,43 @@ class Progress:
     def elapsed_s(self) -> float:
         """Seconds since the fit began."""
         return time.perf_counter() - self._start
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where coordinate ascent ends short of the tolerance: another method may do better.
+
+    Attributes
+    ----------
+    patience : float
+        Epochs that may be left, by the gap's decline.
+    judged_from : int
+        Epochs before which the decline says nothing yet.
+    ends_at : float
+        Running gap, at or below which it may be rounding that is left.
+    """
+
+    patience: float = math.inf
+    judged_from: int = 0
+    ends_at: float = 0.0
+
+    def are_reached(self, progress: Progress) -> bool:
+        """Return whether more epochs seem left than another method is worth, or than may be.
+
+        Parameters
+        ----------
+        progress : Progress
+            What ascent has seen so far.
+
+        Returns
+        -------
+        bool
+            False without a patience.
+        """
+        if len(progress.history) < self.judged_from or math.isinf(self.patience):
+            return False
+        n_left = progress.rule.max_iter - len(progress.history)
+        return progress.expected_epochs() > min(self.patience, n_left)
 
 
 def history_of(entries: np.ndarray) -> list[dict[str, float]]:

@@ -7,7 +7,6 @@ minimization, JMLR 2013; docs/algorithms.md gives the form used here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -21,7 +20,7 @@ from snapml.solvers.dual_ascent.rounding import Rounding
 from snapml.solvers.dual_ascent.shard_merge import ShardMerge
 from snapml.solvers.engine import Engine
 from snapml.solvers.result import FitResult
-from snapml.solvers.stopping import Progress, StoppingRule
+from snapml.solvers.stopping import Limits, Progress, StoppingRule
 
 __all__ = ["check_solvable", "judge", "solve"]
 
@@ -82,7 +81,7 @@ def solve(
     progress = Progress(rule, stage=stage)
     best = _BestModel()
     offset = kept_ascent.begin(engine, progress)
-    limits, merge = _Limits(patience, judged_from, ends_at), None
+    limits, merge = Limits(patience, judged_from, ends_at), None
     if communicator.size > 1 or offset is not None:
         engine.agree(communicator)
     if communicator.size > 1:
@@ -175,22 +174,6 @@ def check_solvable(problem: Problem) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Limits:
-    """Where ascent ends short of the tolerance (`solve`)."""
-
-    patience: float
-    judged_from: int
-    ends_at: float
-
-    def are_reached(self, progress: Progress) -> bool:
-        """Return whether more epochs seem left than another method is worth, or than may be."""
-        if len(progress.history) < self.judged_from or math.isinf(self.patience):
-            return False
-        n_left = progress.rule.max_iter - len(progress.history)
-        return progress.expected_epochs() > min(self.patience, n_left)
-
-
 class _BestModel:
     """The best certified model so far, with the best lower bound.
 
@@ -236,7 +219,7 @@ def _ascend(
     merge: ShardMerge | None,
     progress: Progress,
     best: _BestModel,
-    limits: _Limits,
+    limits: Limits,
 ) -> None:
     """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
     max_iter = progress.rule.max_iter

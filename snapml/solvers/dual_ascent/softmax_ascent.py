@@ -20,11 +20,12 @@ from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
 from snapml.solvers.dual_ascent.softmax_duals import SoftmaxDuals, SoftmaxModel
 from snapml.solvers.result import FitResult, overflow_error
-from snapml.solvers.stopping import Progress, StoppingRule
+from snapml.solvers.stopping import Limits, Progress, StoppingRule
 
 __all__ = ["solve", "suits"]
 
 _FREE_VISITS = 250_000  # entries that epochs may visit for nothing, to end at rounding level
+_ENTRIES_A_ROW = 50  # a row's step costs as much as so many of its entries
 _POLISHED = 1e3 * float(np.finfo(np.float64).eps) ** 2
 
 
@@ -58,6 +59,7 @@ def solve(
     rule: StoppingRule,
     *,
     patience: float = math.inf,
+    judged_from: int = 0,
 ) -> FitResult:
     """Run epochs until the certified gap meets the rule or its epochs are used up.
 
@@ -72,6 +74,8 @@ def solve(
     patience : float, default=inf
         End early, short of the tolerance, once the gap's decline says that more than this many
         epochs are left: another method may do better.
+    judged_from : int, default=0
+        Epochs before which the decline says nothing yet.
 
     Returns
     -------
@@ -89,10 +93,11 @@ def solve(
     progress, best = Progress(rule, stage=stage), _Best(duals)
     if stage.state is not None:
         _resume(duals, progress)
-    _ascend(duals, communicator, progress, best, patience)
+    limits = Limits(patience, judged_from)
+    _ascend(duals, communicator, progress, best, limits)
     if progress.is_met and _polish(duals, progress):
         best.see(progress)
-    if not (progress.is_met or _is_slow(progress, patience)):
+    if not (progress.is_met or limits.are_reached(progress)):
         best.see_zero()
     if not math.isfinite(best.model.objective):
         raise overflow_error(duals.dtype)
@@ -148,7 +153,7 @@ def _ascend(
     communicator: Communicator,
     progress: Progress,
     best: _Best,
-    patience: float,
+    limits: Limits,
 ) -> None:
     """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
     rule = progress.rule
@@ -156,7 +161,7 @@ def _ascend(
         progress.stage.offer(communicator, partial(_state, duals, progress))
         seems_met = progress.see_epoch(duals.epoch(epoch))
         has_ended = rule.control.ends(communicator, partial(_interim, duals))
-        is_last = has_ended or epoch + 1 == rule.max_iter or _is_slow(progress, patience)
+        is_last = has_ended or epoch + 1 == rule.max_iter or limits.are_reached(progress)
         if seems_met or is_last:
             best.see(progress)
         if progress.is_met or is_last:
@@ -164,17 +169,13 @@ def _ascend(
     best.see(progress)  # max_iter = 0: the model is what it was
 
 
-def _is_slow(progress: Progress, patience: float) -> bool:
-    """Return whether more epochs seem to be left than another method is worth."""
-    return progress.expected_epochs() > patience
-
-
 def _polish(duals: SoftmaxDuals, progress: Progress) -> bool:
     """Go on to rounding level while that costs next to nothing; return whether anything was done.
 
     On small data the answer is then as exact as the number type allows, whatever `tol` is.
     """
-    visits = max(1, duals.n_stored * len(duals.offsets))
+    n_classes, n_rows = len(duals.offsets), len(duals.log_p) // len(duals.offsets)
+    visits = max(1, (duals.n_stored + _ENTRIES_A_ROW * n_rows) * n_classes)
     first, last = len(progress.history), min(progress.rule.max_iter, _FREE_VISITS // visits)
     for epoch in range(first, last):
         progress.see_epoch(duals.epoch(epoch))

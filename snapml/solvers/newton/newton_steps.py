@@ -131,6 +131,11 @@ class NewtonSteps:
         n_features = self._engine.n_features
         return f"Newton's method by conjugate gradients ({n_features} columns are many to factor)"
 
+    @property
+    def n_products(self) -> int:
+        """Products with the Hessian so far."""
+        return self._n_products
+
     def is_spent(self, gap: float, allowed: float) -> bool:
         """Say whether the products that were to be tried are used up, or get nowhere.
 

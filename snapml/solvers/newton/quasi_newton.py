@@ -228,7 +228,8 @@ def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: 
             break
         if isinstance(model, NewtonSteps) and model.is_spent(best.gap, _allowed(progress, best)):
             break
-        if progress.is_met and not _is_free(descent, decrement):
+        n_products = model.n_products if isinstance(model, NewtonSteps) else 0
+        if progress.is_met and not _is_free(descent, decrement, n_products):
             break
         if descent.has_no_minimum:
             break
@@ -321,12 +322,13 @@ def _state(
     }
 
 
-def _is_free(descent: Descent, decrement: float) -> bool:
+def _is_free(descent: Descent, decrement: float, n_products: int) -> bool:
     """Return whether another step costs next to nothing and can still change the answer.
 
     Rounding alone then separates fits of equivalent data.
     """
-    visits = descent.n_stored * descent.engine.n_outputs * (descent.n_passes + 1)
+    n_reads = descent.n_passes + n_products + 1
+    visits = descent.n_stored * descent.engine.n_outputs * n_reads
     return visits <= _FREE_VISITS and decrement > _POLISHED * abs(descent.value)
 
 

@@ -49,6 +49,8 @@ _INTERPOLATED = 1e-20
 # instead of from what coordinate ascent has found: where rows have large entries, that point is so
 # far away that the way back would take more reads.
 _RESTART_GAP = 0.5
+# The same for several classes, whose continuation is Newton's method: a bound says nothing there.
+_RESTART_JOINT = 0.9
 # Reads of the data within which the quasi-Newton method must converge where the curvature jumps;
 # and how patient coordinate ascent is after that. Where it gets there, far fewer epochs than these
 # ever seem to be left; where not, soon more.
@@ -155,7 +157,8 @@ def _fit(
         return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
     if rules.is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
-    if not _is_short(problem, dataset):
+    is_ascent = rules.is_joint_ascent(problem, dataset, communicator, start)
+    if not (_is_short(problem, dataset) or is_ascent):
         found = _in_one_call(problem, dataset, communicator, rule, settings, start)
         if found is not None:
             return found
@@ -596,7 +599,10 @@ def _coordinate_ascent(
 ) -> FitResult:
     if problem.loss.is_joint:
         duals = SoftmaxDuals(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
-        return softmax_ascent.solve(duals, communicator, rule, patience=patience)
+        judged_from = _MOST_WAITED if dataset.matrix.n_stored <= _TINY else 0
+        return softmax_ascent.solve(
+            duals, communicator, rule, patience=patience, judged_from=judged_from
+        )
     share, n_epochs = 0.0, min(patience, rule.max_iter)
     if problem.loss.smoothed is not None or problem.loss.kinks == "curvature":
         if dataset.matrix.shape[0] < dataset.matrix.shape[1]:
@@ -629,7 +635,8 @@ def _hand_over(
     start = Start(coef=first.point(problem.intercept_scaling), duals=first.duals)
     n_rows, n_features = dataset.matrix.shape
     is_bent = problem.loss.kinks != "none" and (n_rows < n_features or not problem.loss.is_smooth)
-    if is_bent and first.gap > _RESTART_GAP * abs(first.objective):
+    most = _RESTART_GAP if is_bent else _RESTART_JOINT if problem.loss.is_joint else math.inf
+    if first.gap > most * abs(first.objective):
         start = Start()
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
     trial = _trial(problem, dataset, rest)

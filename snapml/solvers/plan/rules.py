@@ -25,7 +25,7 @@ from snapml.solvers.plan.support import is_streamed
 from snapml.solvers.rows.cpu_rows import squared_norms
 from snapml.solvers.rows.scaled_rows import have_sparse_products
 
-__all__ = ["choose", "is_better_apart", "products_worth_a_trial"]
+__all__ = ["choose", "is_better_apart", "is_joint_ascent", "products_worth_a_trial"]
 
 # Up to here a Hessian of sampled rows costs no more than a few reads of the data.
 _FEW_COLUMNS = 512
@@ -72,6 +72,9 @@ _SPARSE, _DEAR, _MOST_TRIED = 1 / 3, 10.0, 25.0
 _NS_OF_STAGES = 2e7
 # The same in the span of dense rows, whose products BLAS makes.
 _NS_OF_SPAN, _NS_A_BLAS_PRODUCT = 1.5e7, 0.04
+# Coefficients of several classes, and rows a column, from which on and up to which a Hessian of few
+# columns costs more than epochs; and how many of these may be left.
+_JOINT_COEFS, _JOINT_ROWS, _JOINT_PATIENCE = 400, 2, 40.0
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
@@ -175,7 +178,7 @@ def choose(
     patience : float
         Epochs that coordinate ascent may still need before another solver takes over.
     """
-    never = math.inf
+    never, n_features = math.inf, dataset.matrix.shape[1]
     if support.is_cornered(problem):
         return _choose_for_corners(problem, dataset, communicator, settings)
     if not problem.penalty.is_smooth:
@@ -184,7 +187,9 @@ def choose(
         return settings.solver, "as asked for", never
     if not problem.loss.is_smooth:
         return _choose_for_hinge(problem, dataset, communicator)
-    if _is_joint_ascent(problem, dataset, communicator, start):
+    if is_joint_ascent(problem, dataset, communicator, start):
+        if n_features <= _FEW_COLUMNS:
+            return "sdca", "few sparse rows a column", _JOINT_PATIENCE
         return "sdca", "sparse rows of many columns", _SPARSE_PATIENCE
     if problem.loss.is_joint or dataset.labels.ndim == 2:
         return "pqn", "all outputs share each read of the data", never
@@ -194,7 +199,6 @@ def choose(
         return "pqn", "its loss has no dual step", never
     if problem.penalty.l2 <= 0.0:
         return "pqn", "there is no penalty", never
-    n_features = dataset.matrix.shape[1]
     goes_on = start.coef is not None and start.duals is None
     if not goes_on and _is_nearly_separable(problem, dataset, communicator):
         patience = _patience_of_sweeps(problem, dataset, communicator)
@@ -217,19 +221,39 @@ def choose(
     return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
 
 
-def _is_joint_ascent(
+def is_joint_ascent(
     problem: Problem, dataset: Dataset, communicator: Communicator, start: Start
 ) -> bool:
     """Return whether several classes of sparse rows are a case for coordinate ascent.
 
     In fewer columns than rows Newton's steps take few products, each for all classes at once; and
     the intercept of a class without weight is far away, where multipliers get slowly.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    dataset : Dataset
+        Rows, labels and weights.
+    communicator : Communicator
+        The other shards.
+    start : Start
+        Where the fit begins.
+
+    Returns
+    -------
+    bool
+        False also for losses of one output.
     """
     if not softmax_ascent.suits(problem, dataset, communicator) or start.coef is not None:
         return False
-    size = problem.loss.n_outputs * (dataset.matrix.shape[1] + 1)
-    is_wide = dataset.matrix.shape[1] > _FEW_COLUMNS and size > MOST_JOINT_COLUMNS
-    if not is_wide or _is_tall(dataset, communicator):
+    n_rows, n_features = dataset.matrix.shape
+    size = problem.loss.n_outputs * (n_features + 1)
+    if n_features <= _FEW_COLUMNS:
+        is_wide = size >= _JOINT_COEFS and n_rows <= _JOINT_ROWS * n_features
+    else:
+        is_wide = size > MOST_JOINT_COLUMNS and not _is_tall(dataset, communicator)
+    if not is_wide:
         return False
     numbers = dataset.labels.astype(np.int64)
     masses = np.bincount(numbers, dataset.row_weights, minlength=problem.loss.n_outputs)
