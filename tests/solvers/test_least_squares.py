@@ -16,9 +16,10 @@ from snapml.solvers.least_squares.nonnegative import nonnegative_lower_bound
 
 
 @pytest.fixture(autouse=True)
-def many_columns(monkeypatch):
-    """Keep these rows from the one call for few columns, which has tests of its own."""
+def large(monkeypatch):
+    """Treat these rows as if they were many: small ones are one call, or made dense."""
     monkeypatch.setattr(few_columns, "MOST_COLUMNS", 0)
+    monkeypatch.setattr(centered_rows, "_WIDE_AT_ONCE", 0)
 
 
 def as_matrix(X, layout, dtype=np.float64):
@@ -245,9 +246,35 @@ def test_steps_that_are_too_many_are_left_to_factors(monkeypatch):
     assert tall.description == "eigenvectors of the columns' products, refined"
     np.testing.assert_allclose(tall.coef, oracle(X, y[:, None], None, True, 0.0)[0], atol=1e-8)
     X, y = one_hot(40, (100, 60))
+    X[1] = X[0]  # dependent rows have no factor
     wide = solve_least_squares(as_matrix(X, "csr"), y[:, None], None, True)
     assert wide.description == "eigenvectors of the rows' products, refined"
     np.testing.assert_allclose(wide.coef, oracle(X, y[:, None], None, True, 0.0)[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_rows_that_steps_do_not_interpolate_are_by_a_factor(
+    monkeypatch, is_weighted, fit_intercept
+):
+    monkeypatch.setattr(least_squares, "_FEW_STEPS", 2)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(50, 90)) * (rng.random((50, 90)) < 0.2)
+    Y, weights = rng.normal(size=(50, 2)) + 2.0, rng.random(50) + 0.1 if is_weighted else None
+    found = solve_least_squares(as_matrix(X, "csr"), Y, weights, fit_intercept)
+    name = "normal equations of the rows (Cholesky), which interpolates them"
+    assert found.description == name
+    coef, intercept, _ = oracle(X, Y, weights, fit_intercept, 0.0)
+    np.testing.assert_allclose(found.coef, coef, atol=1e-9)
+    np.testing.assert_allclose(found.intercept, intercept, atol=1e-9)
+    assert (found.objective <= 1e-20 * np.sum(Y**2, axis=0)).all()
+
+
+def test_small_sparse_rows_are_made_dense(monkeypatch):
+    X, _ = thin_rows()
+    assert CenteredRows(as_matrix(X, "csr"), None, True).stays_sparse
+    monkeypatch.setattr(centered_rows, "_WIDE_AT_ONCE", X.size)
+    assert not CenteredRows(as_matrix(X, "csr"), None, True).stays_sparse
 
 
 def test_rows_of_no_clear_rank_are_decomposed():

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from snapml.data import CompressedMatrix, DenseMatrix
-from snapml.solvers.least_squares import leave_one_out, ridge_factor
+from snapml.solvers.least_squares import centered_rows, leave_one_out, ridge_factor
 from snapml.solvers.least_squares.least_squares import solve_least_squares
 from snapml.solvers.least_squares.leave_one_out import LeaveOneOut
 from snapml.solvers.least_squares.ridge_factor import RidgeFactor
@@ -63,7 +63,8 @@ def test_predictions_are_those_of_models_without_the_row(
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("shape", [(60, 20), (20, 60)])
-def test_thin_rows_stay_sparse(shape, fit_intercept, is_weighted, alphas):
+def test_thin_rows_stay_sparse(monkeypatch, shape, fit_intercept, is_weighted, alphas):
+    monkeypatch.setattr(centered_rows, "_WIDE_AT_ONCE", 0)
     X, Y, weights, matrix = made_up(shape, is_weighted, "thin")
     left_out = LeaveOneOut(matrix, Y, weights, fit_intercept, alphas, n_threads=2)
     assert left_out.rows.stays_sparse

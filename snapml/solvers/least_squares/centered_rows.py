@@ -25,6 +25,9 @@ _TIMES_SPARSE = 4
 _ROWS_A_THREAD = 1 << 10  # of a block whose products with a square matrix are all there is to do
 # Places, zeros included, for one that is stored, from which on products of sparse rows cost less.
 _LEAST_ZEROS = 3
+# Sparse rows of at most this many entries, zeros included, are made dense: products of those take
+# less time than one of SciPy's sparse products takes to begin.
+_WIDE_AT_ONCE = 1 << 16
 # Rows of at most this many entries are made wide and centred once, in one block: they stay in a
 # cache, or close to it, and what surrounds a block would take longer than its products.
 _KEPT_ENTRIES = 1 << 20
@@ -67,6 +70,8 @@ class CenteredRows:
         Sum of the weights of all shards.
     weights : ndarray of shape (n_rows,), float64
         s_i.
+    has_intercept : bool
+        Whether rows are centred.
     stays_sparse : bool
         Whether products are those of the sparse rows, centred afterwards.
     mean, mean_rest : ndarray of shape (n_features,), float64
@@ -100,7 +105,7 @@ class CenteredRows:
         self.stays_sparse = any(
             self.communicator.exchange(not self.is_dense or _is_thin(self._rows))
         )
-        self._has_intercept = fit_intercept
+        self.has_intercept = fit_intercept
         self.mean = np.zeros(self.shape[1])
         if fit_intercept:
             self.mean = self.total(self._sum_of_rows()) / self.total_weight
@@ -169,7 +174,7 @@ class CenteredRows:
         """
         values = np.asarray(targets, dtype=np.float64)
         mean, rest = np.zeros(values.shape[1]), np.zeros(values.shape[1])
-        if not self._has_intercept:
+        if not self.has_intercept:
             return self._roots[:, np.newaxis] * values, mean, rest
         mean = self.total(self.weights @ values) / self.total_weight
         centred = values - mean
@@ -488,7 +493,7 @@ class CenteredRows:
 
     def _has_far_columns(self) -> bool:
         """Return whether some rows show a dense column whose mean is rounded by what counts."""
-        if not (self._has_intercept and isinstance(self._rows, np.ndarray) and len(self._rows)):
+        if not (self.has_intercept and isinstance(self._rows, np.ndarray) and len(self._rows)):
             return False
         shown = self._rows[:: max(1, len(self._rows) // _LOOKED_AT)].astype(np.float64)
         is_far = np.abs(self.mean) > _FAR * shown.std(axis=0)
@@ -512,6 +517,8 @@ def _is_thin(rows: Any) -> bool:
     Products are then centred without loss: no mean is much more than its column's spread.
     """
     if isinstance(rows, np.ndarray) or not rows.nnz:  # what no row shows is not for it to decide
+        return False
+    if rows.shape[0] * rows.shape[1] <= _WIDE_AT_ONCE:
         return False
     if _LEAST_ZEROS * rows.nnz > rows.shape[0] * rows.shape[1]:
         return False

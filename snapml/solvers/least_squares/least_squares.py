@@ -53,6 +53,8 @@ _CLEARLY = 100.0
 # Share of the targets' norm, or of the slopes' bound, that LSQR may leave; how many steps are worth
 # a try; and what it answers where they were not enough.
 _TINY, _FEW_STEPS, _REACHED_LIMIT = 1e-13, 300, 7
+# Steps that take as long as a factor of the rows' products, of up to so many rows.
+_STEPS_OF_FACTOR, _QUICK_FACTOR = 150, 1000
 # Share of the tolerance that conjugate gradients leave; the rest is for rounding of the model.
 _SHARE_OF_TOL = 0.1
 _REFINED = 1e-11  # a relative correction below which another changes nothing
@@ -224,7 +226,8 @@ def _solve_any_sign(
             solution = _by_steps_along_columns(rows, targets, tol, gram)
             solution = solution or _by_directions(rows, targets, tol, gram, products)
     elif is_alone and is_small and is_free:
-        solution = _by_steps_along_rows(rows, targets) or _by_span(rows, targets, tol)
+        solution = _by_steps_along_rows(rows, targets) or _by_factor_of_rows(rows, targets)
+        solution = solution or _by_span(rows, targets, tol)
     elif is_alone and is_small and alphas.min() > 0:
         solution = _by_gradients(rows, targets, alphas, tol) or _by_rows(rows, targets, alphas)
     if solution is not None:
@@ -288,20 +291,26 @@ def _by_gradients(
     duals, left = np.zeros_like(targets), targets.copy()
     scale = 1.0 / (rows.square_lengths()[:, np.newaxis] + alphas)
     step, square = np.zeros_like(targets), np.ones(targets.shape[1])
+    objective = 0.5 * _inner(targets, targets)  # that without a model: it only falls
     for _ in range(_FEW_STEPS):
         scaled = scale * left
-        next_square = np.sum(left * scaled, axis=0)
-        step = scaled + next_square / square * step
+        next_square = _inner(left, scaled)
+        step *= next_square / square
+        step += scaled
         square = np.where(next_square > 0.0, next_square, 1.0)
-        product = rows.dot(rows.transposed_dot(step)) + alphas * step
-        along = np.sum(step * product, axis=0)
+        product = rows.dot(rows.transposed_dot(step))
+        product += alphas * step
+        along = _inner(step, product)
         length = next_square / np.where(along > 0.0, along, 1.0)
         duals += length * step
         left -= length * product
-        squares = np.sum((left + alphas * duals) ** 2, axis=0)
-        penalties = np.sum(duals * (targets - left - alphas * duals), axis=0)
-        objective = 0.5 * (squares + alphas * penalties)
-        if np.all(0.5 * np.sum(left**2, axis=0) <= _SHARE_OF_TOL * tol * objective):
+        gaps = 0.5 * _inner(left, left)
+        if np.any(gaps > _SHARE_OF_TOL * tol * objective):
+            continue
+        damped = alphas * duals
+        squares, products = _inner(left + damped, left + damped), targets - left - damped
+        objective = 0.5 * (squares + alphas * _inner(duals, products))
+        if np.all(gaps <= _SHARE_OF_TOL * tol * objective):
             break
     else:
         return None
@@ -309,6 +318,12 @@ def _by_gradients(
     norms = alphas * np.sum(duals**2, axis=0) + np.sum(coef**2, axis=0)
     lower = alphas * (np.sum(duals * targets, axis=0) - 0.5 * norms)
     return _Solution(coef, "conjugate gradients along the rows", lower=lower)
+
+
+def _inner(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the scalar product of each column with the other array's."""
+    found: np.ndarray = np.einsum("ij,ij->j", left, right)
+    return found
 
 
 def _by_rows(rows: CenteredRows, targets: np.ndarray, alphas: np.ndarray) -> _Solution | None:
@@ -346,13 +361,38 @@ def _by_steps_along_rows(rows: CenteredRows, targets: np.ndarray) -> _Solution |
     if not rows.stays_sparse:
         return None
     columns = []
+    is_quick = len(targets) <= _QUICK_FACTOR
+    most_steps = min(_STEPS_OF_FACTOR, _FEW_STEPS) if is_quick else _FEW_STEPS
     for target in targets.T:
-        coef = lsqr(_operator(rows), target, atol=0.0, btol=_TINY, iter_lim=_FEW_STEPS)[0]
+        coef = lsqr(_operator(rows), target, atol=0.0, btol=_TINY, iter_lim=most_steps)[0]
         residual = target - rows.dot(coef[:, np.newaxis]).ravel()
         if not np.linalg.norm(residual) <= 2.0 * _TINY * np.linalg.norm(target):
             return None
         columns.append(coef)
     return _Solution(np.column_stack(columns), "LSQR, which interpolates the rows")
+
+
+def _by_factor_of_rows(rows: CenteredRows, targets: np.ndarray) -> _Solution | None:
+    """Interpolate sparse rows that are independent but for their centre, by a Cholesky factor.
+
+    Centred rows sum up to zero, with the roots of their weights; targets do, and the products of
+    those roots make the rows' products definite without changing the answer. None where they are
+    ill conditioned, or for dense rows, whose singular values are told.
+    """
+    if not rows.stays_sparse:
+        return None
+    roots = np.sqrt(rows.weights)
+    kernel = rows.kernel().copy()
+    if rows.has_intercept:
+        kernel += np.outer(roots, roots) * (np.trace(kernel) / (len(roots) * rows.total_weight))
+    solve = _inverse(kernel, 0.0)
+    if solve is None:
+        return None
+    coef = _refined_by_rows(rows, targets, np.zeros(targets.shape[1]), solve)
+    residual = targets - rows.dot(coef)
+    if not np.all(np.sum(residual**2, axis=0) <= (2.0 * _TINY) ** 2 * np.sum(targets**2, axis=0)):
+        return None
+    return _Solution(coef, "normal equations of the rows (Cholesky), which interpolates them")
 
 
 def _by_steps_along_columns(
