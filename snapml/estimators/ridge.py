@@ -46,6 +46,10 @@ _MANY_TARGETS, _FEW_COLUMNS = 4, 512
 # Columns up to which the equations are solved however many the rows are: their products cost less
 # than two or three reads. Twice as many where rows have at most so many entries.
 _NARROW, _FEW_ENTRIES = 256, 40
+# Rows, fewer than columns, and numbers of theirs up to which products of rows are made of a centred
+# copy, of up to so many columns a row; squares of their lengths beside alpha from which on epochs
+# are many, and rows that show it.
+_MOST_ROWS, _MOST_CENTRED, _WIDEST, _LONG, _LOOKED_AT = 4096, 1 << 23, 32, 5.0, 64
 # Share of the entries up to which sparse rows are thin, and reads of them (50 products each) within
 # which conjugate gradients must get to the minimum where equations would be small.
 _THIN, _TRIAL_READS = 0.3, 8
@@ -72,6 +76,8 @@ class RidgeModel(CallbackSupport, LinearEstimator):
             check_finite_in("alpha", alpha, matrix.dtype)
             check_finite_in("1 / alpha", 1.0 / alpha, matrix.dtype)
         is_small = self._is_direct(matrix, alphas)
+        if not rule.control.is_active:
+            is_small = is_small or self._has_few_rows(matrix, alphas)
         started_s = time.perf_counter()
         may_try = problem.intercept is not Intercept.PENALISED and not rule.control.is_active
         if not is_small and may_try and self._is_narrow(matrix):
@@ -114,6 +120,23 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         has_many_targets = len(alphas) >= _MANY_TARGETS and matrix.shape[1] > _FEW_COLUMNS
         is_one_gram = has_many_targets and isinstance(matrix, DenseMatrix)
         return is_one_gram or matrix.n_stored <= _SMALL
+
+    def _has_few_rows(self, matrix: Matrix, alphas: np.ndarray) -> bool:
+        """Say whether dense rows are so few and long that their equations are soonest solved.
+
+        Of short rows, for their penalty, coordinate ascent takes few epochs.
+        """
+        if not isinstance(matrix, DenseMatrix) or self._checked_devices(matrix):
+            return False
+        if self._communicator().size > 1 or self.solver in ("sdca", "pqn", "sag", "saga"):
+            return False
+        n_rows, n_features = matrix.shape
+        if not n_rows < n_features <= _WIDEST * n_rows:
+            return False
+        if n_rows > _MOST_ROWS or matrix.n_stored > _MOST_CENTRED:
+            return False
+        some = matrix.values[:: max(1, n_rows // _LOOKED_AT)].astype(np.float64)
+        return bool(np.einsum("ij,ij->", some, some) > _LONG * alphas.max() * len(some))
 
     def _is_narrow(self, matrix: Matrix) -> bool:
         """Say whether rows are many, but their equations take less time than two or three reads."""

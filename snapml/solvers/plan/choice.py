@@ -49,8 +49,8 @@ _INTERPOLATED = 1e-20
 # instead of from what coordinate ascent has found: where rows have large entries, that point is so
 # far away that the way back would take more reads.
 _RESTART_GAP = 0.5
-# The same for several classes, whose continuation is Newton's method: a bound says nothing there.
-_RESTART_JOINT = 0.9
+# The same for losses whose curvature is continuous: the bound there says next to nothing.
+_RESTART_SMOOTH = 0.9
 # Reads of the data within which the quasi-Newton method must converge where the curvature jumps;
 # and how patient coordinate ascent is after that. Where it gets there, far fewer epochs than these
 # ever seem to be left; where not, soon more.
@@ -158,6 +158,8 @@ def _fit(
     if rules.is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
     is_ascent = rules.is_joint_ascent(problem, dataset, communicator, start)
+    if settings.solver == "auto" and start.coef is None:
+        is_ascent = is_ascent or rules.is_sparse_ascent(problem, dataset, communicator)
     if not (_is_short(problem, dataset) or is_ascent):
         found = _in_one_call(problem, dataset, communicator, rule, settings, start)
         if found is not None:
@@ -604,11 +606,13 @@ def _coordinate_ascent(
             duals, communicator, rule, patience=patience, judged_from=judged_from
         )
     share, n_epochs = 0.0, min(patience, rule.max_iter)
-    if problem.loss.smoothed is not None or problem.loss.kinks == "curvature":
+    if problem.loss.kinks != "none":
         if dataset.matrix.shape[0] < dataset.matrix.shape[1]:
             most = _MOST_WAITED if dataset.matrix.n_stored > _TINY else _MOST_OF_TINY
             share, n_epochs = _WAITED_SHARE, min(n_epochs, most)
-        elif support.suits_systems(problem, dataset, communicator):
+        elif not support.is_cornered(problem) and support.suits_systems(
+            problem, dataset, communicator
+        ):
             share = _JUDGED_SHARE
     return double_ascent.solve(
         *(problem, dataset, communicator, rule, settings, start),
@@ -635,13 +639,14 @@ def _hand_over(
     start = Start(coef=first.point(problem.intercept_scaling), duals=first.duals)
     n_rows, n_features = dataset.matrix.shape
     is_bent = problem.loss.kinks != "none" and (n_rows < n_features or not problem.loss.is_smooth)
-    most = _RESTART_GAP if is_bent else _RESTART_JOINT if problem.loss.is_joint else math.inf
+    is_jumping = problem.loss.kinks != "none"
+    most = _RESTART_GAP if is_bent else math.inf if is_jumping else _RESTART_SMOOTH
     if first.gap > most * abs(first.objective):
         start = Start()
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
     trial = _trial(problem, dataset, rest)
     is_dense = isinstance(dataset.matrix, DenseMatrix)  # products of sparse rows cost less
-    if _is_short(problem, dataset) and not is_far_wider(dataset.matrix):
+    if not is_dense or (_is_short(problem, dataset) and not is_far_wider(dataset.matrix)):
         found = _in_one_call(problem, dataset, communicator, rest, settings, start)
         if found is not None:
             return joined(first, found, reason)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from snapml.data import ChunkedMatrix, Dataset
+from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import softmax_ascent
@@ -25,7 +25,13 @@ from snapml.solvers.plan.support import is_streamed
 from snapml.solvers.rows.cpu_rows import squared_norms
 from snapml.solvers.rows.scaled_rows import have_sparse_products
 
-__all__ = ["choose", "is_better_apart", "is_joint_ascent", "products_worth_a_trial"]
+__all__ = [
+    "choose",
+    "is_better_apart",
+    "is_joint_ascent",
+    "is_sparse_ascent",
+    "products_worth_a_trial",
+]
 
 # Up to here a Hessian of sampled rows costs no more than a few reads of the data.
 _FEW_COLUMNS = 512
@@ -75,6 +81,11 @@ _NS_OF_SPAN, _NS_A_BLAS_PRODUCT = 1.5e7, 0.04
 # Coefficients of several classes, and rows a column, from which on and up to which a Hessian of few
 # columns costs more than epochs; and how many of these may be left.
 _JOINT_COEFS, _JOINT_ROWS, _JOINT_PATIENCE = 400, 2, 40.0
+# Nanoseconds of a Hessian's sparse terms and of a factor's, and of an epoch of a smooth loss, its
+# rows and sparse entries; how many epochs make a Hessian dear.
+_NS_A_TERM, _NS_OF_FACTOR = 1.0, 0.1
+_NS_OF_SMOOTH, _NS_A_SMOOTH_ROW, _NS_A_SMOOTH_ENTRY = 1e4, 250.0, 2.0
+_DEAR_HESSIAN = 30.0
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
@@ -203,6 +214,8 @@ def choose(
     if not goes_on and _is_nearly_separable(problem, dataset, communicator):
         patience = _patience_of_sweeps(problem, dataset, communicator)
         return "sdca", "few rows a column, of which most may rest", patience
+    if not goes_on and is_sparse_ascent(problem, dataset, communicator):
+        return "sdca", "few sparse rows a column", _epochs_of_hessian(dataset)
     if n_features <= _FEW_COLUMNS:
         return "pqn", f"{n_features} columns are few", never
     if goes_on:
@@ -258,6 +271,41 @@ def is_joint_ascent(
     numbers = dataset.labels.astype(np.int64)
     masses = np.bincount(numbers, dataset.row_weights, minlength=problem.loss.n_outputs)
     return bool(masses.all())
+
+
+def is_sparse_ascent(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
+    """Return whether a Hessian of few columns costs more than epochs over few sparse rows.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    dataset : Dataset
+        Rows, labels and weights.
+    communicator : Communicator
+        The other shards.
+
+    Returns
+    -------
+    bool
+        Of smooth losses of one output with an L2 penalty, in memory.
+    """
+    loss, penalty, matrix = problem.loss, problem.penalty, dataset.matrix
+    is_plain = loss.kinks == "none" and loss.has_dual_step and not loss.is_quadratic
+    has_ascent = is_plain and penalty.is_smooth and penalty.l2 > 0.0 and dataset.labels.ndim == 1
+    is_here = communicator.size == 1 and isinstance(matrix, CompressedMatrix)
+    if not (has_ascent and is_here) or matrix.shape[1] > _FEW_COLUMNS:
+        return False
+    return not _is_tall(dataset, communicator) and _epochs_of_hessian(dataset) >= _DEAR_HESSIAN
+
+
+def _epochs_of_hessian(dataset: Dataset) -> float:
+    """Return how many epochs over sparse rows take as long as a Hessian of all columns."""
+    n_rows, n_features = dataset.matrix.shape
+    n_stored = float(dataset.matrix.n_stored)
+    terms = n_stored**2 / max(1, n_rows)
+    hessian_ns = _NS_A_TERM * terms + _NS_OF_FACTOR * n_features**3 / 3.0
+    return hessian_ns / (_NS_OF_SMOOTH + _NS_A_SMOOTH_ROW * n_rows + _NS_A_SMOOTH_ENTRY * n_stored)
 
 
 def _is_nearly_separable(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
@@ -385,11 +433,13 @@ def _choose_for_corners(
     price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=is_sparse)
     if is_spanned:
         price = _price_of_span(n_rows, n_features)
+    if n_rows < n_features:
+        price = max(price, _price_of_stages(dataset, n_rows, n_stored))
     if n_features > _FEW_COLUMNS:
         return "sdca", "many columns", price
     if n_stored <= _TINY:
         return "sdca", "small data", max(price, _TINY_PATIENCE)
-    if not is_sparse and n_rows < n_features:
+    if n_rows < n_features:
         return "sdca", "fewer rows than columns", price
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     most = _EASY_STIFFNESS if n_stored > _SMALL and is_sparse else _CORNERED_STIFFNESS
