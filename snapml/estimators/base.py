@@ -470,7 +470,9 @@ def _warn_not_converged(result: FitResult, rule: StoppingRule) -> None:
             stacklevel=callers_level(),
         )
         return
-    if result.mean_stiffness > 50.0:
+    if result.is_rounded:
+        hint = f"rounding the coefficients to {result.coef.dtype} leaves that: pass rows of float64"
+    elif result.mean_stiffness > 50.0:
         hint = (
             f"the rows are long for this regularisation (mean of c_i ||x_i||^2 is "
             f"{result.mean_stiffness:.2g}): scale the features, or regularise more"
