@@ -139,7 +139,8 @@ def stack_outputs(results: list[FitResult]) -> FitResult:
         history=joint_history([result.history for result in results]),
         has_minimum=all(result.has_minimum for result in results),
         distance=joint_distance(results),
-        is_rounded=all(result.has_converged or result.is_rounded for result in results),
+        is_rounded=any(result.is_rounded for result in results)
+        and all(result.has_converged or result.is_rounded for result in results),
     )
 
 
