@@ -159,7 +159,7 @@ def _fit(
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
     is_ascent = rules.is_joint_ascent(problem, dataset, communicator, start)
     if settings.solver == "auto" and start.coef is None:
-        is_ascent = is_ascent or rules.is_sparse_ascent(problem, dataset, communicator)
+        is_ascent = is_ascent or rules.is_ascent_first(problem, dataset, communicator)
     if not (_is_short(problem, dataset) or is_ascent):
         found = _in_one_call(problem, dataset, communicator, rule, settings, start)
         if found is not None:

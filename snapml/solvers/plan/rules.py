@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset
+from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import softmax_ascent
@@ -27,9 +27,9 @@ from snapml.solvers.rows.scaled_rows import have_sparse_products
 
 __all__ = [
     "choose",
+    "is_ascent_first",
     "is_better_apart",
     "is_joint_ascent",
-    "is_sparse_ascent",
     "products_worth_a_trial",
 ]
 
@@ -82,10 +82,10 @@ _NS_OF_SPAN, _NS_A_BLAS_PRODUCT = 1.5e7, 0.04
 # columns costs more than epochs; and how many of these may be left.
 _JOINT_COEFS, _JOINT_ROWS, _JOINT_PATIENCE = 400, 2, 40.0
 # Nanoseconds of a Hessian's sparse terms and of a factor's, and of an epoch of a smooth loss, its
-# rows and sparse entries; how many epochs make a Hessian dear.
+# rows and sparse entries; how many epochs make a Hessian dear, and how many dense columns.
 _NS_A_TERM, _NS_OF_FACTOR = 1.0, 0.1
 _NS_OF_SMOOTH, _NS_A_SMOOTH_ROW, _NS_A_SMOOTH_ENTRY = 1e4, 250.0, 2.0
-_DEAR_HESSIAN = 30.0
+_DEAR_HESSIAN, _LEAST_SHORT = 30.0, 150
 # Sparse rows of fewer columns than this share of their number are tall; beyond this stiffness
 # the first epochs lead them astray.
 _TALL, _STIFF = 0.67, 150.0
@@ -214,8 +214,10 @@ def choose(
     if not goes_on and _is_nearly_separable(problem, dataset, communicator):
         patience = _patience_of_sweeps(problem, dataset, communicator)
         return "sdca", "few rows a column, of which most may rest", patience
-    if not goes_on and is_sparse_ascent(problem, dataset, communicator):
-        return "sdca", "few sparse rows a column", _epochs_of_hessian(dataset)
+    if not goes_on and is_ascent_first(problem, dataset, communicator):
+        if support.is_sparse(dataset):
+            return "sdca", "few sparse rows a column", _epochs_of_hessian(dataset)
+        return "sdca", "few rows a column, short for this regularisation", _MOST_TRIED
     if n_features <= _FEW_COLUMNS:
         return "pqn", f"{n_features} columns are few", never
     if goes_on:
@@ -273,8 +275,8 @@ def is_joint_ascent(
     return bool(masses.all())
 
 
-def is_sparse_ascent(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
-    """Return whether a Hessian of few columns costs more than epochs over few sparse rows.
+def is_ascent_first(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
+    """Return whether a Hessian of few columns costs more than epochs over rows, which are few.
 
     Parameters
     ----------
@@ -288,15 +290,21 @@ def is_sparse_ascent(problem: Problem, dataset: Dataset, communicator: Communica
     Returns
     -------
     bool
-        Of smooth losses of one output with an L2 penalty, in memory.
+        Of smooth losses of one output with an L2 penalty, in memory: of sparse rows whose Hessian
+        is dear, and of dense ones that are short for their penalty.
     """
     loss, penalty, matrix = problem.loss, problem.penalty, dataset.matrix
     is_plain = loss.kinks == "none" and loss.has_dual_step and not loss.is_quadratic
     has_ascent = is_plain and penalty.is_smooth and penalty.l2 > 0.0 and dataset.labels.ndim == 1
-    is_here = communicator.size == 1 and isinstance(matrix, CompressedMatrix)
-    if not (has_ascent and is_here) or matrix.shape[1] > _FEW_COLUMNS:
+    if not has_ascent or communicator.size > 1 or matrix.shape[1] > _FEW_COLUMNS:
         return False
-    return not _is_tall(dataset, communicator) and _epochs_of_hessian(dataset) >= _DEAR_HESSIAN
+    if isinstance(matrix, CompressedMatrix):
+        is_few = not _is_tall(dataset, communicator)
+        return is_few and _epochs_of_hessian(dataset) >= _DEAR_HESSIAN
+    is_few = matrix.shape[0] <= _JOINT_ROWS * matrix.shape[1]
+    if not (isinstance(matrix, DenseMatrix) and is_few and matrix.shape[1] >= _LEAST_SHORT):
+        return False
+    return _sampled_stiffness(problem, dataset, communicator) <= _EASY_STIFFNESS
 
 
 def _epochs_of_hessian(dataset: Dataset) -> float:
