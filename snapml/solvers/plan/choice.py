@@ -45,9 +45,9 @@ _FEW_ROWS = 1000
 _MANY_FOR_SWEEPS, _ROWS_FOR_SWEEPS, _MANY_FOR_SPAN = 150, 5, 200
 # Share of the squares of y that is rounding where the rows can be interpolated.
 _INTERPOLATED = 1e-20
-# Gap, as a share of the objective, above which the continuation of the hinge starts from zero
-# instead of from what coordinate ascent has found: where rows have large entries, that point is so
-# far away that the way back would take more reads.
+# Gap, as a share of the objective, above which the continuation of the hinge, and Newton's method
+# on fewer rows than columns where curvature jumps, start from zero instead of from what coordinate
+# ascent has found: that point is so far away that the way back would take more reads.
 _RESTART_GAP = 0.5
 # The same for losses whose curvature is continuous: the bound there says next to nothing.
 _RESTART_SMOOTH = 0.9
@@ -605,20 +605,44 @@ def _coordinate_ascent(
         return softmax_ascent.solve(
             duals, communicator, rule, patience=patience, judged_from=judged_from
         )
-    share, n_epochs = 0.0, min(patience, rule.max_iter)
-    if problem.loss.kinks != "none":
-        if dataset.matrix.shape[0] < dataset.matrix.shape[1]:
-            most = _MOST_WAITED if dataset.matrix.n_stored > _TINY else _MOST_OF_TINY
-            share, n_epochs = _WAITED_SHARE, min(n_epochs, most)
-        elif not support.is_cornered(problem) and support.suits_systems(
-            problem, dataset, communicator
-        ):
-            share = _JUDGED_SHARE
+    n_epochs = min(patience, rule.max_iter)
     return double_ascent.solve(
         *(problem, dataset, communicator, rule, settings, start),
         patience=patience,
-        judged_from=int(share * n_epochs),
+        judged_from=_judged_from(problem, dataset, communicator, n_epochs),
     )
+
+
+def _judged_from(
+    problem: Problem, dataset: Dataset, communicator: Communicator, n_epochs: float
+) -> int:
+    """Return the epochs, of so many at most, before which a gap's decline says nothing yet."""
+    matrix = dataset.matrix
+    if problem.loss.kinks != "none" and _are_few_rows(dataset, communicator):
+        most = _MOST_WAITED if matrix.n_stored > _TINY else _MOST_OF_TINY
+        return int(_WAITED_SHARE * min(n_epochs, most))
+    is_hinge = problem.loss.smoothed is not None
+    if is_hinge and support.suits_systems(problem, dataset, communicator):
+        return int(_JUDGED_SHARE * n_epochs)
+    return 0
+
+
+def _are_few_rows(dataset: Dataset, communicator: Communicator) -> bool:
+    """Return whether rows, all of them here, are fewer than columns."""
+    return communicator.size == 1 and dataset.matrix.shape[0] < dataset.matrix.shape[1]
+
+
+def _is_far(
+    first: FitResult, problem: Problem, dataset: Dataset, communicator: Communicator
+) -> bool:
+    """Return whether zero is a better start than what coordinate ascent has found."""
+    if problem.loss.kinks == "none":
+        most = _RESTART_SMOOTH
+    elif not problem.loss.is_smooth or _are_few_rows(dataset, communicator):
+        most = _RESTART_GAP
+    else:
+        return False
+    return first.gap > most * abs(first.objective)
 
 
 def _hand_over(
@@ -637,11 +661,7 @@ def _hand_over(
         second = _interior_point(problem, dataset, communicator, rest, settings)
         return joined(first, second, reason)
     start = Start(coef=first.point(problem.intercept_scaling), duals=first.duals)
-    n_rows, n_features = dataset.matrix.shape
-    is_bent = problem.loss.kinks != "none" and (n_rows < n_features or not problem.loss.is_smooth)
-    is_jumping = problem.loss.kinks != "none"
-    most = _RESTART_GAP if is_bent else math.inf if is_jumping else _RESTART_SMOOTH
-    if first.gap > most * abs(first.objective):
+    if _is_far(first, problem, dataset, communicator):
         start = Start()
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
     trial = _trial(problem, dataset, rest)
