@@ -35,6 +35,7 @@ __all__ = ["Ridge", "RidgeClassifier", "RidgeLabels"]
 
 _logger = logging.getLogger("snapml")
 _SOLVERS = ("auto", "sdca", "pqn", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga")
+_ITERATIVE = ("sdca", "pqn", "sag", "saga")  # of these, those that never solve equations
 _DEFAULT_MAX_ITER = 1000
 # Iterations do not get closer than the rounding of their running sums.
 _LEAST_ITERATIVE_TOL = 1e-12
@@ -115,7 +116,7 @@ class RidgeModel(CallbackSupport, LinearEstimator):
             return bool(alphas.min() == 0)
         if self.positive or alphas.min() == 0 or self.tol < _LEAST_ITERATIVE_TOL:
             return True
-        if self.solver in ("sdca", "pqn", "sag", "saga") or not is_direct(matrix.shape):
+        if self.solver in _ITERATIVE or not is_direct(matrix.shape):
             return False
         has_many_targets = len(alphas) >= _MANY_TARGETS and matrix.shape[1] > _FEW_COLUMNS
         is_one_gram = has_many_targets and isinstance(matrix, DenseMatrix)
@@ -128,7 +129,7 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         """
         if not isinstance(matrix, DenseMatrix) or self._checked_devices(matrix):
             return False
-        if self._communicator().size > 1 or self.solver in ("sdca", "pqn", "sag", "saga"):
+        if self._communicator().size > 1 or self.solver in _ITERATIVE:
             return False
         n_rows, n_features = matrix.shape
         if not n_rows < n_features <= _WIDEST * n_rows:
@@ -142,7 +143,7 @@ class RidgeModel(CallbackSupport, LinearEstimator):
         """Say whether rows are many, but their equations take less time than two or three reads."""
         if self.positive or self._checked_devices(matrix) or self._communicator().size > 1:
             return False
-        if self.solver in ("sdca", "pqn", "sag", "saga") or isinstance(matrix, ChunkedMatrix):
+        if self.solver in _ITERATIVE or isinstance(matrix, ChunkedMatrix):
             return False
         has_few_products = matrix.n_stored <= _FEW_ENTRIES * matrix.shape[0]
         return matrix.shape[1] <= (2 * _NARROW if has_few_products else _NARROW)

@@ -18,7 +18,7 @@ from snapml.solvers.certificate import joined
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import dual_coordinate_ascent
 from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
-from snapml.solvers.dual_ascent.rounding import level_of
+from snapml.solvers.dual_ascent.rounding import is_coarse, level_of
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.result import FitResult
 from snapml.solvers.stopping import StoppingRule
@@ -102,11 +102,11 @@ def solve(
 
 def _has_room(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
     """Return whether rounding may end ascent in single precision, and rows may be copied."""
-    is_coarse = problem.loss.n_corners > 0 and dataset.matrix.dtype == np.float32
+    may_end = is_coarse(problem.loss, dataset.matrix.dtype)
     is_here = communicator.size == 1 and not isinstance(dataset.matrix, ChunkedMatrix)
     # The multiplier of a free intercept is not what the other precision's was.
     is_settled = problem.intercept is not Intercept.FREE
-    return is_coarse and is_here and is_settled and dataset.matrix.n_stored <= _MOST_ENTRIES
+    return may_end and is_here and is_settled and dataset.matrix.n_stored <= _MOST_ENTRIES
 
 
 def _in_double(dataset: Dataset) -> Dataset:

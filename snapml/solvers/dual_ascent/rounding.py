@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from snapml.data import Dataset
+from snapml.problems import Loss
 from snapml.solvers.engine import Engine
 
-__all__ = ["Rounding", "level_of"]
+__all__ = ["Rounding", "is_coarse", "level_of"]
 
 # Epochs before which the running gap says little, and those over which it should have halved.
 _FIRST, _WINDOW = 16, 8
@@ -18,6 +19,24 @@ _FIRST, _WINDOW = 16, 8
 _NEXT, _WINDOW_SHARE = 1.5, 0.25
 # Of the loss without a model, what may be rounding.
 _LEVEL = 2.0**-20
+
+
+def is_coarse(loss: Loss, dtype: np.dtype) -> bool:
+    """Return whether rounding of margins in a number type may outweigh a tolerance.
+
+    Parameters
+    ----------
+    loss : Loss
+        Whose corners they are near to.
+    dtype : dtype
+        Of the rows.
+
+    Returns
+    -------
+    bool
+        True for losses with corners in single precision.
+    """
+    return loss.n_corners > 0 and dtype == np.float32
 
 
 def level_of(dataset: Dataset) -> float:
@@ -63,7 +82,7 @@ class Rounding:
 
     def __init__(self, engine: Engine) -> None:
         loss = engine.problem.loss
-        self._is_coarse = loss.n_corners > 0 and engine.shared.dtype == np.float32
+        self._is_coarse = is_coarse(loss, engine.shared.dtype)
         self.can_lengthen = self._is_coarse and loss.labels == "sign" and loss.n_corners == 1
         self._next = _FIRST
 

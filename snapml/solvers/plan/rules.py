@@ -339,10 +339,8 @@ def _patience_of_sweeps(problem: Problem, dataset: Dataset, communicator: Commun
     """
     n_rows, n_features = _count_rows(dataset, communicator), dataset.matrix.shape[1]
     if n_rows < n_features:
-        # Half of the rows' products, and as many factors as an interior point method takes.
-        products = n_rows**2 * (0.5 * n_features + 0.67 * _ITERATIONS * n_rows)
-        epoch_ns = _NS_AN_EPOCH + (_NS_A_ROW + _NS_AN_ENTRY * n_features) * n_rows
-        price = max(_LEAST_WIDE, _NS_A_BLAS_PRODUCT * products / epoch_ns)
+        epoch_ns = _epoch_ns(n_rows, n_rows * n_features, is_sparse=False)
+        price = max(_LEAST_WIDE, _span_ns(n_rows, n_features) / epoch_ns)
         return min(_WIDE_A_COLUMN * n_features, price)
     if small_newton.is_small(problem, dataset.matrix, dataset.matrix.shape[0]):
         return _CALL_A_COLUMN * n_features
@@ -466,8 +464,7 @@ def _choose_on_few_rows(
     if systems_ns < _CHEAP_NS or n_features < _CORNERED_COLUMNS:
         return "ipm", small, never
     n_rows, n_stored = dataset.matrix.shape[0], dataset.matrix.n_stored
-    an_entry = _NS_A_SPARSE_ENTRY if is_sparse else _NS_AN_ENTRY
-    price = systems_ns / (_NS_AN_EPOCH + _NS_A_ROW * n_rows + an_entry * n_stored)
+    price = systems_ns / _epoch_ns(n_rows, n_stored, is_sparse=is_sparse)
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     is_dear = is_sparse or n_features > _NARROW
     if stiffness <= (_EASY_STIFFNESS if is_dear else _CORNERED_STIFFNESS):
@@ -492,15 +489,25 @@ def _price_of_stages(dataset: Dataset, n_rows: float, n_stored: float) -> float:
     """Return how many epochs a continuation is worth on rows that are fewer than columns."""
     n_features, is_sparse = dataset.matrix.shape[1], support.is_sparse(dataset)
     price = _price_of_systems(n_rows, n_features, n_stored, is_sparse=is_sparse)
-    an_entry = _NS_A_SPARSE_ENTRY if is_sparse else _NS_AN_ENTRY
-    return max(price, _NS_OF_STAGES / (_NS_AN_EPOCH + _NS_A_ROW * n_rows + an_entry * n_stored))
+    return max(price, _NS_OF_STAGES / _epoch_ns(n_rows, n_stored, is_sparse=is_sparse))
 
 
 def _price_of_span(n_rows: float, n_features: int) -> float:
     """Return twice the epochs that systems in the span of dense rows take: few are enough often."""
+    span_ns = _NS_OF_SPAN + _span_ns(n_rows, n_features)
+    return 2.0 * span_ns / _epoch_ns(n_rows, n_rows * n_features, is_sparse=False)
+
+
+def _span_ns(n_rows: float, n_features: int) -> float:
+    """Return the nanoseconds of half of the rows' products, and of the systems made of them."""
     basis, system = 0.5 * n_rows**2 * n_features, 0.67 * n_rows**3
-    span_ns = _NS_OF_SPAN + _NS_A_BLAS_PRODUCT * (basis + _ITERATIONS * system)
-    return 2.0 * span_ns / (_NS_AN_EPOCH + (_NS_A_ROW + _NS_AN_ENTRY * n_features) * n_rows)
+    return _NS_A_BLAS_PRODUCT * (basis + _ITERATIONS * system)
+
+
+def _epoch_ns(n_rows: float, n_stored: float, *, is_sparse: bool) -> float:
+    """Return the nanoseconds of one of the first epochs of a loss with kinks."""
+    an_entry = _NS_A_SPARSE_ENTRY if is_sparse else _NS_AN_ENTRY
+    return _NS_AN_EPOCH + _NS_A_ROW * n_rows + an_entry * n_stored
 
 
 def _patience_of_many(problem: Problem, dataset: Dataset, communicator: Communicator) -> float:
