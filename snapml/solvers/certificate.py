@@ -151,7 +151,8 @@ def minimise_shift(slope_of: Callable[[float], tuple[float, float]], start: floa
     Returns
     -------
     float
-        Accurate to 1e-9 or better: the last Newton step is no longer than that.
+        Accurate to 1e-9, or where it is large to its own rounding, or better: the last step is no
+        longer than that.
     """
     shift, reach = start, 1.0
     low, high = -math.inf, math.inf
@@ -175,7 +176,7 @@ def minimise_shift(slope_of: Callable[[float], tuple[float, float]], start: floa
             best = shift - math.copysign(reach, slope)
             reach *= 2.0
         step, shift = abs(best - shift), best
-        if step <= 1e-9 * max(1.0, abs(shift)):
+        if step <= max(1e-9, 2.0**-48 * abs(shift)):
             break
     return shift
 

@@ -68,6 +68,10 @@ class Model:
         """Return sum_i h_i u_i^2 for a change u of the margins."""
         return self._total_of(change @ (self.curvatures * change))
 
+    def mean_of(self, change: Any) -> float:
+        """Return sum_i h_i u_i / sum_i h_i for a change u of the margins."""
+        return self._total_of(change @ self.curvatures) / self.curvature_sum
+
     def total(self, array: np.ndarray) -> np.ndarray:
         """Return the sum over the shards."""
         total: np.ndarray = self.communicator.allreduce_sum(array)

@@ -140,3 +140,13 @@ def test_what_is_not_a_number_proves_nothing(bounds):
 def test_shift_at_its_optimum_stays_where_rounding_keeps_its_slope_from_zero():
     best = 152.1334841622896
     assert minimise_shift(lambda shift: (shift - best + 1e-14, 1.0), best) == best
+
+
+def test_a_shift_far_from_its_guess_is_known_to_its_own_rounding():
+    best = 152133.4841622896
+
+    def slopes(shift):
+        bound = 1.0 / (1.0 + np.exp(-np.clip(shift - best, -30.0, 30.0)))
+        return bound - 0.5, bound * (1.0 - bound)
+
+    assert abs(minimise_shift(slopes, 0.0) - best) <= 1e-9

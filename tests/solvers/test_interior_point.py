@@ -304,3 +304,20 @@ def test_corners_of_few_rows_are_not_worked_on_in_all_columns():
     sparse = Penalty(1.0, 0.0)
     with pytest.raises(NotImplementedError, match="at most 3000 columns, got 3500"):
         choice.fit(Problem(loss, Intercept.FREE, penalty=sparse), dataset, one, RULE, Settings())
+
+
+@pytest.mark.parametrize("shape", [(60, 560), (600, 700)])
+def test_a_hinge_of_wide_rows_far_from_zero_is_handed_over_where_ascent_gets_slow(shape):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=shape) + 30.0
+    y = np.where(rng.random(len(X)) < 0.5, -1.0, 1.0)
+    problem = Problem(Hinge(), Intercept.PENALISED, penalty=Penalty(0.0, 1.0 / len(X)))
+    dataset, rule = Dataset(DenseMatrix(X), y, None, 1.0 / len(X)), StoppingRule(1e-5, 200)
+    found = choice.fit(problem, dataset, SerialCommunicator(), rule, Settings(n_threads=1))
+    # 1,000 epochs of ascent left gaps of as much as the objective.
+    assert found.has_converged
+    method = "interior" if 1.5 * shape[0] <= shape[1] else "quasi-Newton"
+    assert found.description.startswith(method)
+    assert found.objective == pytest.approx(
+        objective(problem, X, y, found.coef, found.intercept), rel=1e-9
+    )

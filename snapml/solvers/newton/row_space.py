@@ -205,13 +205,15 @@ def _pull(problem: Problem, dataset: Dataset) -> float:
     return float(weights) * slope / problem.penalty.l2
 
 
-def is_far_wider(matrix: Matrix) -> bool:
+def is_far_wider(matrix: Matrix, most_rows: int = _MOST_ROWS) -> bool:
     """Return whether rows are dense, in memory, and at most two thirds as many as their columns.
 
     Parameters
     ----------
     matrix : Matrix
         All rows.
+    most_rows : int, default=2000
+        More are too many.
 
     Returns
     -------
@@ -219,5 +221,5 @@ def is_far_wider(matrix: Matrix) -> bool:
         Whether a basis of their span costs less than it saves, though they may be many.
     """
     n_rows, n_columns = matrix.shape
-    is_few = n_rows <= _MOST_ROWS and _LEAST_TIMES * n_rows <= n_columns
+    is_few = n_rows <= most_rows and _LEAST_TIMES * n_rows <= n_columns
     return isinstance(matrix, DenseMatrix) and is_few

@@ -519,10 +519,12 @@ def _patience_of_many(problem: Problem, dataset: Dataset, communicator: Communic
     """
     n_features = dataset.matrix.shape[1]
     n_rows = _count_rows(dataset, communicator)
+    if support.is_spanned(problem, dataset, communicator):
+        return _price_of_span(n_rows, n_features)
     if support.suits_systems(problem, dataset, communicator):
         n_stored = float(dataset.matrix.n_stored)
         return _price_of_systems(n_rows, n_features, n_stored, is_sparse=True)
-    if support.is_sparse(dataset) or n_features > MOST_DENSE_COLUMNS or n_rows < n_features:
+    if support.is_sparse(dataset) or n_features > MOST_DENSE_COLUMNS:
         return math.inf
     price = 2.0 if is_streamed(dataset) else 1.0  # a step reads rows twice
     return price * _PATIENCE_A_COLUMN * n_features

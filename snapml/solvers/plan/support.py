@@ -117,8 +117,8 @@ def is_cornered(problem: Problem) -> bool:
 def suits_systems(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
     """Return whether an interior point method goes on where coordinate ascent gets slow.
 
-    Of the hinge, which can be smoothed, for sparse rows alone: a Hessian of dense ones costs no
-    more, and their continuation needs fewer.
+    Of the hinge, which can be smoothed, for sparse rows, and for dense ones that are few beside
+    their columns: a Hessian of others costs no more, and their continuation needs fewer.
     """
     if is_cornered(problem):
         return True
@@ -126,6 +126,8 @@ def suits_systems(problem: Problem, dataset: Dataset, communicator: Communicator
     if problem.loss.n_corners == 0 or communicator.size > 1:
         return False
     n_rows, n_features = matrix.shape
+    if n_features > HOT_COLUMNS and is_spanned(problem, dataset, communicator):
+        return True
     is_many = HOT_COLUMNS < n_features <= min(n_rows, working_rows.MOST_COLUMNS)
     is_sparse = isinstance(matrix, CompressedMatrix)
     return is_sparse and is_many and have_sparse_products(n_rows, n_features, matrix.n_stored)
@@ -134,7 +136,9 @@ def suits_systems(problem: Problem, dataset: Dataset, communicator: Communicator
 def is_spanned(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
     """Return whether an interior point method works in the span of the rows, which are few."""
     is_l2 = problem.penalty.is_smooth and problem.penalty.l2 > 0.0
-    return is_l2 and communicator.size == 1 and is_far_wider(dataset.matrix)
+    return (
+        is_l2 and communicator.size == 1 and is_far_wider(dataset.matrix, working_rows.MOST_COLUMNS)
+    )
 
 
 def needs_interior(problem: Problem) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from snapml.problems import Intercept
 from snapml.solvers.columns.streamed_columns import Ahead
 from snapml.solvers.cpu_formulas import penalty_value
 from snapml.solvers.engine import Movable, WorkingSet
@@ -96,8 +98,9 @@ def search_line(state: State, columns: Movable, model: Model, found: np.ndarray)
             return False
         if length == 1.0:
             change = columns.product(step)
+            moved = _moved_intercept(state, model, change)
         margins = state.margins + length * change
-        shift, loss = state.best_at(margins, state.shift)
+        shift, loss = state.best_at(margins, state.shift + length * moved)
         objective = loss + penalty_value(penalty, trial) + rest
         promise = (
             float(slopes @ step) + penalty_value(penalty, trial) - penalty_value(penalty, coef)
@@ -121,6 +124,17 @@ def search_line(state: State, columns: Movable, model: Model, found: np.ndarray)
     if not state.problem.loss.is_quadratic:  # the model was flat where the loss is not
         state.caution, state.damping = 1.0, max(1e-3, 10.0 * state.damping)
     return False
+
+
+def _moved_intercept(state: State, model: Model, change: Any) -> float:
+    """Return how far the model's intercept goes as the others change the margins.
+
+    Columns far from zero move it so far that a search from where it was would take many steps.
+    """
+    if state.problem.intercept is not Intercept.FREE:
+        return 0.0
+    moved = model.mean_of(change)
+    return -moved if math.isfinite(moved) else 0.0
 
 
 def take_whole_step(state: State, model: Model, chosen: np.ndarray, ahead: Ahead) -> bool:
