@@ -89,6 +89,25 @@ def sweep_moving_rows(
     enough: float,
     most_entries: int,
 ) -> tuple[float, float]: ...
+def several_epochs(
+    pool: ThreadPool,
+    rows: Rows,
+    loss: str,
+    shard: Shard,
+    relaxation: float,
+    block_rows: int,
+    seed: int,
+    epoch: int,
+    is_free: bool,
+    at_rest: NDArray[Any] | None,
+    most_moving: float,
+    enough: float,
+    most_moving_entries: int,
+    before: float,
+    factor: float,
+    target: float,
+    gaps: NDArray[Any],
+) -> int: ...
 def dual_mass(pool: ThreadPool, rows: Rows, loss: str, shard: Shard) -> tuple[float, float]: ...
 def exact_sweep(
     pool: ThreadPool,

@@ -25,6 +25,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
 from snapml._dates import refuse_dates
+from snapml._plain_input import are_plain_rows, are_plain_targets, set_columns
 from snapml.data import ChunkedDataset, ChunkedMatrix, CompressedMatrix, DenseMatrix, Matrix
 from snapml.kernels import ResidentMatrix
 from snapml.kernels.device.device_arrays import host_copy_of, is_device_frame
@@ -121,7 +122,8 @@ def check_fit_input(
     if not getattr(estimator, "least_rows", 1) and np.ndim(X) == 2 and np.shape(X)[0] == 0:
         return _empty_shard(estimator, X), np.asarray(y)
     X, y = _validated(estimator, X, y, reset=True, ensure_all_finite=False, **target_checks)
-    assert_all_finite(y, input_name="y", estimator_name=type(estimator).__name__)
+    if y.dtype.kind not in "biuf" or not np.isfinite(y).all():
+        assert_all_finite(y, input_name="y", estimator_name=type(estimator).__name__)
     return as_matrix(X), y
 
 
@@ -834,6 +836,14 @@ def _stand_in(matrix: ResidentMatrix | ChunkedMatrix) -> np.ndarray:
 
 def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
     """Run scikit-learn's checks on X, or X and y; columns' names and number go to the estimator."""
+    if are_plain_rows(X) and all(are_plain_targets(targets, X.shape[0]) for targets in y):
+        if issparse(X):
+            check_sparse(X)
+        if set_columns(estimator, X.shape[1], reset=reset):
+            if checks.get("ensure_all_finite", True):
+                values, name = X.data if issparse(X) else X, type(estimator).__name__
+                assert_all_finite(values, estimator_name=name, input_name="X")
+            return (X, *y) if y else X
     checks |= {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": _FLOATS}
     if issparse(X):
         check_sparse(X)

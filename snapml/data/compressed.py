@@ -162,8 +162,8 @@ class CheckedMatrix(CompressedMatrix):
 
 def _check_vector(name: str, array: Any, dtypes: tuple[Any, ...]) -> None:
     """Refuse what is not a vector of one of the dtypes."""
-    names = " or ".join(np.dtype(dtype).name for dtype in dtypes)
     if not isinstance(array, np.ndarray) or array.dtype not in dtypes:
+        names = " or ".join(np.dtype(dtype).name for dtype in dtypes)
         got = getattr(array, "dtype", type(array).__name__)
         raise TypeError(f"{name}: expected an ndarray of {names}, got {got}")
     if array.ndim != 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar
 
 from snapml import _native
@@ -80,7 +81,7 @@ class Loss:
         for name, value in _TRAITS[cls.__name__].items():
             setattr(cls, name, value)
 
-    @property
+    @cached_property
     def core_name(self) -> str:
         """The struct's name, with its parameter in brackets: Poisson, Tweedie(1.5)."""
         if not self.has_parameter:

@@ -14,6 +14,19 @@ from snapml.solvers.quadratic_model import Model
 __all__ = ["ColumnEngine", "Engine", "Movable", "PrimalEngine", "WorkingSet", "own_curvatures"]
 
 
+class SeveralEpochs(Protocol):
+    """Runs epochs as `Engine.dual_epoch` does, a free intercept's multiplier following each."""
+
+    def __call__(
+        self, first: int, n_epochs: int, before: float, factor: float, most: float
+    ) -> list[float]:
+        """Return the gaps of so many epochs from `first` on, or fewer.
+
+        They end where the gap that they predict, times a factor, is small enough
+        (`Progress.next_goal`), or where the call would be a long one.
+        """
+
+
 class Engine(Protocol):
     """A shard of the data on some device, its dual variables, and the shared vector.
 
@@ -54,6 +67,10 @@ class Engine(Protocol):
 
     def dual_epoch(self, epoch: int, outer_sigma: float) -> float:
         """Visit every row; return the sum of the rows' gaps as each was visited first."""
+
+    @property
+    def several_epochs(self) -> SeveralEpochs | None:
+        """Runs epochs of the only shard in one call; None where nothing is gained."""
 
     def keep_states(self) -> None:
         """Remember the states: the line to what they become begins there."""

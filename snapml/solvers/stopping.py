@@ -135,6 +135,29 @@ class Progress:
             _logger.info("epoch %d: gap about %.3g, %.2f s", epoch, gap, self.elapsed_s)
         return self.rule.is_met(self._correction * self._predicted, self._objective)
 
+    def next_goal(self, floor: float | None = None) -> tuple[float, float, float]:
+        """Return what tells an engine that runs several epochs in one call where to end.
+
+        Parameters
+        ----------
+        floor : float or None, default=None
+            Share of the objective that a running gap is to be, instead of meeting the rule.
+
+        Returns
+        -------
+        before : float
+            Running gap of the last epoch; NaN where gaps are judged as they are.
+        factor : float
+            The prediction's correction.
+        most : float
+            The gap that is small enough.
+        """
+        objective = abs(self._objective)
+        if floor is not None:
+            return math.nan, 1.0, floor * objective
+        most = max(self.rule.tol * objective, self.rule.floor)
+        return self.history[-1]["running_gap"], self._correction, most
+
     def see_certificate(self, gap: float, objective: float) -> None:
         """Record an exact pass after the latest epoch.
 

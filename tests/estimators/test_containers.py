@@ -548,3 +548,26 @@ def test_peak_memory_of_a_fit_is_at_most_a_fifth_of_X(estimator, layout):
     # Mostly the margins of two points, float64, and the sampled rows of the curvature.
     extra, n_bytes = map(int, out.split())
     assert 0 < extra <= n_bytes / (6 if layout == "dense" else 5)
+
+
+@pytest.mark.parametrize("layout", ["array", "csr_matrix", "csr_array", "float32"])
+def test_rows_without_names_take_those_of_an_earlier_fit_away(layout):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, len(NAMES))), rng.normal(size=30)
+    model = Ridge().fit(pd.DataFrame(X, columns=NAMES), y)
+    assert model.feature_names_in_.tolist() == NAMES
+    make = {
+        "array": np.asarray,
+        "csr_matrix": sparse.csr_matrix,
+        "csr_array": sparse.csr_array,
+        "float32": lambda X: X.astype(np.float32),
+    }[layout]
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(make(X))
+    model.fit(make(X[:, :-1]), y)
+    assert model.n_features_in_ == len(NAMES) - 1
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.raises(ValueError, match=f"expecting {len(NAMES) - 1} features"):
+        model.predict(make(X))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(make(X), y[:-1])

@@ -1,5 +1,7 @@
 """Dual coordinate ascent on every engine: the same answers with the same certificates."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -140,3 +142,33 @@ def test_rows_that_no_sweep_may_see_are_refused(name, error, message, spoil):
 def test_sums_over_margins_need_an_exact_sweep_first(name):
     with pytest.raises(RuntimeError, match="expected an exact sweep"):
         make_engine(name, Case()).loss_value(0.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("loss", "intercept", "is_sparse"), KINDS, ids=name_of)
+def test_several_epochs_of_one_call_are_those_of_several_calls(loss, intercept, is_sparse, dtype):
+    case = Case(loss, intercept, is_sparse=is_sparse, scale=0.25, dtype=dtype)
+    ones, together = (make_engine("cpu", case) for _ in range(2))
+    if together.has_focus:
+        assert together.several_epochs is None
+        return
+    gaps = []
+    for epoch in range(3, 9):
+        gaps.append(ones.dual_epoch(epoch, 1.0))
+        if intercept is Intercept.FREE:
+            ones.offset += ones.tau * float(ones.shared[-1])
+    assert together.several_epochs(3, 6, np.nan, 1.0, -1.0) == gaps
+    assert together.offset == ones.offset
+    np.testing.assert_array_equal(together.duals, ones.duals)
+    np.testing.assert_array_equal(together.shared, ones.shared)
+
+
+def test_several_epochs_end_where_the_gap_that_they_predict_is_small_enough():
+    case = Case(Hinge(), Intercept.PENALISED, scale=0.25)
+    gaps = make_engine("cpu", case).several_epochs(0, 12, np.nan, 1.0, -1.0)
+    predicted = [gap * min(1.0, gap / before) for before, gap in pairwise(gaps)]
+    most = 0.5 * (predicted[3] + predicted[4])
+    assert predicted[4] < most < min(predicted[:4])
+    engine = make_engine("cpu", case)
+    assert engine.several_epochs(0, 1, np.nan, 1.0, -1.0) == gaps[:1]
+    assert engine.several_epochs(1, 11, gaps[0], 2.0, 2.0 * most) == gaps[1:6]

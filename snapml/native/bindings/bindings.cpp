@@ -17,8 +17,8 @@
 #include "bindings/without_gil.hpp"
 #include "dual/coordinate_descent.hpp"
 #include "dual/dual_line.hpp"
-#include "dual/moving_rows.hpp"
 #include "dual/objective.hpp"
+#include "dual/several_epochs.hpp"
 #include "rows/row_checks.hpp"
 #include "rows/rows.hpp"
 
@@ -262,6 +262,38 @@ std::tuple<double, double> sweep_moving_rows_of(ThreadPool& pool, const Rows& ro
       rows.view);
 }
 
+int64 several_epochs_of(ThreadPool& pool, const Rows& rows, const std::string& loss,
+                        ShardArrays& shard, double relaxation, int block_rows, uint64 seed,
+                        uint64 epoch, bool is_free, std::optional<AnyArray> at_rest,
+                        double most_moving, double enough, int64 most_moving_entries, double before,
+                        double factor, double target, const AnyArray& gaps) {
+  if (pool.size() != 1) throw std::invalid_argument("pool: expected one thread");
+  const EpochOptions options = epoch_options(1.0, 1.0, relaxation, 1, block_rows, seed, epoch);
+  const auto most = static_cast<int64>(gaps.size());
+  const SeveralLimits limits{most,   most_moving, enough, most_moving_entries,
+                             before, factor,      target};
+  return std::visit(
+      [&](const auto& view) {
+        using Real = typename std::decay_t<decltype(view)>::Real;
+        DualState<Real> state = dual_state(view, shard);
+        uint8* resting = nullptr;
+        if (at_rest) {
+          check_contiguous_rows(view);
+          resting = vector_argument<uint8>(*at_rest, "at_rest", view.n_rows);
+        }
+        double* const out = vector_argument<double>(gaps, "gaps", most);
+        const int64 count = with_loss<Real>(loss, [&](auto loss_type) {
+          return without_gil([&](Interrupt& interrupt) {
+            return several_epochs(loss_type, view, state, options, is_free, resting, limits, out,
+                                  pool, interrupt);
+          });
+        });
+        shard.intercept.offset = state.intercept.offset;
+        return count;
+      },
+      rows.view);
+}
+
 // Calls call(loss type in float64, view, state) for the layout and loss at hand.
 template <class Call>
 auto with_shard(const Rows& rows, const std::string& loss, const ShardArrays& shard, Call call) {
@@ -453,6 +485,11 @@ NB_MODULE(_native, m) {
         nb::arg("outer"), nb::arg("relaxation"), nb::arg("rounds"), nb::arg("block_rows"),
         nb::arg("seed"), nb::arg("epoch"), nb::arg("at_rest"), nb::arg("enough"),
         nb::arg("most_entries"));
+  m.def("several_epochs", &several_epochs_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
+        nb::arg("shard"), nb::arg("relaxation"), nb::arg("block_rows"), nb::arg("seed"),
+        nb::arg("epoch"), nb::arg("is_free"), nb::arg("at_rest").none(), nb::arg("most_moving"),
+        nb::arg("enough"), nb::arg("most_moving_entries"), nb::arg("before"), nb::arg("factor"),
+        nb::arg("target"), nb::arg("gaps"));
   m.def("dual_mass", &dual_mass_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),
         nb::arg("shard"));
   m.def("exact_sweep", &exact_sweep_of, nb::arg("pool"), nb::arg("rows"), nb::arg("loss"),

@@ -25,6 +25,7 @@ from snapml.solvers.dual_ascent.host_duals import (
     worth_merging,
 )
 from snapml.solvers.dual_ascent.intercept_column import intercept_column
+from snapml.solvers.engine import SeveralEpochs
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.rows.cpu_rows import checked_rows
 from snapml.solvers.threads import resolve_n_threads
@@ -34,6 +35,9 @@ __all__ = ["CpuEngine"]
 # Rows that still move are visited again where they are at most this share of all, until they leave
 # this share of the gap or have cost as much as so many epochs.
 _MOST_MOVING, _ENOUGH, _MOVING_EPOCHS = 0.8, 0.1, 4
+# Epochs that one call runs at most, and the entries that they may visit, a row being so many: that
+# takes some tens of microseconds.
+_MOST_AT_ONCE, _VISITS_AT_ONCE, _ENTRIES_A_ROW = 16, 40_000, 10
 _TINY = float(np.finfo(np.float64).tiny)  # stands for a sum of weights that is zero
 
 
@@ -114,6 +118,10 @@ class CpuEngine(HostDuals):
         if knows_rest:  # an epoch may visit so many more; the same on all shards
             self.free_visits //= 1 + _MOVING_EPOCHS
         self._single = _native.ThreadPool(1)
+        n_visits = max(1, self.n_stored + _ENTRIES_A_ROW * len(self.duals))
+        is_plain = self.n_threads == 1 and not self.has_focus
+        at_once = min(_MOST_AT_ONCE, _VISITS_AT_ONCE // n_visits)
+        self._most_at_once = at_once if is_plain else 0
         self._row_gaps: np.ndarray | None = None
         self._at_rest: np.ndarray | None = None
         self._replicas: np.ndarray | None = None
@@ -187,6 +195,33 @@ class CpuEngine(HostDuals):
         if self._row_gaps is not None and epoch < LAST_FOCUSED and math.isfinite(gap):
             self._focus(epoch, outer_sigma, find_focus(self._row_gaps))
         return gap
+
+    @property
+    def several_epochs(self) -> SeveralEpochs | None:
+        """Runs several epochs in one call, where they are short."""
+        return self._epochs_at_once if self._most_at_once > 1 else None
+
+    def _epochs_at_once(
+        self, first: int, n_epochs: int, before: float, factor: float, most: float
+    ) -> list[float]:
+        gaps = np.empty(min(n_epochs, self._most_at_once))
+        count = _native.several_epochs(
+            *self._shard_arguments(),
+            self.relaxation,
+            self.block_rows,
+            self._seed,
+            first,
+            self.problem.intercept is Intercept.FREE,
+            self._at_rest,
+            _MOST_MOVING,
+            _ENOUGH,
+            _MOVING_EPOCHS * (self.n_stored + len(self.duals)),
+            before,
+            factor,
+            most,
+            gaps,
+        )
+        return [float(gap) for gap in gaps[:count]]
 
     def _focus(self, epoch: int, outer_sigma: float, picked: np.ndarray | None) -> None:
         """Visit the rows that hold most of the gap again, where there are such rows."""

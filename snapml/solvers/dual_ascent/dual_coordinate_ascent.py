@@ -224,13 +224,14 @@ def _ascend(
     """Run epochs until an exact pass confirms that the rule is met, or they are used up."""
     max_iter = progress.rule.max_iter
     rounding = Rounding(engine)
-    for epoch in range(len(progress.history), max_iter):
+    while len(progress.history) < max_iter:
         progress.stage.offer(communicator, partial(kept_ascent.state_of, engine, progress))
-        gap = _epoch(engine, merge, epoch)
-        seems_met = progress.see_epoch(gap)
+        for gap in _epochs(engine, merge, progress, max_iter):
+            seems_met = progress.see_epoch(gap)
         has_ended = progress.rule.control.ends(communicator, partial(_interim, engine))
         is_rounded = rounding.is_due(progress.history)
-        is_last = has_ended or epoch + 1 == max_iter or limits.are_reached(progress)
+        n_epochs = len(progress.history)
+        is_last = has_ended or n_epochs == max_iter or limits.are_reached(progress)
         is_last |= is_rounded and gap <= limits.ends_at
         if not (seems_met or is_last or is_rounded):
             continue
@@ -297,11 +298,30 @@ def _polish(
     if n_epochs <= first:
         return False
     best.keep(engine)
-    for epoch in range(first, n_epochs):
-        progress.see_epoch(_epoch(engine, merge, epoch))
+    while len(progress.history) < n_epochs:
+        for gap in _epochs(engine, merge, progress, n_epochs, floor):
+            progress.see_epoch(gap)
         if progress.relative_gap <= floor:
             break
     return True
+
+
+def _epochs(
+    engine: Engine,
+    merge: ShardMerge | None,
+    progress: Progress,
+    last: int,
+    floor: float | None = None,
+) -> list[float]:
+    """Run an epoch, or a few in one call where nobody looks on between them; return their gaps.
+
+    They end where the rule seems to be met, or where the gap is this share of the objective.
+    """
+    first = len(progress.history)
+    together = engine.several_epochs
+    if together is None or merge is not None or not first or progress.rule.control.is_active:
+        return [_epoch(engine, merge, first)]
+    return together(first, last - first, *progress.next_goal(floor))
 
 
 def _epoch(engine: Engine, merge: ShardMerge | None, epoch: int) -> float:

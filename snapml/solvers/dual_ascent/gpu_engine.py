@@ -72,6 +72,7 @@ class GpuEngine:
     """
 
     free_visits = 0
+    several_epochs = None
     """None: the launches of an epoch cost more than its visits of a few rows."""
 
     relaxation = 0.65

@@ -53,6 +53,7 @@ class StreamedDualEngine(HostDuals):
     """
 
     free_visits = 0  # reads of files are work
+    several_epochs = None
 
     def __init__(
         self,
