@@ -127,6 +127,8 @@ def limit_blas_threads(n_threads: int) -> AbstractContextManager[Any]:
     context manager
         The limit holds inside; of several inside each other, the innermost.
     """
+    if _blas_limits.is_innermost(n_threads):  # which takes longer again than a small product
+        return nullcontext()
     return _blas_limits.hold(n_threads)
 
 
@@ -205,6 +207,11 @@ class _BlasLimits:
         if has_fits:
             for library in itertools.chain(*_blas_libraries()):
                 _set_num_threads(library, 1)
+
+    def is_innermost(self, n_threads: int) -> bool:
+        """Return whether this thread holds this number, so that the same again changes nothing."""
+        held = self._held.get(threading.get_ident())
+        return held is not None and held[-1] == n_threads
 
     @contextmanager
     def hold(self, n_threads: int) -> Iterator[None]:

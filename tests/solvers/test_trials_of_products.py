@@ -5,7 +5,16 @@ import pytest
 
 from snapml._validation import as_matrix
 from snapml.data import Dataset
-from snapml.problems import Intercept, Logistic, Penalty, Poisson, Problem, Squared, SquaredHinge
+from snapml.problems import (
+    Intercept,
+    Logistic,
+    Penalty,
+    Poisson,
+    Problem,
+    Softmax,
+    Squared,
+    SquaredHinge,
+)
 from snapml.solvers.communicator import SerialCommunicator
 from snapml.solvers.fit_settings import Settings
 from snapml.solvers.newton import small_newton
@@ -98,3 +107,33 @@ def test_reads_of_both_count(monkeypatch):
     found = solve(problem, dataset, StoppingRule(tol=1e-12, max_iter=4))
     assert found.n_iter <= 4
     assert not found.has_converged
+
+
+def labels_of_three(dataset):
+    return Dataset(dataset.matrix, np.arange(len(dataset.labels)) % 3.0, None, 1.0)
+
+
+@pytest.mark.parametrize("intercept", Intercept, ids=lambda k: k.value)
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=lambda x: x.core_name)
+def test_products_with_wide_rows_are_tried_before_their_span(loss, intercept, monkeypatch):
+    dataset, rule = make_dataset(Logistic(), n_rows=40), StoppingRule(tol=1e-9, max_iter=200)
+    dataset = labels_of_three(dataset) if loss.is_joint else dataset
+    problem = Problem(loss, intercept, penalty=Penalty(0.0, 10.0))
+    monkeypatch.setattr(rules, "products_of_dense_factor", lambda *_: 1e3)
+    found = solve(problem, dataset, rule)
+    assert found.has_converged
+    assert "span" not in found.description
+    monkeypatch.setattr(rules, "products_of_dense_factor", lambda *_: 2.0)
+    second = solve(problem, dataset, rule)
+    assert second.has_converged
+    assert "in the span of the rows: after" in second.description
+    assert abs(found.objective - second.objective) <= found.gap + second.gap
+    monkeypatch.setattr(rules, "products_before_span", lambda *_: None)
+    other = solve(problem, dataset, rule)
+    assert other.description.endswith("in the span of the rows: as asked for")
+    assert abs(found.objective - other.objective) <= found.gap + other.gap
+
+
+def test_rows_far_wider_are_taken_to_their_span_at_once():
+    dataset = make_dataset(Logistic(), n_rows=15)
+    assert rules.products_before_span(Problem(Logistic()), dataset) is None

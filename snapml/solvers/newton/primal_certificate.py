@@ -220,10 +220,18 @@ def _softmax_shift(
     block += np.trace(block) / len(block) ** 2
     mass = mass - mass.mean()  # of every row's dual variables the sum is zero
     root = 1.0 / np.sqrt(np.maximum(block.diagonal(), np.finfo(np.float64).tiny))
-    step = root * (np.linalg.pinv(block * np.outer(root, root), hermitian=True) @ (root * -mass))
+    step = root * _solved(block * np.outer(root, root), root * -mass)
     # A class without weight is to vanish from all rows; rounding alone carries it beyond.
     moved = np.maximum(p - p * (step[:, None] - step @ p), 0.0)
     return np.asarray(weights * (p - moved / moved.sum(axis=0)))
+
+
+def _solved(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Return the shortest solution of a symmetric system; NumPy's `pinv` takes ten times as long."""
+    values, vectors = np.linalg.eigh(matrix)
+    is_kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
+    along = (vectors.T @ vector) / np.where(is_kept, values, 1.0)
+    return np.asarray(vectors @ (along * is_kept))
 
 
 def _terms_change(engine: PrimalEngine, rows: np.ndarray, shift: np.ndarray) -> float:

@@ -189,13 +189,15 @@ def products_of_factors(engine: PrimalEngine, total: float, n_stored: float) -> 
     return _products(reads, read_ns, n_columns, n_outputs, costs)
 
 
-def products_of_dense_factor(n_rows: int, n_features: int) -> float:
+def products_of_dense_factor(n_rows: int, n_features: int, n_outputs: int = 1) -> float:
     """Return how many products with the Hessian of dense rows in memory take as long as its factor.
 
     Parameters
     ----------
     n_rows, n_features : int
         Of the rows.
+    n_outputs : int, default=1
+        Of a product, and factors to make.
 
     Returns
     -------
@@ -204,7 +206,7 @@ def products_of_dense_factor(n_rows: int, n_features: int) -> float:
     """
     costs = _OF_A_CORE
     reads = (costs.scaled + costs.product * n_features) / costs.dense
-    return _products(reads, n_rows * n_features * costs.dense, n_features, 1, costs)
+    return _products(reads, n_rows * n_features * costs.dense, n_features, n_outputs, costs)
 
 
 def _products(reads: float, read_ns: float, n_columns: int, n_outputs: int, costs: _Costs) -> float:

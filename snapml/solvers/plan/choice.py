@@ -570,8 +570,33 @@ def _in_row_space(
     settings: Settings,
     start: Start,
 ) -> FitResult:
-    """Solve in the span of the rows; certify the answer on the data themselves."""
+    """Solve in the span of the rows; certify the answer on the data themselves.
+
+    Before the span of many rows is made, products with their Hessian are tried.
+    """
     engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
+    most = rules.products_before_span(problem, dataset)
+    if most is not None:
+        first = quasi_newton.solve(engine, communicator, rule, start=start.coef, most_products=most)
+        if not _goes_on(first, rule):
+            return first
+        rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
+        begin = Start(coef=first.point(engine.bias_column))
+        second = _in_span(engine, dataset, communicator, rest, settings, begin)
+        return joined(first, second, f"after {first.n_iter} reads by conjugate gradients")
+    return _in_span(engine, dataset, communicator, rule, settings, start)
+
+
+def _in_span(
+    engine: CpuPrimalEngine,
+    dataset: Dataset,
+    communicator: Communicator,
+    rule: StoppingRule,
+    settings: Settings,
+    start: Start,
+) -> FitResult:
+    """Solve in the coordinates of an orthonormal basis of the rows."""
+    problem = engine.problem
     with limit_blas_threads(1), np.errstate(over="ignore", invalid="ignore"):
         engine.check_finite()
         space = RowSpace(problem, dataset)

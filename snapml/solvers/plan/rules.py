@@ -19,7 +19,7 @@ from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import small_rows, working_rows
 from snapml.solvers.newton import small_newton
 from snapml.solvers.newton.curvature import MOST_DENSE_COLUMNS, MOST_JOINT_COLUMNS
-from snapml.solvers.newton.sample_size import products_of_factors
+from snapml.solvers.newton.sample_size import products_of_dense_factor, products_of_factors
 from snapml.solvers.plan import out_of_core, support
 from snapml.solvers.plan.support import is_streamed
 from snapml.solvers.rows.cpu_rows import squared_norms
@@ -156,6 +156,43 @@ def products_worth_a_trial(engine: PrimalEngine, communicator: Communicator) -> 
         return None
     price = products_of_factors(engine, float(engine.n_rows), float(engine.n_stored))
     return _TRIAL_OF_FACTORS * price
+
+
+def products_before_span(problem: Problem, dataset: Dataset) -> float | None:
+    """Return how many products with the Hessian of wide rows to try before their span is made.
+
+    Where columns are not too much alike, fewer are needed than the span costs.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    dataset : Dataset
+        Rows in memory that are fewer than their columns.
+
+    Returns
+    -------
+    float or None
+        None where a trial is not worth it: of few rows, whose problem in the span is one call; or
+        where curvature jumps, is constant or has no bound.
+    """
+    loss, matrix, n_rows = problem.loss, dataset.matrix, dataset.matrix.shape[0]
+    is_plain = loss.kinks == "none" and math.isfinite(loss.curvature_bound)
+    is_plain = is_plain and not loss.is_quadratic and problem.penalty.l2 > 0.0
+    if not (is_plain and isinstance(matrix, DenseMatrix)):
+        return None
+    if small_newton.is_small(problem, DenseMatrix(_unread(n_rows, n_rows)), n_rows):
+        return None
+    if matrix.shape[1] > _SHORT * n_rows:
+        return None
+    n_outputs = problem.n_outputs((n_rows,))
+    times = _TRIAL_OF_FACTORS if n_outputs == 1 else 1.0
+    return times * products_of_dense_factor(matrix.shape[1], n_rows, n_outputs)
+
+
+def _unread(n_rows: int, n_columns: int) -> np.ndarray:
+    """Return an array of a shape that takes no memory."""
+    return np.broadcast_to(np.float64(0.0), (n_rows, n_columns))
 
 
 def choose(
