@@ -491,3 +491,20 @@ def test_default_fits_of_few_rows_are_made_in_one_call():
     assert model.solver_ == (
         "quasi-Newton in one call, curvature from 97 rows, 1 thread: the rows stay in the cache"
     )
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].value)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda x: x.core_name)
+def test_slopes_of_a_model_bound_the_objective_on_the_way(loss, kind):
+    case = Case(loss, kind, shape=(260, 80), empty=0.2, l1=0.3, l2=0.0)
+    expected = case.expected()
+    for tol in (0.1, 1e-2, 1e-4, 1e-6):
+        found = case.solve(rule=replace(LONG, tol=tol))
+        assert found.objective - found.gap <= expected.objective * (1.0 + 1e-14)
+
+
+def test_slopes_of_a_model_say_that_its_step_was_the_last():
+    case = Case(Logistic(), KINDS[1], shape=(2000, 80), empty=0.2, l1=0.3, l2=0.0)
+    found = case.solve(rule=replace(LONG, tol=1e-6))
+    assert found.has_converged
+    assert found.n_iter <= 9  # 10 with the slopes at the points alone

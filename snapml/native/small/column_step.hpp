@@ -34,6 +34,9 @@ class ColumnStep {
   // Whether so many columns are needed that another method does better.
   bool is_stuck() const { return is_stuck_; }
 
+  // Whether the last minimum is one in all columns that seem to be needed, by their Gram matrix.
+  bool is_exact() const { return is_exact_; }
+
   // Sees what share of a step was taken, 0 for none, and damps the next models.
   void learn(double length) {
     if (length == 1) {
@@ -43,9 +46,16 @@ class ColumnStep {
     }
   }
 
+  // What the last model says of a row's slope at its minimum, less what it was at its point.
+  double slope_change(int64 i) const {
+    const double moved = has_intercept() ? problem_.design.bias_column * follower_ : 0;
+    return states_[at(i)] + moved * curvatures_[at(i)];
+  }
+
   // Fills `direction` with d; returns by how much the linear part of the model, and the norm, fall.
   double minimise(const Point& point, std::vector<double>& direction) {
     begin(point);
+    is_exact_ = false;
     descend(point);
     if (has_intercept()) step_[at(n_features())] = follower_;
     direction = step_;
@@ -223,6 +233,7 @@ class ColumnStep {
 
   // Goes to the minimum in the columns that seem to be needed.
   void solve_near(const Point& point) {
+    is_exact_ = true;
     std::vector<int64> near;
     std::vector<double> coef, slopes;
     for (const int64 j : active_) {
@@ -295,6 +306,7 @@ class ColumnStep {
   // Gram matrix costs, for it leads to the minimum.
   double spent_ = 0, spent_on_many_ = 0;
   bool is_stuck_ = false;
+  bool is_exact_ = false;
   double damping_ = 0;  // share of the rows' mean curvature that each has beside its own
 };
 

@@ -16,7 +16,11 @@ class LowerBound {
   // -inf where the dual point is not feasible.
   double value() const {
     // sum_i -c_i l*(l'(z_i)), by Fenchel's equality
-    const double terms = point_.loss - problem_.inner(point_.loss_gradient, point_.coef);
+    return value_of(point_.loss - problem_.inner(point_.loss_gradient, point_.coef));
+  }
+
+  // The same for the loss terms of slopes that need not be those at the point's margins.
+  double value_of(double terms) const {
     if (problem_.penalty.intercept != Intercept::kFree) return bound(terms, point_.loss_gradient);
     const double missing = std::fabs(point_.loss_gradient[at(problem_.design.n_features)]);
     return balanced_by_few(problem_.design.n_rows, missing,

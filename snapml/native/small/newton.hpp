@@ -108,6 +108,8 @@ class Newton {
   // Steps from a new factor to the minimum, about; and the cost of a factor, in passes, up to which
   // every step gets one: where the curvature jumps, what the last one saw is soon worth little.
   static constexpr double kStepsOfNewton = 2, kCheapFactor = Problem::kJumps ? 16 : 4;
+  // Share of the objective that a step may promise for its model's slopes to be worth a pass.
+  static constexpr double kNear = 0.03;
   // One curved row of so many may be another before a factor is worth little.
   static constexpr int64 kFewChanged = 32;
 
@@ -207,9 +209,38 @@ class Newton {
       columns_->learn(length);
       if (length == 0) continue;
       std::swap(point, trial);
+      const bool is_near = decrement <= kNear * std::fabs(point.objective);
+      if (length == 1 && is_near && !found_.is_solved && columns_->is_exact()) {
+        see_model(trial, point);
+      }
       return decrement;
     }
     return 0;
+  }
+
+  // Certifies the slopes that the last model has at its minimum, where it was `before`. They are as
+  // feasible as that minimum is exact, and what their loss terms lack is of fourth order in the
+  // step; those at the point itself are infeasible by the square of it.
+  void see_model(const Point& before, const Point& point) {
+    Point model = point;
+    double terms = 0;
+    for (int64 i = 0; i < problem_.design.n_rows; ++i) {
+      const auto k = static_cast<std::size_t>(i);
+      const double c = problem_.targets.weights[i], y = problem_.targets.labels[i];
+      if (c == 0) continue;
+      double slope = before.slopes[k] + columns_->slope_change(i);
+      double conjugate = problem_.loss.conjugate(slope / c, y);
+      if (!std::isfinite(conjugate)) {  // a slope that no margin has
+        slope = point.slopes[k];
+        conjugate = problem_.loss.conjugate(slope / c, y);
+      }
+      model.slopes[k] = slope;
+      terms -= c * conjugate;
+      if (problem_.targets.offsets != nullptr) terms += slope * problem_.targets.offsets[i];
+    }
+    problem_.fill_loss_gradient(model);
+    const double bound = LowerBound(problem_, model).value_of(terms);
+    found_.bound = std::max(found_.bound, bound);
   }
 
   // Tries all of a direction and then halves of it; returns the length at which the objective is

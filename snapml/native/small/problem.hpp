@@ -163,11 +163,16 @@ class Problem {
     row_tangents(loss, point.margins.data(), targets.labels, targets.weights, design.n_padded,
                  point.slopes.data(), sum);
     point.loss = sum_of_lanes(sum);
+    fill_loss_gradient(point);
+    add_penalty(point);
+  }
+
+  // The loss's gradient from the rows' slopes.
+  void fill_loss_gradient(Point& point) const {
     std::fill(point.loss_gradient.begin(), point.loss_gradient.end(), 0.0);
     for (int64 first = 0; first < design.n_rows; first += kEight) {
       design.add8(first, point.slopes.data() + first, point.loss_gradient.data());
     }
-    add_penalty(point);
   }
 
   // Fills h (`stride` rows of as many numbers, of which n_cols count) with the upper half of the
