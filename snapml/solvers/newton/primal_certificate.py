@@ -227,7 +227,7 @@ def _softmax_shift(
 
 
 def _solved(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Return the shortest solution of a symmetric system; NumPy's `pinv` takes ten times as long."""
+    """Return the shortest solution of a symmetric system; NumPy's `pinv` takes far longer."""
     values, vectors = np.linalg.eigh(matrix)
     is_kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
     along = (vectors.T @ vector) / np.where(is_kept, values, 1.0)
