@@ -306,18 +306,19 @@ def test_corners_of_few_rows_are_not_worked_on_in_all_columns():
         choice.fit(Problem(loss, Intercept.FREE, penalty=sparse), dataset, one, RULE, Settings())
 
 
-@pytest.mark.parametrize("shape", [(60, 560), (600, 700)])
-def test_a_hinge_of_wide_rows_far_from_zero_is_handed_over_where_ascent_gets_slow(shape):
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(90, 110), (60, 560), (300, 520)])
+def test_a_hinge_of_wide_rows_far_from_zero_is_handed_over_where_ascent_gets_slow(shape, dtype):
     rng = np.random.default_rng(7)
-    X = rng.normal(size=shape) + 30.0
-    y = np.where(rng.random(len(X)) < 0.5, -1.0, 1.0)
+    X = (rng.normal(size=shape) + 30.0).astype(dtype)
+    y = np.where(rng.random(len(X)) < 0.5, -1.0, 1.0).astype(dtype)
     problem = Problem(Hinge(), Intercept.PENALISED, penalty=Penalty(0.0, 1.0 / len(X)))
     dataset, rule = Dataset(DenseMatrix(X), y, None, 1.0 / len(X)), StoppingRule(1e-5, 200)
     found = choice.fit(problem, dataset, SerialCommunicator(), rule, Settings(n_threads=1))
-    # 1,000 epochs of ascent left gaps of as much as the objective.
-    assert found.has_converged
-    method = "interior" if 1.5 * shape[0] <= shape[1] else "quasi-Newton"
-    assert found.description.startswith(method)
-    assert found.objective == pytest.approx(
-        objective(problem, X, y, found.coef, found.intercept), rel=1e-9
-    )
+    # 1,000 epochs of ascent left gaps of as much as the objective; in single precision the
+    # continuation took hundreds of times as long.
+    assert found.has_converged or found.is_rounded
+    assert found.gap <= (1e-5 if dtype == np.float64 else 1e-3) * found.objective
+    assert "in the span of the rows" in found.description
+    wide = X.astype(np.float64), y.astype(np.float64), found.coef.astype(np.float64)
+    assert found.objective == pytest.approx(objective(problem, *wide, found.intercept), rel=1e-9)

@@ -11,7 +11,7 @@ from snapml.data import Dataset
 from snapml.problems import Loss
 from snapml.solvers.engine import Engine
 
-__all__ = ["Rounding", "is_coarse", "level_of"]
+__all__ = ["Rounding", "can_lengthen", "is_coarse", "level_of"]
 
 # Epochs before which the running gap says little, and those over which it should have halved.
 _FIRST, _WINDOW = 16, 8
@@ -37,6 +37,24 @@ def is_coarse(loss: Loss, dtype: np.dtype) -> bool:
         True for losses with corners in single precision.
     """
     return loss.n_corners > 0 and dtype == np.float32
+
+
+def can_lengthen(loss: Loss, dtype: np.dtype) -> bool:
+    """Return whether rounding is undone by models a millionth longer.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of the margins.
+    dtype : dtype
+        Of the rows.
+
+    Returns
+    -------
+    bool
+        True for the hinge in single precision.
+    """
+    return is_coarse(loss, dtype) and loss.labels == "sign" and loss.n_corners == 1
 
 
 def level_of(dataset: Dataset) -> float:
@@ -77,13 +95,15 @@ class Rounding:
         Whether longer models may be better.
     """
 
-    FACTORS: ClassVar[tuple[float, ...]] = tuple(1.0 + 2.0**-k for k in (21, 21, 20, 19, 18, 17))
+    FACTORS: ClassVar[tuple[float, ...]] = tuple(
+        1.0 + 2.0**-k for k in (21, 21, 20, 19, 18, 17, 16, 15)
+    )
     """What lengths are multiplied by, one after the other: each doubles what the others added."""
 
     def __init__(self, engine: Engine) -> None:
         loss = engine.problem.loss
         self._is_coarse = is_coarse(loss, engine.shared.dtype)
-        self.can_lengthen = self._is_coarse and loss.labels == "sign" and loss.n_corners == 1
+        self.can_lengthen = can_lengthen(loss, engine.shared.dtype)
         self._next = _FIRST
 
     def is_due(self, history: Sequence[dict[str, float]]) -> bool:

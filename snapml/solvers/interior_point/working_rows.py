@@ -25,6 +25,7 @@ from snapml.solvers.columns.cpu_columns import CpuColumns
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.control import Interim
 from snapml.solvers.cpu_formulas import loss_corners, penalty_value
+from snapml.solvers.dual_ascent.rounding import Rounding, can_lengthen, is_coarse
 from snapml.solvers.interior_point.barrier import Boxes, Objective, minimise
 from snapml.solvers.interior_point.working_matrix import Scaling, WorkingMatrix, squares
 from snapml.solvers.observer import Stage
@@ -113,9 +114,14 @@ def _refine_in(span: Span, fit: _Fit, rule: StoppingRule, stage: Stage) -> Progr
     inner = fit.over(span.dataset)
     inner.start()
     _refine(inner, progress)
+    is_solved = progress.is_met
     fit.take(inner, view(inner.interim()))
     fit.see()
     progress.see_certificate(fit.gap, fit.value)
+    if not progress.is_met and fit.is_coarse:
+        fit.lengthen()
+        progress.see_certificate(fit.gap, fit.value)
+        fit.is_rounded = is_solved and not progress.is_met
     return progress
 
 
@@ -185,6 +191,7 @@ class _Fit:
         self._share = self._share if self._share < 0.5 else 1.0
         self.value, self.gap, self._bound, self.n_reads = math.inf, math.inf, 0.0, 0
         self.has_slopes, self._slopes = False, np.zeros_like(self._boxes.low)
+        self.is_rounded = False  # whether rounding alone leaves the gap what it is
         own = np.array([float(engine.n_stored)])
         self.is_small = bool(communicator.allreduce_sum(own)[0] <= _SMALL)
         self._free = self._rows_of = self._used[:0]
@@ -240,6 +247,23 @@ class _Fit:
         self._z = self._judge(self._point, math.inf)
         if self.has_slopes:
             self._bound = max(self._bound, self._lower_bound())
+        self.gap = certified_gap(self.value, self._bound)
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether rounding of the coefficients may outweigh a tolerance."""
+        return is_coarse(self._problem.loss, self._engine.dtype)
+
+    def lengthen(self) -> None:
+        """Take models a little longer as long as they are better, where that undoes rounding."""
+        if not can_lengthen(self._problem.loss, self._engine.dtype):
+            return
+        for factor in Rounding.FACTORS:
+            before = self.value
+            self._point = factor * self._point
+            self._judge(self._point, math.inf)
+            if self.value >= before:
+                break
         self.gap = certified_gap(self.value, self._bound)
 
     def drop(self, allowed: float) -> None:
@@ -327,6 +351,7 @@ class _Fit:
             history=progress.history,
             mean_stiffness=0.0,
             description=f"interior point method, {self._engine.description}{where}",
+            is_rounded=self.is_rounded,
         )
 
     def _taken(self, rows: np.ndarray) -> np.ndarray | csr_matrix:

@@ -205,8 +205,10 @@ def _pull(problem: Problem, dataset: Dataset) -> float:
     return float(weights) * slope / problem.penalty.l2
 
 
-def is_far_wider(matrix: Matrix, most_rows: int = _MOST_ROWS) -> bool:
-    """Return whether rows are dense, in memory, and at most two thirds as many as their columns.
+def is_far_wider(
+    matrix: Matrix, most_rows: int = _MOST_ROWS, least_times: float = _LEAST_TIMES
+) -> bool:
+    """Return whether rows are dense, in memory, and few beside their columns.
 
     Parameters
     ----------
@@ -214,6 +216,8 @@ def is_far_wider(matrix: Matrix, most_rows: int = _MOST_ROWS) -> bool:
         All rows.
     most_rows : int, default=2000
         More are too many.
+    least_times : float, default=1.5
+        Columns for each row, at least.
 
     Returns
     -------
@@ -221,5 +225,5 @@ def is_far_wider(matrix: Matrix, most_rows: int = _MOST_ROWS) -> bool:
         Whether a basis of their span costs less than it saves, though they may be many.
     """
     n_rows, n_columns = matrix.shape
-    is_few = n_rows <= most_rows and _LEAST_TIMES * n_rows <= n_columns
+    is_few = n_rows <= most_rows and least_times * n_rows <= n_columns
     return isinstance(matrix, DenseMatrix) and is_few

@@ -157,15 +157,14 @@ def _fit(
         return out_of_core.fit(problem, dataset, communicator, rule, settings, start)
     if rules.is_better_apart(problem, dataset, settings):
         return _fit_apart(problem, dataset, communicator, rule, settings, start)
-    is_ascent = rules.is_joint_ascent(problem, dataset, communicator, start)
-    if settings.solver == "auto" and start.coef is None:
-        is_ascent = is_ascent or rules.is_ascent_first(problem, dataset, communicator)
-    if not (_is_short(problem, dataset) or is_ascent):
+    ask = problem, dataset, communicator, settings, start
+    ascent = rules.choose_ascent(*ask)
+    if ascent is None and not _is_short(problem, dataset):
         found = _in_one_call(problem, dataset, communicator, rule, settings, start)
         if found is not None:
             return found
-    choose = partial(rules.choose, problem, dataset, communicator, settings, start)
-    solver, reason, patience = rule.observer.decide(choose)
+    choice = ascent or rule.observer.decide(partial(rules.choose, *ask))
+    solver, reason, patience = choice
     if solver == "ipm":
         result = _interior_point(problem, dataset, communicator, rule, settings)
     elif solver == "wsd":
@@ -181,7 +180,9 @@ def _fit(
         result = _coordinate_ascent(problem, dataset, communicator, rule, settings, start, patience)
         if math.isfinite(patience) and _goes_on(result, rule):
             second = _hand_over(result, problem, dataset, communicator, rule, settings)
-            if support.is_cornered(problem) or not _goes_on(second, rule):
+            # After the interior point method nothing does better.
+            has_ended = support.suits_systems(problem, dataset, communicator)
+            if has_ended or not _goes_on(second, rule):
                 return second
             end = Start(duals=result.duals, offset=result.offset)
             return _hand_back(second, problem, dataset, communicator, rule, settings, end)

@@ -27,9 +27,9 @@ from snapml.solvers.rows.scaled_rows import have_sparse_products
 
 __all__ = [
     "choose",
-    "is_ascent_first",
+    "choose_ascent",
     "is_better_apart",
-    "is_joint_ascent",
+    "products_before_span",
     "products_worth_a_trial",
 ]
 
@@ -235,10 +235,6 @@ def choose(
         return settings.solver, "as asked for", never
     if not problem.loss.is_smooth:
         return _choose_for_hinge(problem, dataset, communicator)
-    if is_joint_ascent(problem, dataset, communicator, start):
-        if n_features <= _FEW_COLUMNS:
-            return "sdca", "few sparse rows a column", _JOINT_PATIENCE
-        return "sdca", "sparse rows of many columns", _SPARSE_PATIENCE
     if problem.loss.is_joint or dataset.labels.ndim == 2:
         return "pqn", "all outputs share each read of the data", never
     if not math.isfinite(problem.loss.curvature_bound):
@@ -251,10 +247,6 @@ def choose(
     if not goes_on and _is_nearly_separable(problem, dataset, communicator):
         patience = _patience_of_sweeps(problem, dataset, communicator)
         return "sdca", "few rows a column, of which most may rest", patience
-    if not goes_on and is_ascent_first(problem, dataset, communicator):
-        if support.is_sparse(dataset):
-            return "sdca", "few sparse rows a column", _epochs_of_hessian(dataset)
-        return "sdca", "few rows a column, short for this regularisation", _MOST_TRIED
     if n_features <= _FEW_COLUMNS:
         return "pqn", f"{n_features} columns are few", never
     if goes_on:
@@ -273,13 +265,16 @@ def choose(
     return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", _DENSE_PATIENCE
 
 
-def is_joint_ascent(
-    problem: Problem, dataset: Dataset, communicator: Communicator, start: Start
-) -> bool:
-    """Return whether several classes of sparse rows are a case for coordinate ascent.
+def choose_ascent(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    settings: Settings,
+    start: Start,
+) -> tuple[str, str, float] | None:
+    """Return what `choose` does, where coordinate ascent comes before all other methods.
 
-    In fewer columns than rows Newton's steps take few products, each for all classes at once; and
-    the intercept of a class without weight is far away, where multipliers get slowly.
+    Even before those that are one call: a Hessian of the columns costs more than epochs.
 
     Parameters
     ----------
@@ -289,15 +284,38 @@ def is_joint_ascent(
         Rows, labels and weights.
     communicator : Communicator
         The other shards.
+    settings : Settings
+        Which solver is asked for.
     start : Start
         Where the fit begins.
 
     Returns
     -------
-    bool
-        False also for losses of one output.
+    tuple or None
+        None where `choose` is to be asked.
     """
-    if not softmax_ascent.suits(problem, dataset, communicator) or start.coef is not None:
+    if settings.solver != "auto" or start.coef is not None:
+        return None
+    if problem.loss.is_joint:
+        if not _is_joint_ascent(problem, dataset, communicator):
+            return None
+        if dataset.matrix.shape[1] <= _FEW_COLUMNS:
+            return "sdca", "few sparse rows a column", _JOINT_PATIENCE
+        return "sdca", "sparse rows of many columns", _SPARSE_PATIENCE
+    if not _is_ascent_first(problem, dataset, communicator):
+        return None
+    if support.is_sparse(dataset):
+        return "sdca", "few sparse rows a column", _epochs_of_hessian(dataset)
+    return "sdca", "few rows a column, short for this regularisation", _MOST_TRIED
+
+
+def _is_joint_ascent(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
+    """Return whether several classes of sparse rows are a case for coordinate ascent.
+
+    In fewer columns than rows Newton's steps take few products, each for all classes at once; and
+    the intercept of a class without weight is far away, where multipliers get slowly.
+    """
+    if not softmax_ascent.suits(problem, dataset, communicator):
         return False
     n_rows, n_features = dataset.matrix.shape
     size = problem.loss.n_outputs * (n_features + 1)
@@ -312,23 +330,11 @@ def is_joint_ascent(
     return bool(masses.all())
 
 
-def is_ascent_first(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
+def _is_ascent_first(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
     """Return whether a Hessian of few columns costs more than epochs over rows, which are few.
 
-    Parameters
-    ----------
-    problem : Problem
-        What to solve.
-    dataset : Dataset
-        Rows, labels and weights.
-    communicator : Communicator
-        The other shards.
-
-    Returns
-    -------
-    bool
-        Of smooth losses of one output with an L2 penalty, in memory: of sparse rows whose Hessian
-        is dear, and of dense ones that are short for their penalty.
+    Of smooth losses of one output with an L2 penalty, in memory: of sparse rows whose Hessian is
+    dear, and of dense ones that are short for their penalty.
     """
     loss, penalty, matrix = problem.loss, problem.penalty, dataset.matrix
     is_plain = loss.kinks == "none" and loss.has_dual_step and not loss.is_quadratic
@@ -438,6 +444,8 @@ def _choose_for_hinge(
     n_rows, n_features = _count_rows(dataset, communicator), dataset.matrix.shape[1]
     if n_rows < n_features:
         price = _price_of_stages(dataset, n_rows, n_stored)
+        if support.suits_systems(problem, dataset, communicator):
+            price = _price_of_span(n_rows, n_features)
         return "sdca", "fewer rows than columns", price
     n_numbers = n_rows * n_features
     if support.is_sparse(dataset) and (

@@ -66,6 +66,8 @@ _WORDS = {
     _Place.RANKS: "on several ranks",
 }
 
+# Dense columns up to which the continuation's Hessians cost nothing, however few the rows are.
+_FEW_COLUMNS = 64
 _EVERYWHERE = frozenset(_Place)
 _SUPPORT = {
     _Task.SMOOTH: _EVERYWHERE,
@@ -126,7 +128,7 @@ def suits_systems(problem: Problem, dataset: Dataset, communicator: Communicator
     if problem.loss.n_corners == 0 or communicator.size > 1:
         return False
     n_rows, n_features = matrix.shape
-    if n_features > HOT_COLUMNS and is_spanned(problem, dataset, communicator):
+    if n_features > _FEW_COLUMNS and is_spanned(problem, dataset, communicator):
         return True
     is_many = HOT_COLUMNS < n_features <= min(n_rows, working_rows.MOST_COLUMNS)
     is_sparse = isinstance(matrix, CompressedMatrix)
@@ -134,11 +136,15 @@ def suits_systems(problem: Problem, dataset: Dataset, communicator: Communicator
 
 
 def is_spanned(problem: Problem, dataset: Dataset, communicator: Communicator) -> bool:
-    """Return whether an interior point method works in the span of the rows, which are few."""
+    """Return whether an interior point method works in the span of the rows, which are few.
+
+    For the hinge wherever they are fewer than columns: what else there is are Hessians of these.
+    """
     is_l2 = problem.penalty.is_smooth and problem.penalty.l2 > 0.0
-    return (
-        is_l2 and communicator.size == 1 and is_far_wider(dataset.matrix, working_rows.MOST_COLUMNS)
-    )
+    if not is_l2 or communicator.size > 1:
+        return False
+    times = 1.5 if is_cornered(problem) else 1.0
+    return is_far_wider(dataset.matrix, working_rows.MOST_COLUMNS, times)
 
 
 def needs_interior(problem: Problem) -> bool:
