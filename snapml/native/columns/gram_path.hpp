@@ -28,6 +28,14 @@ class GramEquations {
   int64 n_cols() const { return all_.n_cols; }
   const double* products() const { return all_.products; }
   double squares() const { return all_.squares; }
+  // sum_i c_i y_i (y_i - x_i.w).
+  double along(const std::vector<double>& coef) const {
+    double fitted = 0;
+    for (std::size_t j = 0; j < coef.size(); ++j) {
+      if (coef[j] != 0) fitted += coef[j] * all_.products[j];
+    }
+    return all_.squares - fitted;
+  }
   // Columns that a working set may gain at a time, however few it has.
   int64 most_new_columns() const { return 32; }
 
@@ -139,16 +147,15 @@ class GramPath {
 
   // P, and the dual objective.
   GramFit judge(const ElasticNet<double>& penalty) const {
-    double fitted = 0, norm = 0, square = 0, largest = 0;
+    double norm = 0, square = 0, largest = 0;
     for (int64 j = 0; j < equations_.n_cols(); ++j) {
       const double w = coef_[at(j)], g = slope(j);
       largest = std::max(largest, penalty.is_positive ? -g : std::fabs(g));
       if (w == 0) continue;
-      fitted += w * equations_.products()[j];
       norm += std::fabs(w), square += w * w;
     }
     const double residuals = equations_.residuals(coef_, slopes_) + penalty.l2 * square;
-    const double along = equations_.squares() - fitted;
+    const double along = equations_.along(coef_);
     const squares::Bounds bounds =
         squares::bounds_of({residuals, along, norm, largest}, penalty.l1);
     GramFit fit{bounds.objective, bounds.lower};

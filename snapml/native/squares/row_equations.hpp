@@ -37,7 +37,8 @@ class RowEquations {
       if (is_centred_) centre_[size(j)] = sums[size(n_cols() + j)] / total_;
       products_[size(j)] = sums[size(j)] - centre_[size(j)] * shift;
     }
-    squares_ = residuals_ = residuals - (is_centred_ ? shift * shift / total_ : 0);
+    beside_ = is_centred_ ? shift : 0;
+    squares_ = residuals_ = along_ = residuals - (is_centred_ ? shift * shift / total_ : 0);
   }
 
   int64 n_cols() const { return all_.rows.n_cols; }
@@ -46,6 +47,9 @@ class RowEquations {
   double residuals(const std::vector<double>&, const std::vector<double>&) const {
     return residuals_;
   }
+  // The targets' products with the residuals, summed by themselves: squares of targets far from
+  // zero less what is fitted of them leave rounding alone.
+  double along(const std::vector<double>&) const { return along_; }
   // Whose products with each other cost about what a read does.
   int64 most_new_columns() const {
     return std::max<int64>(32,
@@ -107,6 +111,7 @@ class RowEquations {
             std::vector<double>& slopes) {
     const std::vector<double> sums = read(coef.data(), intercept_of_means(coef), 1);
     residuals_ = sums[size(n_sums() - 2)], shift_ = sums[size(n_sums() - 1)];
+    along_ = sums[size(n_sums() - 4)] - beside_ * shift_ / total_;
     if (is_centred_) residuals_ = std::max(0.0, residuals_ - shift_ * shift_ / total_);
     for (int64 j = 0; j < n_cols(); ++j) {
       slopes[size(j)] = centre_[size(j)] * shift_ - sums[size(j)];
@@ -128,7 +133,7 @@ class RowEquations {
 
   static std::size_t size(int64 n) { return static_cast<std::size_t>(n); }
   // Of a read with two vectors, of which the first is the residuals'.
-  int64 n_sums() const { return 2 * n_cols() + 3; }
+  int64 n_sums() const { return 2 * n_cols() + 4; }
 
   // With which a model passes through the means.
   double intercept_of_means(const std::vector<double>& coef) const {
@@ -156,12 +161,13 @@ class RowEquations {
   }
 
   // sum_i c_i r_i x_i of the residuals r of a model, null for 0, and where there are two vectors
-  // sum_i c_i x_i; behind these sum_i c_i ||x_i||^2 (of the model 0), sum_i c_i r_i^2 and sum_i c_i
-  // r_i.
+  // sum_i c_i x_i; behind these the products of the targets, less their mean, with c_i r_i, sum_i
+  // c_i
+  // ||x_i||^2 (of the model 0), sum_i c_i r_i^2 and sum_i c_i r_i.
   std::vector<double> read(const double* w, double intercept, int n_vectors) {
     return sum_of_workers(n_sums(), pool_, [&](int worker, double* own) {
       RowReader<DenseView<Real>> reader(all_.rows);
-      double norms = 0, squares = 0, sum = 0;
+      double along = 0, norms = 0, squares = 0, sum = 0;
       each_block(worker, kBlockRows, [&](int64 first, int64 n_here) {
         const int count = static_cast<int>(n_here);
         double z[kBlockRows] = {}, r[2 * kBlockRows] = {};
@@ -172,11 +178,13 @@ class RowEquations {
           const double residual = all_.targets[first + i] - (z[i] + intercept);
           r[i] = c * residual, r[kBlockRows + i] = c;
           squares += r[i] * residual, sum += r[i];
+          along += r[i] * (all_.targets[first + i] - centre_.back());
           if (w == nullptr) norms += c * row_norm_sq(reader.row(i));
         }
         block_add(reader, count, n_cols(), r, own, n_cols(), n_vectors);
       });
-      own[n_sums() - 3] = norms, own[n_sums() - 2] = squares, own[n_sums() - 1] = sum;
+      own[n_sums() - 4] = along, own[n_sums() - 3] = norms, own[n_sums() - 2] = squares,
+                     own[n_sums() - 1] = sum;
     });
   }
 
@@ -202,7 +210,9 @@ class RowEquations {
   std::vector<double> products_;  // of the columns with the targets
   double squares_ = 0;            // of the targets
   double stiffness_ = 0;
-  double residuals_ = 0, shift_ = 0;  // squares, and sum, of the residuals last read
+  // Of the residuals last read: squares, sum and products with the targets.
+  double residuals_ = 0, shift_ = 0, along_ = 0;
+  double beside_ = 0;  // sum of the targets less their mean
 };
 
 // What is kept of each point of a fit: entries of four numbers (seconds, its gap twice, P), and its

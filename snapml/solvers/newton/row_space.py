@@ -206,7 +206,7 @@ def _pull(problem: Problem, dataset: Dataset) -> float:
 
 
 def is_far_wider(
-    matrix: Matrix, most_rows: int = _MOST_ROWS, least_times: float = _LEAST_TIMES
+    matrix: Matrix, most_rows: int | None = None, least_times: float | None = None
 ) -> bool:
     """Return whether rows are dense, in memory, and few beside their columns.
 
@@ -214,10 +214,10 @@ def is_far_wider(
     ----------
     matrix : Matrix
         All rows.
-    most_rows : int, default=2000
-        More are too many.
-    least_times : float, default=1.5
-        Columns for each row, at least.
+    most_rows : int or None, default=None
+        More are too many; None is 2,000.
+    least_times : float or None, default=None
+        Columns for each row, at least; None is 1.5.
 
     Returns
     -------
@@ -225,5 +225,7 @@ def is_far_wider(
         Whether a basis of their span costs less than it saves, though they may be many.
     """
     n_rows, n_columns = matrix.shape
-    is_few = n_rows <= most_rows and least_times * n_rows <= n_columns
+    most = _MOST_ROWS if most_rows is None else most_rows
+    times = _LEAST_TIMES if least_times is None else least_times
+    is_few = n_rows <= most and times * n_rows <= n_columns
     return isinstance(matrix, DenseMatrix) and is_few

@@ -163,8 +163,8 @@ def _fit(
         found = _in_one_call(problem, dataset, communicator, rule, settings, start)
         if found is not None:
             return found
-    choice = ascent or rule.observer.decide(partial(rules.choose, *ask))
-    solver, reason, patience = choice
+    chosen = ascent or rule.observer.decide(partial(rules.choose, *ask))
+    solver, reason, patience = chosen
     if solver == "ipm":
         result = _interior_point(problem, dataset, communicator, rule, settings)
     elif solver == "wsd":
