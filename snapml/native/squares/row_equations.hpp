@@ -161,9 +161,8 @@ class RowEquations {
   }
 
   // sum_i c_i r_i x_i of the residuals r of a model, null for 0, and where there are two vectors
-  // sum_i c_i x_i; behind these the products of the targets, less their mean, with c_i r_i, sum_i
-  // c_i
-  // ||x_i||^2 (of the model 0), sum_i c_i r_i^2 and sum_i c_i r_i.
+  // sum_i c_i x_i; behind these the products of the targets, less their mean, with c_i r_i, then
+  // sum_i c_i ||x_i||^2 (of the model 0), sum_i c_i r_i^2 and sum_i c_i r_i.
   std::vector<double> read(const double* w, double intercept, int n_vectors) {
     return sum_of_workers(n_sums(), pool_, [&](int worker, double* own) {
       RowReader<DenseView<Real>> reader(all_.rows);

@@ -6,6 +6,7 @@ The rules stand in `plan/rules.py`; ``solver`` may name one instead. docs/algori
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +21,7 @@ from snapml.solvers.control import Interim, among_outputs
 from snapml.solvers.dual_ascent import double_ascent, dual_coordinate_ascent, softmax_ascent
 from snapml.solvers.dual_ascent.host_dual_engine import dual_engine
 from snapml.solvers.dual_ascent.softmax_duals import SoftmaxDuals
+from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.fit_settings import Settings, Start
 from snapml.solvers.interior_point import small_rows, working_rows
 from snapml.solvers.least_squares import summed_fits, summed_starts, working_columns
@@ -481,12 +483,30 @@ def _quasi_newton(
     most = rules.products_worth_a_trial(engine, communicator)
     if most is None:
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+    follow = partial(_newton_from, engine, communicator)
+    return _products_first(engine, communicator, rule, start, most, follow)
+
+
+def _newton_from(
+    engine: PrimalEngine, communicator: Communicator, rule: StoppingRule, start: Start
+) -> FitResult:
+    return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _products_first(
+    engine: PrimalEngine,
+    communicator: Communicator,
+    rule: StoppingRule,
+    start: Start,
+    most: float,
+    follow: Callable[[StoppingRule, Start], FitResult],
+) -> FitResult:
+    """Try so many products with the Hessian, and go on from where they end if that is too early."""
     first = quasi_newton.solve(engine, communicator, rule, start=start.coef, most_products=most)
     if not _goes_on(first, rule):
         return first
     rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
-    begin = first.point(engine.bias_column)
-    second = quasi_newton.solve(engine, communicator, rest, start=begin)
+    second = follow(rest, Start(coef=first.point(engine.bias_column)))
     return joined(first, second, f"after {first.n_iter} reads by conjugate gradients")
 
 
@@ -577,23 +597,18 @@ def _in_row_space(
     """
     engine = CpuPrimalEngine(problem, dataset, n_threads=settings.n_threads, seed=settings.seed)
     most = rules.products_before_span(problem, dataset)
-    if most is not None:
-        first = quasi_newton.solve(engine, communicator, rule, start=start.coef, most_products=most)
-        if not _goes_on(first, rule):
-            return first
-        rest = replace(rule, max_iter=rule.max_iter - first.n_iter)
-        begin = Start(coef=first.point(engine.bias_column))
-        second = _in_span(engine, dataset, communicator, rest, settings, begin)
-        return joined(first, second, f"after {first.n_iter} reads by conjugate gradients")
-    return _in_span(engine, dataset, communicator, rule, settings, start)
+    follow = partial(_in_span, engine, dataset, communicator, settings)
+    if most is None:
+        return follow(rule, start)
+    return _products_first(engine, communicator, rule, start, most, follow)
 
 
 def _in_span(
     engine: CpuPrimalEngine,
     dataset: Dataset,
     communicator: Communicator,
-    rule: StoppingRule,
     settings: Settings,
+    rule: StoppingRule,
     start: Start,
 ) -> FitResult:
     """Solve in the coordinates of an orthonormal basis of the rows."""
