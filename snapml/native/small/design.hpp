@@ -99,6 +99,13 @@ SNAPML_CLONES void subtract(Real factor, const Real* x, int64 size, Real* y) {
   for (int64 j = 0; j < size; ++j) y[j] -= factor * x[j];
 }
 
+// What is kept of a row that has few entries.
+struct Entries {
+  const double* values;
+  const int64* columns;
+  int64 count;
+};
+
 // Work on an entry of few, beside that of one of a register's eight.
 inline constexpr int64 kSparser = 5;
 
@@ -123,6 +130,13 @@ class Design {
 
   // Whether rows are kept whole.
   bool keeps_rows() const { return starts_.empty(); }
+  const double* row(int64 i) const { return values_.data() + i * stride; }
+  // Of one that is not, the intercept's column among them.
+  Entries entries(int64 i) const {
+    const std::size_t first = start(i);
+    return {values_.data() + first, columns_.data() + first,
+            static_cast<int64>(start(i + 1) - first)};
+  }
 
   // z[r] = x_r.w for eight rows from `first` on.
   void dot8(int64 first, const double* w, double* z) const {
@@ -237,7 +251,6 @@ class Design {
 
   std::size_t at(int64 i, int64 j) const { return static_cast<std::size_t>(i * stride + j); }
   std::size_t start(int64 i) const { return starts_[static_cast<std::size_t>(i)]; }
-  const double* row(int64 i) const { return values_.data() + i * stride; }
 
   template <class Real>
   void fill(const DenseView<Real>& view) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "small/factor.hpp"
+#include "small/pair_sums.hpp"
 #include "small/problem.hpp"
 #include "snapml/softmax.hpp"
 
@@ -95,12 +96,14 @@ class SoftmaxProblem {
 
   void fill_hessian(const Point& point, std::vector<double>& h) const {
     h.assign(at(stride() * stride()), 0.0);
-    std::vector<double> weights(at(design.n_padded));
-    for (int64 k = 0; k < n_classes; ++k) {
-      for (int64 l = k; l < n_classes; ++l) {
-        for (int64 i = 0; i < design.n_rows; ++i) weights[at(i)] = curvature(point, k, l, i);
-        fill_block(weights, h.data() + k * design.stride * stride() + l * design.stride, k != l);
-      }
+    if (is_uniform(point)) {
+      fill_uniform(h);
+    } else {
+      PairSums sums(design, n_classes);
+      sums.add([&](int64 k, int64 l, int64 first, int64 count, int64 step, double* to) {
+        for (int64 r = 0; r < count; ++r) to[r * step] = curvature(point, k, l, first + r);
+      });
+      sums.each([&](int64 k, int64 l, int64 i, int64 j, double sum) { put(h, k, l, i, j, sum); });
     }
     each_penalised([&](std::size_t j) { h[j * at(stride()) + j] += penalty.l2; });
     close_free_directions(h);
@@ -173,11 +176,34 @@ class SoftmaxProblem {
     return loss;
   }
 
-  // A block of the Hessian; those beside the diagonal are symmetric themselves, and filled whole.
-  void fill_block(const std::vector<double>& weights, double* h, bool is_whole) const {
-    design.add_gram(weights.data(), h, stride());
-    for (int64 i = 0; is_whole && i < design.n_cols; ++i) {
-      for (int64 j = 0; j < i; ++j) h[i * stride() + j] = h[j * stride() + i];
+  // An entry of the upper half, and of a block beside the diagonal, which is symmetric itself.
+  void put(std::vector<double>& h, int64 k, int64 l, int64 i, int64 j, double value) const {
+    const int64 from = k * design.stride, to = l * design.stride;
+    h[at((from + i) * stride() + to + j)] = value;
+    if (k != l) h[at((from + j) * stride() + to + i)] = value;
+  }
+
+  // Whether all classes are as probable everywhere: all blocks are then one.
+  bool is_uniform(const Point& point) const {
+    return targets.offsets == nullptr &&
+           std::all_of(point.coef.begin(), point.coef.end(), [](double w) { return w == 0; });
+  }
+
+  void fill_uniform(std::vector<double>& h) const {
+    std::vector<double> gram(at(design.stride * design.stride), 0.0);
+    std::vector<double> weights(targets.weights, targets.weights + design.n_rows);
+    weights.resize(at(design.n_padded), 0.0);
+    design.add_gram(weights.data(), gram.data(), design.stride);
+    const double p = 1.0 / n_classes;
+    for (int64 k = 0; k < n_classes; ++k) {
+      for (int64 l = k; l < n_classes; ++l) {
+        const double factor = k == l ? p * (1 - p) : -p * p;
+        for (int64 i = 0; i < design.n_cols; ++i) {
+          for (int64 j = i; j < design.n_cols; ++j) {
+            put(h, k, l, i, j, factor * gram[at(i * design.stride + j)]);
+          }
+        }
+      }
     }
   }
 
