@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix
-from snapml.problems import Problem
+from snapml.problems import Intercept, Problem
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.dual_ascent import softmax_ascent
 from snapml.solvers.engine import PrimalEngine
@@ -40,6 +40,8 @@ _EASY_STIFFNESS = 5.0
 # The same for losses with corners on few rows, or on dense ones, whose systems are quick; and the
 # columns of which systems cost nothing.
 _CORNERED_STIFFNESS, _CORNERED_COLUMNS = 2.0, 8
+# The same for tubes, beside the size of their targets; and per column.
+_TUBE_STIFFNESS, _TUBE_A_COLUMN = 0.15, 0.01
 # Epochs on so small data.
 _TINY_PATIENCE = 80.0
 # Entries up to which every method is quick, and the exact one best; and up to which an interior
@@ -494,6 +496,8 @@ def _choose_for_corners(
         return "sdca", "fewer rows than columns", price
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     most = _EASY_STIFFNESS if n_stored > _SMALL and is_sparse else _CORNERED_STIFFNESS
+    if _is_tube(problem) and not is_sparse:
+        most = _stiffness_of_tube(n_features)
     if stiffness <= most and n_features >= _CORNERED_COLUMNS:
         return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", price
     return "ipm", "its loss has corners, which few rows are near to", never
@@ -512,11 +516,27 @@ def _choose_on_few_rows(
     price = systems_ns / _epoch_ns(n_rows, n_stored, is_sparse=is_sparse)
     stiffness = _sampled_stiffness(problem, dataset, communicator)
     is_dear = is_sparse or n_features > _NARROW
-    if stiffness <= (_EASY_STIFFNESS if is_dear else _CORNERED_STIFFNESS):
+    most = _EASY_STIFFNESS if is_dear else _CORNERED_STIFFNESS
+    if _is_tube(problem) and not is_sparse:
+        most = _stiffness_of_tube(n_features)
+    if stiffness <= most:
         return "sdca", f"rows are short for this regularisation ({stiffness:.2g})", price
     if is_sparse and n_stored < _SPARSE * n_rows * n_features and price > _DEAR:
         return "sdca", "sparse rows", min(price, _MOST_TRIED)
     return "ipm", small, never
+
+
+def _is_tube(problem: Problem) -> bool:
+    return problem.loss.labels == "real"
+
+
+def _stiffness_of_tube(n_features: int) -> float:
+    """Return up to which stiffness the dual variables of dense rows are soon at their bounds.
+
+    Residuals are then long beside what a row can do to them; the more columns there are, the more
+    epochs systems of them are worth.
+    """
+    return max(_TUBE_STIFFNESS, _TUBE_A_COLUMN * n_features)
 
 
 def _price_of_systems(n_rows: float, n_features: int, n_stored: float, *, is_sparse: bool) -> float:
@@ -576,7 +596,11 @@ def _patience_of_many(problem: Problem, dataset: Dataset, communicator: Communic
 
 
 def _sampled_stiffness(problem: Problem, dataset: Dataset, communicator: Communicator) -> float:
-    """Return the mean of c_i ||x_i||^2 max l'' over a few rows of every shard."""
+    """Return the mean of c_i ||x_i||^2 max l'' over a few rows of every shard.
+
+    Where the loss has corners, that is beside its margins' size: the mean size of the labels, of
+    which a free intercept takes the mean.
+    """
     n_rows = dataset.matrix.shape[0]
     if isinstance(dataset.matrix, ChunkedMatrix):
         rows = out_of_core.spread_rows(dataset.matrix, _STIFFNESS_ROWS, _STIFFNESS_CHUNKS)
@@ -591,4 +615,19 @@ def _sampled_stiffness(problem: Problem, dataset: Dataset, communicator: Communi
     share = n_rows / max(1, len(rows))
     own = np.array([share * float(np.sum(weights * squares)), float(n_rows)])
     total, count = communicator.allreduce_sum(own).tolist()
-    return curvature * total / max(1.0, count)
+    size = 1.0
+    if problem.loss.n_corners and _is_tube(problem):
+        size = _size_of_labels(problem, sample.labels, share, communicator)
+    return curvature * total / max(1.0, count) / size
+
+
+def _size_of_labels(
+    problem: Problem, labels: np.ndarray, share: float, communicator: Communicator
+) -> float:
+    """Return the mean size of some labels; where an intercept is free, of what it leaves."""
+    y = labels.astype(np.float64)
+    if problem.intercept is Intercept.FREE:
+        total, count = communicator.allreduce_sum(share * np.array([y.sum(), len(y)])).tolist()
+        y = y - total / max(1.0, count)
+    total, count = communicator.allreduce_sum(share * np.array([abs(y).sum(), len(y)])).tolist()
+    return total / count if total > 0.0 else math.inf
