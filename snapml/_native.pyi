@@ -352,6 +352,7 @@ def small_newton(
     intercept: str,
     bias_column: float,
     tol: float,
+    floor: float,
     most_passes: int,
     coef: NDArray[Any],
     history: NDArray[Any],
@@ -369,6 +370,7 @@ def small_interior_point(
     intercept: str,
     bias_column: float,
     tol: float,
+    floor: float,
     coef: NDArray[Any],
     slopes: NDArray[Any],
     history: NDArray[Any],
@@ -624,6 +626,7 @@ def click_categories(
     text: NDArray[Any], offsets: NDArray[Any], field: int, n_features: int, seed: int
 ) -> Any: ...
 def joined_memory(parts: Sequence[tuple[int, int]], n_more: int) -> Any: ...
+def sparse_form(values: NDArray[Any], most: int) -> Any: ...
 
 class BinTable:
     @property

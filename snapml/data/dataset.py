@@ -9,7 +9,13 @@ from typing import Protocol
 
 import numpy as np
 
-__all__ = ["Dataset", "DenseMatrix", "Matrix"]
+from snapml.data.compressed import CompressedMatrix
+from snapml.data.sparse_form import share_of_numbers, sparse_form
+
+__all__ = ["MOST_NUMBERS", "Dataset", "DenseMatrix", "Matrix"]
+
+MOST_NUMBERS = 0.15
+"""Share of numbers that are not zero up to which entries are read faster than whole rows."""
 
 
 class Matrix(Protocol):
@@ -57,6 +63,16 @@ class DenseMatrix:
     def n_stored(self) -> int:
         """Entries that one sweep reads."""
         return int(self.values.size)
+
+    @functools.cached_property
+    def share_of_numbers(self) -> float:
+        """About what share of the numbers is not zero."""
+        return share_of_numbers(self.values)
+
+    @functools.cached_property
+    def sparse_form(self) -> CompressedMatrix | None:
+        """The rows without their zeros; None where these are few. Made once."""
+        return sparse_form(self.values, MOST_NUMBERS)
 
     def take(self, rows: np.ndarray) -> DenseMatrix:
         """Return a copy of some rows.

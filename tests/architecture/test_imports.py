@@ -20,6 +20,7 @@ OPTIONAL = {"cupy", "mpi4py", "pyspark", "matplotlib", "pyarrow", "pandas", "pol
 MAY_IMPORT_NATIVE = {
     "data/growing_array.py",
     "data/narrow_rows.py",
+    "data/sparse_form.py",
     "io/readers/click_log.py",
     "io/readers/svmlight.py",
     "problems/losses.py",

@@ -43,6 +43,7 @@ void bind_squares(nb::module_& m);      // squares_bindings.cpp
 void bind_columns(nb::module_& m);      // column_bindings.cpp
 void bind_io(nb::module_& m);           // io_bindings.cpp
 void bind_memory(nb::module_& m);       // memory_bindings.cpp
+void bind_sparse_form(nb::module_& m);  // sparse_form_bindings.cpp
 void bind_trees(nb::module_& m);        // tree_bindings.cpp
 void bind_exact_trees(nb::module_& m);  // exact_tree_bindings.cpp
 
@@ -529,6 +530,7 @@ NB_MODULE(_native, m) {
 #ifndef _WIN32
   bind_memory(m);
 #endif
+  bind_sparse_form(m);
   bind_trees(m);
   bind_exact_trees(m);
 }

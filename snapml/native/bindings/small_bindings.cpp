@@ -106,11 +106,11 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
                       const ReadOnlyArray& labels, const std::optional<ReadOnlyArray>& row_weights,
                       double weight, const std::optional<ReadOnlyArray>& row_offsets, double l1,
                       double l2, const std::string& intercept, double bias_column, double tol,
-                      int64 most_passes, const AnyArray& coef, const AnyArray& history,
-                      const std::optional<AnyArray>& points) {
+                      double floor, int64 most_passes, const AnyArray& coef,
+                      const AnyArray& history, const std::optional<AnyArray>& points) {
   const int64 n_entries = static_cast<int64>(history.size()) / kEntryNumbers;
   const small::Penalty penalty{l1, l2, intercept_of(intercept)};
-  const small::Rule rule{tol, most_passes, n_entries, points.has_value()};
+  const small::Rule rule{tol, floor, most_passes, n_entries, points.has_value()};
   return std::visit(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
@@ -151,11 +151,12 @@ std::tuple<bool, int64, double, double, double> small_interior_point(
     const Rows& rows, const std::string& loss, const ReadOnlyArray& labels,
     const std::optional<ReadOnlyArray>& row_weights, double weight,
     const std::optional<ReadOnlyArray>& row_offsets, double l1, double l2,
-    const std::string& intercept, double bias_column, double tol, const AnyArray& coef,
-    const AnyArray& slopes, const AnyArray& history, const std::optional<AnyArray>& points) {
+    const std::string& intercept, double bias_column, double tol, double floor,
+    const AnyArray& coef, const AnyArray& slopes, const AnyArray& history,
+    const std::optional<AnyArray>& points) {
   const int64 most_entries = static_cast<int64>(history.size()) / kLookNumbers;
   const small::Penalty penalty{l1, l2, intercept_of(intercept)};
-  const small::Rule rule{tol, most_entries, most_entries, points.has_value()};
+  const small::Rule rule{tol, floor, most_entries, most_entries, points.has_value()};
   return std::visit(
       [&](const auto& view) {
         using Real = typename std::decay_t<decltype(view)>::Real;
@@ -266,7 +267,7 @@ void small_newton_path(const Rows& rows, const std::string& loss, const ReadOnly
                        const std::optional<ReadOnlyArray>& row_offsets, const ReadOnlyArray& l1,
                        const ReadOnlyArray& l2, const std::string& intercept, double bias_column,
                        double tol, int64 most_passes, const AnyArray& coef, const AnyArray& facts) {
-  const small::Rule rule{tol, most_passes, most_passes, false};
+  const small::Rule rule{tol, 0, most_passes, most_passes, false};
   const small::Intercept kind = intercept_of(intercept);
   const int64 n_fits = static_cast<int64>(l1.size());
   const double* const l1s = vector_argument<double>(l1, "l1", n_fits);
@@ -305,7 +306,7 @@ void small_newton_groups(ThreadPool& pool, const Rows& rows, const std::string& 
                          double l2, const std::string& intercept, double bias_column, double tol,
                          int64 most_passes, const AnyArray& coef, const AnyArray& facts) {
   const small::Penalty penalty{l1, l2, intercept_of(intercept)};
-  const small::Rule rule{tol, most_passes, most_passes, false};
+  const small::Rule rule{tol, 0, most_passes, most_passes, false};
   const int64 n_groups = static_cast<int64>(bounds.size()) - 1;
   std::visit(
       [&](const auto& view) {
@@ -345,13 +346,13 @@ void bind_small(nb::module_& m) {
   m.def("small_newton", &small_newton, nb::arg("rows"), nb::arg("loss"), nb::arg("n_classes"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
-        nb::arg("bias_column"), nb::arg("tol"), nb::arg("most_passes"), nb::arg("coef"),
-        nb::arg("history"), nb::arg("points").none());
+        nb::arg("bias_column"), nb::arg("tol"), nb::arg("floor"), nb::arg("most_passes"),
+        nb::arg("coef"), nb::arg("history"), nb::arg("points").none());
   m.def("small_interior_point", &small_interior_point, nb::arg("rows"), nb::arg("loss"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),
-        nb::arg("bias_column"), nb::arg("tol"), nb::arg("coef"), nb::arg("slopes"),
-        nb::arg("history"), nb::arg("points").none());
+        nb::arg("bias_column"), nb::arg("tol"), nb::arg("floor"), nb::arg("coef"),
+        nb::arg("slopes"), nb::arg("history"), nb::arg("points").none());
   m.def("small_newton_path", &small_newton_path, nb::arg("rows"), nb::arg("loss"),
         nb::arg("labels"), nb::arg("row_weights").none(), nb::arg("weight"),
         nb::arg("row_offsets").none(), nb::arg("l1"), nb::arg("l2"), nb::arg("intercept"),

@@ -59,6 +59,7 @@ from snapml.solvers.many.many_preconditioners import SharedGram
 from snapml.solvers.many.many_rows import HALF_PANEL, PANEL
 from snapml.solvers.newton.sample_size import products_of_dense_factor
 from snapml.solvers.plan import device_choice
+from snapml.solvers.plan.light_rows import entries_of
 from snapml.solvers.plan.used_columns import find_used
 
 __all__ = ["can_share", "solve_shared"]
@@ -199,6 +200,8 @@ def solve_shared(
         In the order of `fits`; None for those that have to be fitted one by one: because the fold
         lacks a class, or because the method did not come to an end.
     """
+    if not any(isinstance(fit.estimator, REGRESSIONS) or _is_on_device(fit) for fit in fits):
+        matrix = entries_of(matrix)
     used = find_used(matrix)
     own = matrix if used is None else used.matrix
     data = folds, own, y, sample_weight
@@ -210,6 +213,10 @@ def solve_shared(
     return [
         None if model is None else replace(model, coef=used.spread(model.coef)) for model in models
     ]
+
+
+def _is_on_device(fit: SharedFit) -> bool:
+    return fit.estimator.device_ids is not None
 
 
 def _solve_shared(

@@ -1,0 +1,74 @@
+// Dense rows as compressed ones.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "rows/sparse_form.hpp"
+#include "snapml/config.hpp"
+
+namespace snapml::native {
+
+namespace nb = nanobind;
+
+void bind_sparse_form(nb::module_& m);
+
+namespace {
+
+using Index = std::int32_t;
+using Table = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
+
+template <class T>
+nb::object as_array(std::unique_ptr<T[]> memory, int64 size) {
+  T* const data = memory.release();
+  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return nb::cast(
+      nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {static_cast<std::size_t>(size)}, owner));
+}
+
+template <class Real>
+nb::object sparse_form_of(const Table& values, int64 most) {
+  const DenseView<Real> view{static_cast<const Real*>(values.data()),
+                             nullptr,
+                             static_cast<int64>(values.shape(0)),
+                             static_cast<int64>(values.shape(1)),
+                             values.stride(0),
+                             values.stride(1)};
+  const auto at = [](int64 n) { return static_cast<std::size_t>(n); };
+  // Room that is not used is not touched.
+  std::unique_ptr<Index[]> indptr(new Index[at(view.n_rows + 1)]), indices(new Index[at(most)]);
+  std::unique_ptr<Real[]> entries(new Real[at(most)]);
+  int64 n_stored = 0;
+  {
+    const nb::gil_scoped_release released;
+    n_stored = fill_entries(
+        view, EntryArrays<Real, Index>{indptr.get(), indices.get(), entries.get(), most});
+  }
+  if (n_stored > most) return nb::none();
+  return nb::make_tuple(as_array(std::move(indptr), view.n_rows + 1),
+                        as_array(std::move(indices), n_stored),
+                        as_array(std::move(entries), n_stored));
+}
+
+// Offsets, indices and entries; None where there are more entries than `most`.
+nb::object sparse_form(const Table& values, int64 most) {
+  if (most < 0) throw std::invalid_argument("most: expected at least 0");
+  constexpr std::size_t kMost = std::size_t{1} << 31;
+  if (values.shape(0) >= kMost || values.shape(1) >= kMost || values.size() >= kMost) {
+    throw std::invalid_argument("values: expected fewer than 2^31 numbers");
+  }
+  if (values.dtype() == nb::dtype<float>()) return sparse_form_of<float>(values, most);
+  if (values.dtype() == nb::dtype<double>()) return sparse_form_of<double>(values, most);
+  throw std::invalid_argument("values: expected dtype float32 or float64, got another dtype");
+}
+
+}  // namespace
+
+void bind_sparse_form(nb::module_& m) {
+  m.def("sparse_form", &sparse_form, nb::arg("values"), nb::arg("most"));
+}
+
+}  // namespace snapml::native
