@@ -76,9 +76,14 @@ class StoppingRule:
         """Return whether a gap is small enough."""
         return math.isfinite(gap) and gap <= max(self.tol * abs(objective), self.floor)
 
+    def is_nothing(self, objective: float) -> bool:
+        """Return whether rounding may be all that an objective is."""
+        return self.tol * abs(objective) < self.floor
+
     def is_met_rounded(self, gap: float, gap_before: float, objective: float) -> bool:
         """Return whether rounding has left a model's gap small enough, or where it was."""
-        return gap <= max(gap_before, max(self.tol, self.resolution) * abs(objective))
+        allowed = max(self.tol, self.resolution) * abs(objective)
+        return gap <= max(gap_before, allowed, self.floor)
 
 
 @dataclass

@@ -30,6 +30,8 @@ __all__ = ["DevianceRegressor", "Task"]
 
 _SOLVERS = ("auto", "lbfgs", "newton-cholesky", "newton-cd", "newton-cd-gram", "newton-cg")
 _OWN_SOLVERS = ("pqn", "sdca")
+# Share of a target that a mean misses by rounding: in double precision, or more in another.
+_ROUNDING = 1e-10
 
 
 @dataclass(frozen=True)
@@ -253,12 +255,14 @@ class DevianceRegressor(CallbackSupport, LinearRegressor, ABC):
         family.check(y, alone)
         weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
         fixed = np.zeros(len(y)) if joint is None else offset_vector(joint, len(y))
-        means = np.asarray(self.predict(X, offset=joint), dtype=np.float64)
+        predictions = np.asarray(self.predict(X, offset=joint))
+        means = predictions.astype(np.float64)
         constant = fixed + family.level(y, weights, fixed, alone)
         constant = family.means(constant)
+        if np.allclose(constant, y, rtol=_ROUNDING, atol=0.0):  # nothing is left to explain
+            rounding = max(_ROUNDING, 8.0 * float(np.finfo(predictions.dtype).eps))
+            return 1.0 if np.allclose(means, y, rtol=rounding, atol=0.0) else 0.0
         deviance, whole = (weights @ family.half_deviances(y, m) for m in (means, constant))
-        if whole == 0.0:
-            return 1.0 if deviance == 0.0 else 0.0
         return float(1.0 - deviance / whole)
 
     def _checked_solver(self) -> str:

@@ -82,7 +82,7 @@ class InteriorPoint {
       n_idle = gap_ < 0.5 * halved || gap_ > kFar * value_ ? 0 : n_idle + 1;
       if (n_idle == 0) halved = gap_;
       const bool is_idle =
-          n_idle > (gap_ <= rule_.tol * value_ ? 1 : kMostIdle) || gap_ <= kSumRounding * worst;
+          n_idle > (gap_ <= rule_.most_gap(value_) ? 1 : kMostIdle) || gap_ <= kSumRounding * worst;
       if (is_last || is_idle || gap_ <= std::min(share * rule_.tol, kPolished) * value_) {
         judge();
         if (is_last || is_idle || found_.is_solved || ++n_refined > kMostRefined) break;
@@ -352,7 +352,7 @@ class InteriorPoint {
     if (columns_.n > 0) drop(model);
     const double value = found_.objective;
     const double gap = std::max(value - found_.bound, kSumRounding * (value + found_.bound));
-    found_.is_solved = std::isfinite(value) && gap <= rule_.tol * value;
+    found_.is_solved = std::isfinite(value) && gap <= rule_.most_gap(value);
     found_.looks.back().gap = gap, found_.looks.back().objective = value;
   }
 

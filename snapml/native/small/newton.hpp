@@ -19,9 +19,12 @@ namespace snapml::native::small {
 
 struct Rule {
   double tol;          // share of the objective that the certified gap may be
+  double floor;        // a gap this small is met whatever the objective
   int64 most_passes;   // over the rows
   int64 most_entries;  // of the history: the fit ends with its last point
   bool keeps_points;   // whether the history has the coefficients too
+
+  double most_gap(double objective) const { return std::max(tol * std::fabs(objective), floor); }
 };
 
 // What a step has led to.
@@ -130,12 +133,13 @@ class Newton {
     Entry entry{passed, decline_.last, gap, point.objective, {}};
     if (rule_.keeps_points) entry.coef = point.coef;
     found_.history.push_back(std::move(entry));
-    found_.is_solved = gap <= rule_.tol * scale;
-    if (!found_.is_solved) return rule_.tol * scale;
+    found_.is_solved = gap <= rule_.most_gap(scale);
+    if (!found_.is_solved) return rule_.most_gap(scale);
     const double entries = static_cast<double>(problem_.design.n_rows * problem_.n_coefs());
     bool is_free = entries * static_cast<double>(found_.n_passes + 1) <= kFreeVisits;
     // Under an L1 norm a start that meets the tolerance is as good as what working sets return.
     if (problem_.penalty.l1 > 0 && found_.history.size() == 1) is_free = false;
+    if (rule_.tol * scale < rule_.floor) is_free = false;  // rounding is all that is left
     return is_free ? kPolished * scale : std::numeric_limits<double>::infinity();
   }
 

@@ -173,6 +173,7 @@ def _run(
         problem.intercept.value,
         bias,
         rule.tol,
+        rule.floor,
         coef,
         slopes,
         looks,

@@ -122,7 +122,8 @@ def solve(
         dtype = engine.dtype if is_rounded else np.dtype(np.float64)
         result = _result(descent, best, progress.history, dtype, best.distance)
     # An objective whose minimum may be 0 has no gap that is small beside it, once rounded.
-    fits = rule.floor > 0.0 or result.gap <= max(best.gap, _allowed_gap(rule, result.objective))
+    is_exempt = rule.is_nothing(best.value) or (engine.problem.loss.is_quadratic and rule.floor > 0)
+    fits = is_exempt or result.gap <= max(best.gap, _allowed_gap(rule, result.objective))
     return stage.finish(
         replace(
             result,
@@ -229,7 +230,8 @@ def _descend(descent: Descent, model: SampledCurvature | NewtonSteps, progress: 
         if isinstance(model, NewtonSteps) and model.is_spent(best.gap, _allowed(progress, best)):
             break
         n_products = model.n_products if isinstance(model, NewtonSteps) else 0
-        if progress.is_met and not _is_free(descent, decrement, n_products):
+        is_free = _is_free(descent, decrement, n_products)
+        if progress.is_met and (progress.rule.is_nothing(best.value) or not is_free):
             break
         if descent.has_no_minimum:
             break

@@ -210,6 +210,7 @@ def _run(
         problem.intercept.value,
         bias,
         rule.tol,
+        rule.floor,
         min(_most_passes(problem), rule.max_iter + 1),
         point,
         history,

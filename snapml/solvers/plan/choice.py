@@ -28,6 +28,8 @@ from snapml.solvers.least_squares import summed_fits, summed_starts, working_col
 from snapml.solvers.newton import quasi_newton, small_groups, small_newton, smoothed_hinge
 from snapml.solvers.newton.row_space import RowSpace, is_far_wider
 from snapml.solvers.plan import device_choice, out_of_core, rules, support
+from snapml.solvers.plan.light_rows import lighter
+from snapml.solvers.plan.perfect_fits import rounding_floor
 from snapml.solvers.plan.support import is_streamed
 from snapml.solvers.plan.unit_strength import UnitStrength
 from snapml.solvers.plan.used_columns import UsedColumns, find_used
@@ -45,8 +47,6 @@ _FEW_ROWS = 1000
 # Columns from which on Hessians of them cost more than sweeps over up to so many rows a column; and
 # of which there are more than rows, more than the rows' span.
 _MANY_FOR_SWEEPS, _ROWS_FOR_SWEEPS, _MANY_FOR_SPAN = 150, 5, 200
-# Share of the squares of y that is rounding where the rows can be interpolated.
-_INTERPOLATED = 1e-20
 # Gap, as a share of the objective, above which the continuation of the hinge, and Newton's method
 # on fewer rows than columns where curvature jumps, start from zero instead of from what coordinate
 # ascent has found: that point is so far away that the way back would take more reads.
@@ -102,6 +102,7 @@ def fit(
         rows, own_rule = unit.of_dataset(dataset), unit.of_rule(rule)
         return unit.result(fit(unit.problem, rows, communicator, own_rule, settings, start))
     dataset = _near_corners(problem, dataset, communicator, settings)
+    dataset = lighter(problem, dataset, communicator, settings)
     used = _used_columns(dataset, communicator, settings)
     if used is None:
         return _fit(problem, dataset, communicator, rule, settings, start)
@@ -146,8 +147,9 @@ def _fit(
 ) -> FitResult:
     """Solve one problem on all of its columns."""
     rule.observer.recognise(dataset, communicator)
-    if problem.loss.is_quadratic and problem.penalty.l2 <= 0.0:
-        rule = replace(rule, floor=_INTERPOLATED * _squares(dataset, communicator))
+    floor = rounding_floor(problem, dataset, communicator)
+    if floor > rule.floor:
+        rule = replace(rule, floor=floor)
     if not problem.penalty.is_smooth:
         _check_alike(dataset, communicator)
     support.check(problem, dataset, communicator, settings)
@@ -224,6 +226,8 @@ def fit_sequence(
     list of FitResult
         One per penalty, up to the one whose fit the rule's control has ended.
     """
+    strongest = replace(problem, penalty=penalties[0])
+    dataset = lighter(strongest, dataset, communicator, settings)
     used = _used_columns(dataset, communicator, settings)
     if used is None:
         return _fit_sequence(problem, penalties, dataset, communicator, rule, settings, start)
@@ -382,6 +386,7 @@ def small_path(
         another problem, or a fit did not meet its tolerance so.
     """
     problems = [replace(problem, penalty=penalty) for penalty in penalties]
+    dataset = lighter(problems[0], dataset, communicator, settings)
     suits = small_newton.suits
     if rule.verbose > 0 or problem.loss.is_joint:
         return None
@@ -458,13 +463,6 @@ def _fit_apart(
         own = replace(rule, control=view)
         results.append(_fit(problem, one, communicator, own, settings, begin))
     return stack_outputs(results)
-
-
-def _squares(dataset: Dataset, communicator: Communicator) -> float:
-    """Return the objective of least squares without coefficients."""
-    weights = dataset.weight if dataset.row_weights is None else dataset.row_weights
-    own = np.array([np.sum(weights * dataset.labels.astype(np.float64) ** 2)])
-    return 0.5 * float(communicator.allreduce_sum(own)[0])
 
 
 def _quasi_newton(
