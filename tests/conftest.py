@@ -1,6 +1,7 @@
 """Fixtures of all tests: every registered loss, both number types, property tests that repeat."""
 
 import logging
+import os
 
 import hypothesis
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 from snapml.problems import Loss, Softmax
 from snapml.solvers import threads
 from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+
+# The hundreds of programs that tests start compile the package once, not each.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("repeatable")
