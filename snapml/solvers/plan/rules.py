@@ -41,7 +41,7 @@ _EASY_STIFFNESS = 5.0
 # columns of which systems cost nothing.
 _CORNERED_STIFFNESS, _CORNERED_COLUMNS = 2.0, 8
 # The same for tubes, beside the size of their targets; and per column.
-_TUBE_STIFFNESS, _TUBE_A_COLUMN = 0.15, 0.01
+_TUBE_STIFFNESS, _TUBE_A_COLUMN = 0.15, 0.02
 # Epochs on so small data.
 _TINY_PATIENCE = 80.0
 # Entries up to which every method is quick, and the exact one best; and up to which an interior
