@@ -28,12 +28,12 @@ REGRESSORS = {
 
 @pytest.fixture
 def dummies(dtype):
-    """Dummy variables of twelve columns of thirty levels, as a frame's encoder makes them."""
+    """Dummy variables of six columns of twenty levels, as a frame's encoder makes them."""
     rng = np.random.default_rng(0)
-    levels = rng.integers(30, size=(600, 12)) + 30 * np.arange(12)
-    X = np.zeros((600, 360), dtype=dtype)
-    X[np.arange(600)[:, None], levels] = 1.0
-    return X, X @ rng.normal(size=360) + 0.1 * rng.normal(size=600)
+    levels = rng.integers(20, size=(400, 6)) + 20 * np.arange(6)
+    X = np.zeros((400, 120), dtype=dtype)
+    X[np.arange(400)[:, None], levels] = 1.0
+    return X, X @ rng.normal(size=120) + 0.1 * rng.normal(size=400)
 
 
 def margins(model, X):
