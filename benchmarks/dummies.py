@@ -1,7 +1,7 @@
-"""Time fits of dense dummy variables with and without the look for zeros.
+"""Time fits of dense dummy variables with and without the look for zeros and for common numbers.
 
 Columns of equal numbers of levels, whose shares differ, one column a level, and a few dense numbers
-beside them; and normal numbers of which a share is not zero. Both ways are interleaved on one core;
+beside them, as they are and standardised; and normal numbers of which a share is not zero. Both ways are interleaved on one core;
 the fastest of each counts.
 
 ``taskset -c 1 python -m benchmarks.dummies`` writes ``results/dummies.csv``.
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import snapml
-from snapml.solvers.plan import light_rows
+from snapml.solvers.plan import common_numbers, light_rows
 
 _REPEATS, _LONG_S, _NEVER = 3, 0.7, 1 << 62
 _LEAST = light_rows._LEAST_SIZE
@@ -63,7 +63,9 @@ def scattered(rng: np.random.Generator, n_rows: int, n_features: int, share: flo
 def problems(rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
     """Yield a name and rows."""
     for sizes in ((1000, 10, 10, 0), (20_000, 10, 20, 2), (5000, 10, 100, 2)):
-        yield "dummies", dummies(rng, *sizes)
+        X = dummies(rng, *sizes)
+        yield "dummies", X
+        yield "standardised dummies", (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
     for n_rows, n_features, share in (
         (1000, 300, 0.05),
         (20_000, 100, 0.1),
@@ -96,11 +98,11 @@ def fastest(estimator: Any, X: np.ndarray, y: np.ndarray) -> list[float]:
         for way, least in enumerate((_NEVER, _LEAST)):
             if repeat and seconds[way] > _LONG_S:
                 continue
-            light_rows._LEAST_SIZE = least
+            light_rows._LEAST_SIZE = common_numbers._LEAST_SIZE = least
             begin = time.perf_counter()
             estimator.fit(X, y)
             seconds[way] = min(seconds[way], time.perf_counter() - begin)
-    light_rows._LEAST_SIZE = _LEAST
+    light_rows._LEAST_SIZE = common_numbers._LEAST_SIZE = _LEAST
     return seconds
 
 

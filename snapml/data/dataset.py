@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from snapml.data.compressed import CompressedMatrix
-from snapml.data.sparse_form import share_of_numbers, sparse_form
+from snapml.data.sparse_form import common_numbers, share_of_numbers, sparse_form
 
 __all__ = ["MOST_NUMBERS", "Dataset", "DenseMatrix", "Matrix"]
 
@@ -73,6 +73,15 @@ class DenseMatrix:
     def sparse_form(self) -> CompressedMatrix | None:
         """The rows without their zeros; None where these are few. Made once."""
         return sparse_form(self.values, MOST_NUMBERS)
+
+    @functools.cached_property
+    def common_form(self) -> tuple[CompressedMatrix, np.ndarray] | None:
+        """The rows less what most of a column's numbers are, and these; None if most are others."""
+        numbers = common_numbers(self.values, MOST_NUMBERS)
+        if numbers is None:
+            return None
+        form = sparse_form(self.values, MOST_NUMBERS, numbers)
+        return None if form is None else (form, numbers)
 
     def take(self, rows: np.ndarray) -> DenseMatrix:
         """Return a copy of some rows.

@@ -65,6 +65,6 @@ def test_the_form_is_made_once():
 
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="most"):
-        _native.sparse_form(np.zeros((2, 2)), -1)
+        _native.sparse_form(np.zeros((2, 2)), None, -1)
     with pytest.raises(ValueError, match="dtype"):
-        _native.sparse_form(np.zeros((2, 2), dtype=np.int32), 1)
+        _native.sparse_form(np.zeros((2, 2), dtype=np.int32), None, 1)

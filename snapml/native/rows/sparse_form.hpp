@@ -1,4 +1,4 @@
-// Dense rows without their zeros.
+// Dense rows without the numbers that most rows have: zeros, or one number for each column.
 #pragma once
 
 #include <algorithm>
@@ -17,17 +17,18 @@ struct EntryArrays {
 };
 
 // Fills the entries of rows whose numbers lie side by side; returns how many there are, or more
-// than there is room for.
-template <class Real, class Index>
-int64 fill_from_rows(const DenseView<Real>& x, const EntryArrays<Real, Index>& to) {
+// than there is room for. `left` says what a number is beside its column's.
+template <class Real, class Index, class Left>
+int64 fill_from_rows(const DenseView<Real>& x, const EntryArrays<Real, Index>& to, Left left) {
   int64 n = 0;
   to.indptr[0] = 0;
   for (int64 i = 0; i < x.n_rows; ++i) {
     const Real* const row = x.values + i * x.row_stride;
     for (int64 j = 0; j < x.n_cols; ++j) {
-      if (row[j] == 0) continue;
+      const Real value = left(row[j], j);
+      if (value == 0) continue;
       if (n == to.most) return n + 1;
-      to.indices[n] = static_cast<Index>(j), to.entries[n] = row[j], ++n;
+      to.indices[n] = static_cast<Index>(j), to.entries[n] = value, ++n;
     }
     to.indptr[i + 1] = static_cast<Index>(n);
   }
@@ -35,12 +36,12 @@ int64 fill_from_rows(const DenseView<Real>& x, const EntryArrays<Real, Index>& t
 }
 
 // The same of any rows, by columns: their numbers may lie side by side.
-template <class Real, class Index>
-int64 fill_from_columns(const DenseView<Real>& x, const EntryArrays<Real, Index>& to) {
+template <class Real, class Index, class Left>
+int64 fill_from_columns(const DenseView<Real>& x, const EntryArrays<Real, Index>& to, Left left) {
   const auto each = [&](auto call) {
     for (int64 j = 0; j < x.n_cols; ++j) {
       for (int64 i = 0; i < x.n_rows; ++i) {
-        const Real value = x.values[i * x.row_stride + j * x.col_stride];
+        const Real value = left(x.values[i * x.row_stride + j * x.col_stride], j);
         if (value != 0) call(i, j, value);
       }
     }
@@ -60,9 +61,15 @@ int64 fill_from_columns(const DenseView<Real>& x, const EntryArrays<Real, Index>
   return n;
 }
 
+// Without the zeros, or where `common` is given without its number of each column.
 template <class Real, class Index>
-int64 fill_entries(const DenseView<Real>& x, const EntryArrays<Real, Index>& to) {
-  return x.col_stride == 1 ? fill_from_rows(x, to) : fill_from_columns(x, to);
+int64 fill_entries(const DenseView<Real>& x, const Real* common,
+                   const EntryArrays<Real, Index>& to) {
+  const auto fill = [&](auto left) {
+    return x.col_stride == 1 ? fill_from_rows(x, to, left) : fill_from_columns(x, to, left);
+  };
+  if (common == nullptr) return fill([](Real value, int64) { return value; });
+  return fill([common](Real value, int64 j) { return value - common[j]; });
 }
 
 }  // namespace snapml::native

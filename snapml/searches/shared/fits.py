@@ -24,7 +24,7 @@ from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.placement import byte_limit
 from snapml.estimators.support_vector_machine import LinearSVC
 from snapml.kernels import ResidentMatrix
-from snapml.problems import Problem
+from snapml.problems import Intercept, Problem
 from snapml.searches.shared.columns import FitColumn, FoundModels, side_by_side, stacked
 from snapml.searches.shared.family_paths import (
     FAMILIES,
@@ -59,6 +59,7 @@ from snapml.solvers.many.many_preconditioners import SharedGram
 from snapml.solvers.many.many_rows import HALF_PANEL, PANEL
 from snapml.solvers.newton.sample_size import products_of_dense_factor
 from snapml.solvers.plan import device_choice
+from snapml.solvers.plan.common_numbers import CommonNumbers, common_of
 from snapml.solvers.plan.light_rows import entries_of
 from snapml.solvers.plan.used_columns import find_used
 
@@ -202,17 +203,35 @@ def solve_shared(
     """
     if not any(isinstance(fit.estimator, REGRESSIONS) or _is_on_device(fit) for fit in fits):
         matrix = entries_of(matrix)
-    used = find_used(matrix)
+    tols = tol, tol if rounding_tol is None else rounding_tol
+    common, used = _common_of(fits, matrix, y), find_used(matrix)
+    if common is not None:
+        found = _solve_shared(fits, folds, common.matrix, y, sample_weight, tols, is_over, kept)
+        return [
+            None
+            if model is None
+            else replace(model, intercept=common.free_intercept(model.coef, model.intercept))
+            for model in found
+        ]
     own = matrix if used is None else used.matrix
-    data = folds, own, y, sample_weight
-    models = _solve_shared(
-        fits, *data, (tol, tol if rounding_tol is None else rounding_tol), is_over, kept
-    )
+    models = _solve_shared(fits, folds, own, y, sample_weight, tols, is_over, kept)
     if used is None:
         return models
     return [
         None if model is None else replace(model, coef=used.spread(model.coef)) for model in models
     ]
+
+
+def _common_of(fits: list[SharedFit], matrix: Matrix, y: np.ndarray) -> CommonNumbers | None:
+    """Return what to take from the rows of logistic regressions whose intercepts are all free."""
+    if not isinstance(matrix, DenseMatrix) or any(map(_is_on_device, fits)):
+        return None
+    if not all(isinstance(fit.estimator, LogisticRegression) for fit in fits):
+        return None
+    n_classes = len(distinct(y))
+    problems = [problem_of(fit.estimator, n_classes)[0] for fit in fits]
+    is_free = all(problem.intercept is Intercept.FREE for problem in problems)
+    return common_of(matrix) if is_free else None
 
 
 def _is_on_device(fit: SharedFit) -> bool:

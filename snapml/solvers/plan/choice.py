@@ -28,6 +28,7 @@ from snapml.solvers.least_squares import summed_fits, summed_starts, working_col
 from snapml.solvers.newton import quasi_newton, small_groups, small_newton, smoothed_hinge
 from snapml.solvers.newton.row_space import RowSpace, is_far_wider
 from snapml.solvers.plan import device_choice, out_of_core, rules, support
+from snapml.solvers.plan.common_numbers import find_common
 from snapml.solvers.plan.light_rows import lighter
 from snapml.solvers.plan.perfect_fits import rounding_floor
 from snapml.solvers.plan.support import is_streamed
@@ -103,6 +104,11 @@ def fit(
         return unit.result(fit(unit.problem, rows, communicator, own_rule, settings, start))
     dataset = _near_corners(problem, dataset, communicator, settings)
     dataset = lighter(problem, dataset, communicator, settings)
+    common = find_common(problem, dataset, communicator, settings, start)
+    if common is not None:
+        rest, begin = common.of_dataset(dataset), common.of_start(start)
+        own_rule = common.of_rule(rule)
+        return common.stored(_fit(problem, rest, communicator, own_rule, settings, begin))
     used = _used_columns(dataset, communicator, settings)
     if used is None:
         return _fit(problem, dataset, communicator, rule, settings, start)
