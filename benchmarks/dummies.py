@@ -1,8 +1,8 @@
 """Time fits of dense dummy variables with and without the look for zeros and for common numbers.
 
 Columns of equal numbers of levels, whose shares differ, one column a level, and a few dense numbers
-beside them, as they are and standardised; and normal numbers of which a share is not zero. Both ways are interleaved on one core;
-the fastest of each counts.
+beside them, as they are and standardised; and normal numbers of which a share is not zero. Both
+ways are interleaved on one core; the fastest of each counts.
 
 ``taskset -c 1 python -m benchmarks.dummies`` writes ``results/dummies.csv``.
 """
