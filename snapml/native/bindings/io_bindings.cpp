@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/owned_array.hpp"
 #include "bindings/without_gil.hpp"
 #include "rows/widen.hpp"
 #include "text/click_rows.hpp"
@@ -24,23 +25,6 @@ void bind_io(nb::module_& m);
 namespace {
 
 using Bytes = nb::ndarray<const uint8, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// The first `size` elements as an array that keeps the memory alive.
-template <class T>
-nb::object as_array(std::unique_ptr<T[]> memory, int64 size) {
-  T* const data = memory.release();
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  return nb::cast(
-      nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {static_cast<std::size_t>(size)}, owner));
-}
-
-template <class T>
-nb::object as_array(std::vector<T> numbers) {
-  auto memory = std::make_unique<std::vector<T>>(std::move(numbers));
-  std::vector<T>* const vector = memory.release();
-  nb::capsule owner(vector, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(vector->data(), {vector->size()}, owner));
-}
 
 // A list of what `arrays` makes of the pieces that `parse` finds with a pool, or a tuple (lines
 // before the error in its piece and all pieces before, position in the text, expected).

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bindings/arguments.hpp"
+#include "bindings/owned_array.hpp"
 #include "rows/sparse_form.hpp"
 #include "snapml/config.hpp"
 
@@ -23,14 +24,6 @@ namespace {
 
 using Index = std::int32_t;
 using Table = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
-
-template <class T>
-nb::object as_array(std::unique_ptr<T[]> memory, int64 size) {
-  T* const data = memory.release();
-  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  return nb::cast(
-      nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {static_cast<std::size_t>(size)}, owner));
-}
 
 template <class Real>
 nb::object sparse_form_of(const Table& values, const std::optional<ReadOnlyArray>& common,
