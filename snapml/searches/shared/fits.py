@@ -61,7 +61,7 @@ from snapml.solvers.newton.sample_size import products_of_dense_factor
 from snapml.solvers.plan import device_choice
 from snapml.solvers.plan.common_numbers import CommonNumbers, common_of
 from snapml.solvers.plan.light_rows import entries_of
-from snapml.solvers.plan.used_columns import find_used
+from snapml.solvers.plan.used_columns import UsedColumns, find_used
 
 __all__ = ["can_share", "solve_shared"]
 
@@ -205,21 +205,22 @@ def solve_shared(
         matrix = entries_of(matrix)
     tols = tol, tol if rounding_tol is None else rounding_tol
     common, used = _common_of(fits, matrix, y), find_used(matrix)
+    own = matrix
     if common is not None:
-        found = _solve_shared(fits, folds, common.matrix, y, sample_weight, tols, is_over, kept)
-        return [
-            None
-            if model is None
-            else replace(model, intercept=common.free_intercept(model.coef, model.intercept))
-            for model in found
-        ]
-    own = matrix if used is None else used.matrix
+        own = common.matrix
+    elif used is not None:
+        own = used.matrix
     models = _solve_shared(fits, folds, own, y, sample_weight, tols, is_over, kept)
-    if used is None:
-        return models
-    return [
-        None if model is None else replace(model, coef=used.spread(model.coef)) for model in models
-    ]
+    return [None if model is None else _stored(model, common, used) for model in models]
+
+
+def _stored(
+    model: SharedModel, common: CommonNumbers | None, used: UsedColumns | None
+) -> SharedModel:
+    """Return a model of what was solved, the rest of the rows or some columns, as one of all."""
+    if common is not None:
+        return replace(model, intercept=common.free_intercept(model.coef, model.intercept))
+    return model if used is None else replace(model, coef=used.spread(model.coef))
 
 
 def _common_of(fits: list[SharedFit], matrix: Matrix, y: np.ndarray) -> CommonNumbers | None:
