@@ -21,12 +21,12 @@ DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\s+(.+?)\s+(\w+)\[\];")
 SANITIZERS = {
     "": ([], []),
     "address": (
-        ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
+        ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
         ["-DEMULATOR_ASAN"],
     ),
-    "thread": (["-fsanitize=thread"], ["-DEMULATOR_TSAN"]),
+    "thread": (["-g", "-fsanitize=thread"], ["-DEMULATOR_TSAN"]),
 }
-FLAGS = ["-std=c++17", "-O1", "-g", "-fPIC", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"]
+FLAGS = ["-std=c++17", "-O1", "-fPIC", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"]
 FLAGS += ["-Wno-unknown-pragmas"]  # nvcc's "unroll"
 
 

@@ -2,8 +2,10 @@
 
 import contextlib
 import ctypes
+import functools
 import os
 import re
+import struct
 import weakref
 
 import numpy as np
@@ -15,6 +17,8 @@ from snapml.kernels.device.failures import out_of_memory
 from .build import build, sanitizer_of_process
 from .memory import OutOfMemory
 from .streams import CopyTargets, LateCopyStream, WorkMark, root
+
+_WORD = 8  # bytes: no argument of a kernel is longer
 
 
 class EmulationError(RuntimeError):
@@ -98,15 +102,13 @@ class EmulatedDevice:
         room = self.blocks_each * self.n_multiprocessors
         if kernel.is_cooperative:
             assert np.prod(grid) <= room, f"{grid} blocks at once, where {room} have room"
-        library = ctypes.CDLL(str(build(kernel.program, sanitizer_of_process())))
-        signature = getattr(library, f"signature_{kernel.name}")
-        signature.restype = ctypes.c_char_p
-        values = _marshalled(args, signature().decode(), kernel.name)
-        pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
+        emulate, parameters = _entry(kernel, sanitizer_of_process())
+        values = _marshalled(args, parameters, kernel.name)
+        first = ctypes.addressof(ctypes.c_char.from_buffer(values))
+        places = range(first, first + _WORD * len(args), _WORD)
+        pointers = (ctypes.c_void_p * len(args))(*places)
         shapes = (_Shape(*n, *(1,) * (3 - len(n))) for n in (grid, block))
         launch = Launch(*shapes, shared_bytes, self.seed, self.n_workers, kernel.is_cooperative)
-        emulate = getattr(library, f"emulate_{kernel.name}")
-        emulate.restype = ctypes.c_char_p
         message = emulate(ctypes.byref(launch), pointers)
         if message is not None:
             raise EmulationError(f"{kernel.name}: {message.decode()}")
@@ -213,24 +215,40 @@ class _WithInterface:
         self.__array_interface__ = interface
 
 
-def _marshalled(args, signature, name):
-    """Return the arguments as arrays that hold their bytes; a wrong type is an error here."""
-    letters = re.findall("p?[a-z][0-9]", signature)
-    assert len(args) == len(letters), f"{name} takes {len(letters)} arguments, got {len(args)}"
-    values = []
-    for position, (arg, expected) in enumerate(zip(args, letters, strict=True)):
-        what = f"argument {position} of {name}"
+@functools.cache
+def _entry(kernel, sanitizer):
+    """Return the function that runs a kernel, and the types of its parameters."""
+    library = ctypes.CDLL(str(build(kernel.program, sanitizer)))
+    signature = getattr(library, f"signature_{kernel.name}")
+    emulate = getattr(library, f"emulate_{kernel.name}")
+    signature.restype = emulate.restype = ctypes.c_char_p
+    return emulate, re.findall("p?[a-z][0-9]", signature().decode())
+
+
+def _marshalled(args, parameters, name):
+    """Return the bytes of the arguments, a word each; a wrong type is an error here."""
+    n_expected = len(parameters)
+    assert len(args) == n_expected, f"{name} takes {n_expected} arguments, got {len(args)}"
+    values = bytearray(_WORD * max(1, n_expected))
+    for position, (arg, expected) in enumerate(zip(args, parameters, strict=True)):
+        if expected.startswith("p") and arg is None:
+            continue
         if expected.startswith("p"):
-            if arg is None:
-                values.append(np.zeros(1, np.uintp))
-                continue
-            assert isinstance(arg, np.ndarray), f"{what}: expected an array, got {arg!r}"
-            assert arg.flags.c_contiguous, f"{what}: strides {arg.strides}"
-            found = "p" + arg.dtype.kind + str(arg.dtype.itemsize)
-            values.append(np.array([arg.ctypes.data], np.uintp))
+            assert isinstance(arg, np.ndarray), _expected(position, name, "an array", repr(arg))
+            assert arg.flags.c_contiguous, _expected(
+                position, name, "C order", f"strides {arg.strides}"
+            )
+            found = f"p{arg.dtype.kind}{arg.dtype.itemsize}"
+            struct.pack_into("P", values, _WORD * position, arg.__array_interface__["data"][0])
         else:
-            assert isinstance(arg, np.generic), f"{what}: expected a NumPy scalar, got {arg!r}"
-            found = arg.dtype.kind + str(arg.dtype.itemsize)
-            values.append(np.array([arg]))
-        assert found == expected, f"{what}: expected {expected}, got {found}"
+            assert isinstance(arg, np.generic), _expected(
+                position, name, "a NumPy scalar", repr(arg)
+            )
+            found = f"{arg.dtype.kind}{arg.dtype.itemsize}"
+            values[_WORD * position : _WORD * position + arg.itemsize] = arg.tobytes()
+        assert found == expected, _expected(position, name, expected, found)
     return values
+
+
+def _expected(position, name, what, found):
+    return f"argument {position} of {name}: expected {what}, got {found}"

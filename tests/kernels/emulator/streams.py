@@ -19,8 +19,8 @@ class OrderError(AssertionError):
 
 def root(array):
     """Return the array that owns the memory."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
+    while isinstance(base := array.base, np.ndarray):
+        array = base
     return array
 
 
