@@ -11,10 +11,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import hypothesis
 import numpy as np
 import pytest
+from combinations import pytest_addoption, pytest_collection_modifyitems
 
 from snapml.problems import Loss, Softmax
 from snapml.solvers import threads
 from snapml.solvers.dual_ascent.cpu_engine import CpuEngine
+
+__all__ = ["pytest_addoption", "pytest_collection_modifyitems"]  # hooks
 
 # The hundreds of programs that tests start compile the package once, not each.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

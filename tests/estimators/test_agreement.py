@@ -26,6 +26,8 @@ from .conftest import (
     unconverged,
 )
 
+pytestmark = pytest.mark.pairwise
+
 
 @dataclass(frozen=True)
 class Pair:

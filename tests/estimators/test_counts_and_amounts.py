@@ -31,6 +31,8 @@ from snapml.data import ChunkedDataset, ChunkWriter
 from snapml.solvers.plan import device_choice
 from snapml.statistics import inference
 
+pytestmark = pytest.mark.pairwise
+
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 RNG = np.random.default_rng(0)
 N, P = 400, 6

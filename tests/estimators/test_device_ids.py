@@ -22,6 +22,8 @@ from snapml import (
 )
 from snapml.solvers.plan import device_choice, support
 
+pytestmark = pytest.mark.pairwise
+
 GPU = dict(device_ids=[0])
 
 

@@ -24,7 +24,10 @@ MODELS = {
     "continuation": (LinearSVC(loss="hinge", solver="pqn", **FEW), 2),
 }
 LAYOUTS = pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.pairwise,
+]
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,10 @@ from snapml import LinearSVC, LogisticRegression
 from snapml.solvers.newton import newton_steps, preconditioners
 from snapml.solvers.plan import device_choice, device_room
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.pairwise,
+]
 
 SOME = dict(C=0.01, tol=1e-3, max_iter=3)
 MODELS = {

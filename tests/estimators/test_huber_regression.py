@@ -14,6 +14,8 @@ from snapml import HuberRegressor, load
 from snapml.estimators.robust.concomitant_scale import Value, lower_bound, scale_of
 from snapml.io import convert
 
+pytestmark = pytest.mark.pairwise
+
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 

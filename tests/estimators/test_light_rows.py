@@ -8,6 +8,8 @@ import snapml
 from snapml.model_selection import GridSearchCV
 from snapml.solvers.plan import light_rows
 
+pytestmark = pytest.mark.pairwise
+
 CLASSIFIERS = {
     "logistic": snapml.LogisticRegression(),
     "L1": snapml.LogisticRegression(l1_ratio=1.0),

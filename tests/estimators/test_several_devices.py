@@ -15,6 +15,8 @@ from snapml.data import CompressedMatrix, Dataset, DenseMatrix
 from snapml.solvers.plan import device_choice
 from snapml.solvers.plan.thread_shards import dealt_rows, rows_of
 
+pytestmark = pytest.mark.pairwise
+
 
 @pytest.fixture
 def devices(monkeypatch):

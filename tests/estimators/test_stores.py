@@ -22,6 +22,8 @@ from snapml import (
 from snapml.data import ChunkedDataset, ChunkWriter
 from snapml.model_selection import GridSearchCV
 
+pytestmark = pytest.mark.pairwise
+
 
 def example(n_classes=2, *, is_sparse=False, dtype=np.float64):
     rng = np.random.default_rng(0)

@@ -9,6 +9,8 @@ from snapml import LinearSVC, LogisticRegression, Ridge
 from snapml.data import ChunkedDataset, ChunkWriter
 from snapml.solvers.plan import rules
 
+pytestmark = pytest.mark.pairwise
+
 
 def example(n_classes=2, *, n_rows=400, n_features=6, is_sparse=False, dtype=np.float64):
     rng = np.random.default_rng(0)

@@ -8,6 +8,8 @@ from sklearn.base import clone
 from snapml import ElasticNet, Lasso, LinearSVC, LogisticRegression, Ridge
 from snapml.data import ChunkedDataset, ChunkWriter, CompressedMatrix
 
+pytestmark = pytest.mark.pairwise
+
 
 def example(n_classes=2, *, is_sparse=False, dtype=np.float64):
     rng = np.random.default_rng(0)

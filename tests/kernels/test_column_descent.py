@@ -11,6 +11,8 @@ from .descent_case import CONSTANT_ENTRY, make_device_matrix
 from .emulator import EmulatedDevice
 from .slow_columns import SlowColumns
 
+pytestmark = pytest.mark.pairwise
+
 LAYOUTS = ["dense", "int32", "int64", "constant"]
 PENALTIES = {
     "l1": dict(l1=1.0),

@@ -10,6 +10,8 @@ from snapml.problems import Logistic, Squared
 from .descent_case import LAYOUTS, DescentCase
 from .emulator import EmulatedDevice
 
+pytestmark = pytest.mark.pairwise
+
 
 def assert_equal_to_slow(case, slow, sums, shared, tolerance):
     found = case.duals, shared, [sums.gap, sums.slope, sums.single]

@@ -15,6 +15,8 @@ from snapml.kernels.losses import fused_pass
 from .emulator import EmulatedDevice
 from .layouts import SHAPES, make_matrix
 
+pytestmark = pytest.mark.pairwise
+
 FLOAT64 = np.dtype(np.float64)
 
 

@@ -12,6 +12,8 @@ from snapml.kernels.products import transposed
 
 from .layouts import LAYOUTS, SHAPES, make_matrix
 
+pytestmark = pytest.mark.pairwise
+
 TOLERANCE = dict(rtol=1000 * rounding(np.float64), atol=1000 * rounding(np.float64))
 LOSSES = [(name, n) for name in ORACLES for n in (1, 4)] + [("Softmax", 2), ("Softmax", 7)]
 

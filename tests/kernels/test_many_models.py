@@ -12,6 +12,8 @@ from snapml.kernels.products.many_rows import PANEL, ManyRows
 from .emulator import EmulatedDevice
 from .layouts import LAYOUTS, compressed
 
+pytestmark = pytest.mark.pairwise
+
 COMPRESSED = [layout for layout in LAYOUTS if layout != "dense"]
 
 

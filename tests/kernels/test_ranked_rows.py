@@ -16,6 +16,8 @@ from snapml.kernels.products.ranked_rows import ranked_margins, ranked_products
 from .emulator import EmulatedDevice
 from .layouts import compressed
 
+pytestmark = pytest.mark.pairwise
+
 EPS = rounding(np.float64)
 LAYOUTS = ["int32", "int64", "constant"]
 HOT = [0, 3, 2**16]

@@ -14,6 +14,8 @@ from snapml.model_selection import GridSearchCV
 from snapml.searches.shared import paths as shared_paths
 from snapml.searches.shared import regressions as shared_regressions
 
+pytestmark = pytest.mark.pairwise
+
 EXACT = {"tol": 1e-11, "max_iter": 2000}
 CS = {"C": [0.15, 0.6, 4.0]}
 MODELS = {

@@ -11,6 +11,8 @@ from snapml.problems import Hinge, Logistic, Squared, SquaredHinge
 from .shards import DENSE, LAYOUTS, Shard
 from .slow_epoch import SlowEpoch
 
+pytestmark = pytest.mark.pairwise
+
 FLOAT64 = np.dtype(np.float64)
 
 

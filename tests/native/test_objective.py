@@ -8,6 +8,8 @@ from snapml import _native
 
 from .shards import LAYOUTS, Shard
 
+pytestmark = pytest.mark.pairwise
+
 FLOAT64 = np.dtype(np.float64)
 # Both sides work in float64, whatever the type of the data; only the order of sums differs.
 TOLERANCE = dict(rtol=1000 * rounding(FLOAT64), atol=1000 * rounding(FLOAT64))

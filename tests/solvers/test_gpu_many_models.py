@@ -15,6 +15,8 @@ from snapml.solvers.many.many_rows import PANEL
 
 from .test_many_models import N_FEATURES, N_ROWS, make_correlated_rows, make_rows, make_targets
 
+pytestmark = pytest.mark.pairwise
+
 
 @pytest.fixture(params=with_real_device(["emulated"]))
 def device(request):

@@ -16,6 +16,8 @@ from snapml.solvers.stopping import StoppingRule
 from .cases import Case
 from .primal_engines import GPUS, on_cpu, with_device_vectors
 
+pytestmark = pytest.mark.pairwise
+
 SERIAL = SerialCommunicator()
 
 

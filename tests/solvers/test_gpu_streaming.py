@@ -26,6 +26,8 @@ from snapml.solvers.stopping import StoppingRule
 from .cases import Case
 from .primal_engines import least_pieces, on_cpu, on_emulated_gpu, streamed_to_gpu
 
+pytestmark = pytest.mark.pairwise
+
 SERIAL = SerialCommunicator()
 LAYOUTS = pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 

@@ -16,6 +16,8 @@ from snapml.solvers.stopping import StoppingRule
 
 from .simulated import run_ranks
 
+pytestmark = pytest.mark.pairwise
+
 LOSSES = (Quantile(0.5), Quantile(0.03), EpsilonInsensitive(0.7), Hinge())
 PENALTIES = (Penalty(0.0, 0.0), Penalty(0.05, 0.0), Penalty(0.0, 0.01), Penalty(0.02, 0.02))
 RULE = StoppingRule(1e-6, 1000)

@@ -19,6 +19,8 @@ from snapml.solvers.working_sets import multinomial_descent
 
 from .simulated import solve_shards
 
+pytestmark = pytest.mark.pairwise
+
 N_CLASSES = 3
 PENALTIES = {
     "l1": Penalty(1.0, 0.0),

@@ -22,6 +22,8 @@ from .primal_engines import (
     streamed_to_gpu,
 )
 
+pytestmark = pytest.mark.pairwise
+
 EXACT = dict(rtol=1e5 * rounding(np.float64), atol=1e5 * rounding(np.float64))
 LAYOUTS = ["dense", "Fortran", "sparse", "int64", "ones"]
 KINDS = [(Logistic(), 1), (Squared(), 3), (SquaredHinge(), 1), (Softmax(3), 3)]

@@ -30,6 +30,8 @@ from snapml.solvers.stopping import StoppingRule
 from .cases import Case
 from .simulated import solve_shards
 
+pytestmark = pytest.mark.pairwise
+
 LOSSES = [Logistic(), Squared(), SquaredHinge(), Huber(), Poisson()]
 SERIAL = SerialCommunicator()
 

@@ -29,6 +29,8 @@ from snapml.solvers.working_sets import working_set_descent
 from .column_engines import ENGINES
 from .simulated import solve_shards
 
+pytestmark = pytest.mark.pairwise
+
 LOSSES = (Squared(), Logistic(), SquaredHinge(), Huber(), Poisson())
 PENALTIES = {
     "l1": Penalty(2.0, 0.0),

@@ -18,6 +18,8 @@ from snapml.solvers.working_sets import streamed_descent
 
 from .simulated import solve_shards
 
+pytestmark = pytest.mark.pairwise
+
 CASES = [
     (Squared(), Intercept.FREE),
     (Logistic(), Intercept.FREE),

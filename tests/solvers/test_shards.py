@@ -11,7 +11,10 @@ from snapml.solvers.stopping import StoppingRule
 from .cases import Case
 from .simulated import solve_shards
 
-pytestmark = pytest.mark.usefixtures("no_polish")  # threads of Python meet slowly
+pytestmark = [
+    pytest.mark.usefixtures("no_polish"),  # threads of Python meet slowly
+    pytest.mark.pairwise,
+]
 
 TOL = 1e-4
 # Row numbers at which the 60 rows are cut.

@@ -36,6 +36,8 @@ from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_sets import working_set_descent
 
+pytestmark = pytest.mark.pairwise
+
 LOSSES = [
     Logistic(),
     SquaredHinge(),

@@ -11,6 +11,8 @@ from snapml.solvers import threads
 
 from .cases import Case
 
+pytestmark = pytest.mark.pairwise
+
 # The reference optimum and float64 sums are exact to about this share of the objective.
 EXACT = 1e-12
 # What a fit in either type is asked to reach: some hundred roundings in float32; in float64 less,

@@ -30,6 +30,8 @@ from snapml.solvers.stopping import StoppingRule
 from snapml.solvers.working_sets import streamed_descent
 from snapml.solvers.working_sets.working_set_descent import solve
 
+pytestmark = pytest.mark.pairwise
+
 SERIAL = SerialCommunicator()
 LOSSES = (Squared(), Logistic(), SquaredHinge(), Huber(), Poisson())
 MOST_READS = {Squared(): 3, Huber(): 40}  # with Gram matrices

@@ -28,6 +28,8 @@ from snapml.solvers.stopping import StoppingRule
 
 from .cases import Case
 
+pytestmark = pytest.mark.pairwise
+
 LOSSES = [
     (Hinge(), Intercept.PENALISED),
     (Logistic(), Intercept.FREE),

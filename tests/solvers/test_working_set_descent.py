@@ -27,6 +27,8 @@ from snapml.solvers.working_sets.working_set_descent import solve
 
 from .column_engines import ENGINES
 
+pytestmark = pytest.mark.pairwise
+
 LOSSES = (Squared(), Logistic(), SquaredHinge(), Huber(), Poisson())
 PENALTIES = {
     "l1": Penalty(2.0, 0.0),
