@@ -13,31 +13,47 @@ CASES = ("logistic", "multinomial", "ascent", "classes apart", "ridge")
 ON = {2: CASES[:4], 3: CASES}
 
 
-def results(how, n_ranks, folder, *cases):
-    job = run_job("restarts.py", n_ranks, how, folder, *cases, timeout_s=300)
-    found = {one["case"]: one["ranks"] for one in results_of(job)}
-    assert list(found) == list(cases)
-    return found
+def results(n_ranks, folder, **asked):
+    """Return what ranks found in one job, by what they did and the case."""
+    items = [f"{how}/{case}" for how, cases in asked.items() for case in cases]
+    for how in asked:
+        (folder / how).mkdir(exist_ok=True)
+    found = results_of(run_job("restarts.py", n_ranks, folder, *items, timeout_s=300))
+    assert [one["case"] for one in found] == items
+    return {tuple(one["case"].split("/")): one["ranks"] for one in found}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("checkpoints")
+def first(tmp_path_factory):
+    """Fits to the end, and fits that a signal has ended; their checkpoints are in `folder`."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    return folder, results(3, folder, whole=CASES, terminated=CASES)
 
 
 @pytest.fixture(scope="module")
-def whole(folder):
-    return {case: ranks[0] for case, ranks in results("whole", 3, folder, *CASES).items()}
+def whole(first):
+    return {case: ranks[0] for (how, case), ranks in first[1].items() if how == "whole"}
 
 
 @pytest.fixture(scope="module")
-def terminated(folder):
-    return results("terminated", 3, folder, *CASES)
+def again(first, tmp_path_factory):
+    """What jobs of 2 and 3 ranks find where the checkpoints are."""
+
+    def found(n_ranks, **asked):
+        folder = tmp_path_factory.mktemp(f"on{n_ranks}")
+        for how, cases in asked.items():
+            (folder / how).mkdir()
+            for case in cases if how in ("on", "hidden", "refused") else ():
+                shutil.copy(first[0] / "terminated" / case, folder / how / case)
+        return folder, results(n_ranks, folder, **asked)
+
+    two = dict(noted=["logistic", "ascent"], hidden=["ascent"], reported=["logistic"])
+    return {2: found(2, on=ON[2], **two), 3: found(3, on=ON[3], refused=["logistic"])}
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_one_rank_s_sigterm_ends_the_fit_on_all(terminated, case):
-    for rank in terminated[case]:
+def test_one_rank_s_sigterm_ends_the_fit_on_all(first, case):
+    for rank in first[1]["terminated", case]:
         assert rank["error"] == "FitInterrupted"
         assert rank["code"] == 143
         assert "SIGTERM after pass" in rank["message"]
@@ -46,12 +62,9 @@ def test_one_rank_s_sigterm_ends_the_fit_on_all(terminated, case):
 
 
 @pytest.mark.parametrize("n_ranks", ON)
-def test_any_number_of_ranks_goes_on_to_the_same_answer(
-    terminated, whole, folder, tmp_path, n_ranks
-):
+def test_any_number_of_ranks_goes_on_to_the_same_answer(again, whole, n_ranks):
     for case in ON[n_ranks]:
-        shutil.copy(folder / case, tmp_path / case)
-    for case, ranks in results("on", n_ranks, tmp_path, *ON[n_ranks]).items():
+        ranks = again[n_ranks][1]["on", case]
         for rank in ranks:
             assert rank["resumed_from"] > 0
             distance = abs(rank["objective"] - whole[case]["objective"])
@@ -63,18 +76,17 @@ def test_any_number_of_ranks_goes_on_to_the_same_answer(
                 np.testing.assert_array_equal(rank["coef"], whole[case]["coef"])
 
 
-def test_sigusr1_of_one_rank_writes_once_and_the_fit_goes_on(whole, tmp_path):
-    for case, ranks in results("noted", 2, tmp_path, "logistic", "ascent").items():
-        for rank in ranks:
-            assert rank["n_written"] == 1
-            assert rank["resumed_from"] is None
-            distance = abs(rank["objective"] - whole[case]["objective"])
-            assert distance <= max(rank["gap"], whole[case]["gap"])
+@pytest.mark.parametrize("case", ["logistic", "ascent"])
+def test_sigusr1_of_one_rank_writes_once_and_the_fit_goes_on(again, whole, case):
+    for rank in again[2][1]["noted", case]:
+        assert rank["n_written"] == 1
+        assert rank["resumed_from"] is None
+        distance = abs(rank["objective"] - whole[case]["objective"])
+        assert distance <= max(rank["gap"], whole[case]["gap"])
 
 
-def test_all_ranks_refuse_what_they_cannot_go_on_from(terminated, folder, tmp_path):
-    shutil.copy(folder / "logistic", tmp_path / "logistic")
-    (ranks,) = results("refused", 3, tmp_path, "logistic").values()
+def test_all_ranks_refuse_what_they_cannot_go_on_from(again):
+    ranks = again[3][1]["refused", "logistic"]
     expected = {
         "data": "ValueError: checkpoint: .* is of other data: expected the same rows with labels",
         "parameters": "ValueError: .* is of another fit: expected C 0.1, got 0.2; remove it",
@@ -90,33 +102,44 @@ def test_all_ranks_refuse_what_they_cannot_go_on_from(terminated, folder, tmp_pa
                 raise AssertionError(rank[case])
 
 
-def test_only_rank_0_needs_to_see_the_file(terminated, whole, folder, tmp_path):
-    shutil.copy(folder / "ascent", tmp_path / "ascent")
-    (ranks,) = results("hidden", 2, tmp_path, "ascent").values()
+def test_only_rank_0_needs_to_see_the_file(again, whole):
+    ranks = again[2][1]["hidden", "ascent"]
     assert ranks[0]["resumed_from"] > 0
     assert ranks[1]["coef"] == ranks[0]["coef"]
     distance = abs(ranks[0]["objective"] - whole["ascent"]["objective"])
     assert distance <= max(ranks[0]["gap"], whole["ascent"]["gap"])
 
 
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory):
+    """Jobs that lose a rank, by how, and what two ranks then find."""
+    folder, jobs = tmp_path_factory.mktemp("broken"), {}
+    for how in ("killed", "raises"):
+        (folder / how).mkdir()
+        job = run_job("restarts.py", 3, folder, f"{how}/logistic", timeout_s=300)
+        jobs[how] = job, time.time() - float((folder / how / "time").read_text())
+    after = results(2, folder, **{"on=killed": ["logistic"], "on=raises": ["logistic"]})
+    return jobs, {how: after[f"on={how}", "logistic"] for how in jobs}
+
+
 @pytest.mark.parametrize("how", ["killed", "raises"])
-def test_what_ends_one_rank_ends_the_job_and_the_next_goes_on(whole, tmp_path, how):
-    job = run_job("restarts.py", 3, how, tmp_path, "logistic", timeout_s=300)
-    assert time.time() - float((tmp_path / "time").read_text()) < 10.0
+def test_what_ends_one_rank_ends_the_job_and_the_next_goes_on(broken, whole, how):
+    (job, seconds_to_end), ranks = broken[0][how], broken[1][how]
+    assert seconds_to_end < 10.0
     assert job.returncode != 0
     if how == "raises":
         assert job.stderr.count("Traceback (most recent call last)") == 1
         assert "OwnError: what the user's own code raised" in job.stderr
-    (ranks,) = results("on", 2, tmp_path, "logistic").values()
     assert ranks[0]["resumed_from"] >= 2
     distance = abs(ranks[0]["objective"] - whole["logistic"]["objective"])
     assert distance <= max(ranks[0]["gap"], whole["logistic"]["gap"])
 
 
-def test_the_report_says_what_the_fit_took_and_rank_0_alone_logs(tmp_path):
-    (ranks,) = results("reported", 2, tmp_path, "logistic").values()
+def test_the_report_says_what_the_fit_took_and_rank_0_alone_logs(again):
+    folder, found = again[2]
+    ranks = found["reported", "logistic"]
     report = ranks[0]["report"]
-    assert report == ranks[1]["report"] == json.loads((tmp_path / "report").read_text())
+    assert report == ranks[1]["report"] == json.loads((folder / "reported" / "report").read_text())
     assert (report["ranks"], report["n_rows"], report["n_features"]) == (2, 600, 12)
     assert report["n_stored"] == 7200
     assert list(report["hosts"].values()) == [2]
@@ -140,8 +163,9 @@ def test_the_report_says_what_the_fit_took_and_rank_0_alone_logs(tmp_path):
 
 
 def test_an_uncaught_sigterm_ends_the_job_with_its_status(tmp_path):
-    job = run_job("restarts.py", 2, "ends", tmp_path, "logistic")
+    (tmp_path / "ends").mkdir()
+    job = run_job("restarts.py", 2, tmp_path, "ends/logistic")
     assert job.returncode == 143
     assert "SIGTERM: the fit ends" in job.stderr
     assert "Traceback" not in job.stderr
-    assert (tmp_path / "logistic").exists()
+    assert (tmp_path / "ends" / "logistic").exists()

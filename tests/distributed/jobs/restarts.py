@@ -1,6 +1,7 @@
 """Fits with checkpoints: ends them by signals or kills a rank, goes on, or finishes them at once.
 
-Usage: restarts.py HOW FOLDER CASE...; prints what all ranks found, one object a case.
+Usage: restarts.py FOLDER HOW/CASE...; prints what all ranks found, one object each. The checkpoints
+of HOW are in FOLDER/HOW, those of HOW=NAME in FOLDER/NAME.
 """
 
 import json
@@ -200,15 +201,17 @@ def described(model):
 
 
 def main():
-    how, folder, *names = sys.argv[1:]
+    folder, *items = sys.argv[1:]
     comm = MPI.COMM_WORLD
     warnings.simplefilter("error", ConvergenceWarning)
     see_epoch = Progress.see_epoch
-    for name in names:
-        found = comm.gather(globals()[how](comm, name, Path(folder)))
+    for item in items:
+        asked, case = item.split("/")
+        how, _, place = asked.partition("=")
+        found = comm.gather(globals()[how](comm, case, Path(folder) / (place or how)))
         Progress.see_epoch = see_epoch
         if comm.rank == 0:
-            print(json.dumps({"case": name, "ranks": found}), flush=True)
+            print(json.dumps({"case": item, "ranks": found}), flush=True)
 
 
 if __name__ == "__main__":
