@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from snapml._validation import check_positive, check_sample_weight, raise_non_finite
 from snapml.data import ChunkedMatrix, CompressedMatrix, Dataset, DenseMatrix, Matrix
-from snapml.estimators.base import all_or_nothing, callers_level
+from snapml.estimators.base import all_or_nothing, callers_level, warn_of_early_end
 from snapml.estimators.fit_call import CallbackSupport
 from snapml.estimators.linear_regression import LinearRegressor
 from snapml.estimators.placement import (
@@ -23,6 +23,7 @@ from snapml.estimators.placement import (
     with_host_predictions,
 )
 from snapml.estimators.robust.concomitant_scale import Value, lower_bound, scale_of
+from snapml.estimators.robust.joint_newton import JointProblem, solve_jointly
 from snapml.kernels import ResidentMatrix
 from snapml.problems import Huber, Intercept, Penalty, Problem
 from snapml.solvers.control import Interim
@@ -32,6 +33,7 @@ from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error
 from snapml.solvers.rows.cpu_rows import array_of, check_rows
 from snapml.solvers.stopping import StoppingRule
+from snapml.solvers.threads import limit_blas_threads, resolve_n_threads
 
 __all__ = ["HuberRegressor"]
 
@@ -53,6 +55,9 @@ _SETTLED = 1e-2
 # A sample of at least so many rows, and so many a column, that is at most this share of all, finds
 # the first model and scale; what the scale may miss there is less than the sample's own error.
 _SAMPLE_ROWS, _ROWS_A_COLUMN, _MOST_SHARE, _ROUGH_MISS = 5000, 50, 0.125, 0.02
+# Dense entries up to which model and scale are found together, and rows a column from which on the
+# rows near a model suffice to find the next; and steps that it takes where they do.
+_FEW_ENTRIES, _ROWS_EACH, _MOST_STEPS = 2**21, 3, 40
 # Least scale, as a share of the targets' size: rows that lie on a plane have none.
 _LEAST = 1e-9
 
@@ -95,9 +100,10 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
 
     Minimises ``sum_i s_i (sigma + sigma H((y_i - x_i.w - b) / sigma)) + alpha ||w||^2`` over w, b
     and the scale sigma, with ``H(r) = r^2`` where ``|r| < epsilon`` and ``2 epsilon |r| -
-    epsilon^2`` elsewhere: the objective of scikit-learn's class [1]_. With the scale fixed it is a
-    problem of the Huber loss, solved by the solver that suits the data; scales on both sides of the
-    best one bound all others, so that the gap is certified for model and scale together.
+    epsilon^2`` elsewhere: the objective of scikit-learn's class [1]_. Of few dense rows Newton's
+    method finds model and scale together. Of others the scale is fixed, which leaves a problem of
+    the Huber loss for the solver that suits the data; scales on both sides of the best one bound
+    all others. Either way the gap is certified for model and scale together.
 
     Parameters
     ----------
@@ -152,7 +158,7 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         Reads of the data, for the scale that took most.
     history_ : list of dict
         Of the last model: one entry per iteration with ``epoch``, ``time_s``, ``running_gap``,
-        ``gap`` and ``objective``, in the scaled unit in which it was solved.
+        ``gap`` and ``objective``; with the scale fixed in the scaled unit in which it was solved.
     solver_ : str
         What was run, and why.
     n_features_in_ : int
@@ -255,9 +261,9 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         least = max(_LEAST * math.sqrt(squares / total), math.sqrt(np.finfo(np.float64).tiny))
         centre = level / total if self.fit_intercept else 0.0
         task = _Task(X, matrix, y - centre, centre, weights, is_uniform, total, least, alpha, rule)
-        interpolating = self._interpolating(task)
-        if interpolating is not None:
-            self._keep(task, interpolating, interpolating.value.lower)
+        found = self._interpolating(task) or self._of_few_rows(task)
+        if found is not None:
+            self._keep(task, found, found.value.lower)
             return self
         models = self._models(task)
         best = min(models, key=lambda model: model.value.upper)
@@ -323,6 +329,59 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         words = "normal equations of the rows (Cholesky), refined: a model meets every target"
         result = FitResult(coef, level, None, 0.0, 1, is_met, gap, upper, [], 0.0, words)
         return _Model(result, coef, level, residuals, Value(scale, lower, upper), best)
+
+    def _of_few_rows(self, task: _Task) -> _Model | None:
+        """Return the best model and scale of dense rows that are few, found together."""
+        matrix, control = task.matrix, task.rule.control
+        n_rows, n_columns = matrix.shape
+        is_asked = self.solver != "auto" or self.device_ids is not None  # for another way
+        if is_asked or task.rule.verbose > 0 or self._communicator().size > 1:
+            return None
+        if not isinstance(matrix, DenseMatrix) or task.alpha == 0.0:
+            return None
+        if not _ROWS_EACH * n_columns <= n_rows or matrix.n_stored > _FEW_ENTRIES:
+            return None
+        try:
+            check_rows(matrix, self.n_threads)
+        except NonFiniteError:
+            raise_non_finite(self, task.X)
+        epsilon, has_intercept = float(self.epsilon), bool(self.fit_intercept)
+        rows = JointProblem(
+            array_of(matrix), task.y, task.weights, epsilon, task.alpha, has_intercept
+        )
+
+        def ends(joint: np.ndarray, gap: float, objective: float) -> bool:
+            coef, level = rows.model(joint)
+            model = Interim(coef[None], np.array([level + task.centre]), gap, objective)
+            return control.ends(self._communicator(), lambda: model)
+
+        scale, begin = self._first_scale(task)
+        start = np.zeros(len(rows.ridge))
+        if begin is not None:
+            last = np.array(begin.coef, dtype=np.float64)[0]
+            start = rows.joint(last[:-1], last[-1] - task.centre)
+        with limit_blas_threads(resolve_n_threads(self.n_threads, matrix.n_stored)):
+            found = solve_jointly(rows, start, min(self.max_iter, _MOST_STEPS), ends)
+        if found is None:
+            return None
+        coef, level = found.coef.astype(matrix.dtype), found.intercept + task.centre
+        residuals = self._residuals(task, coef, level)
+        scale = scale_of(residuals, task.weights, epsilon, self._sum)
+        if not scale > task.least:
+            return None
+        upper = self._objective(task, coef, residuals, scale)
+        lower, n_iter = min(upper, found.bound), len(found.history)
+        words = "Newton's method in model and scale together: the rows are few"
+        is_met = upper - lower <= task.rule.tol * upper
+        if not is_met and n_iter < self.max_iter and not control.reason:
+            return None
+        history = found.history
+        result = FitResult(
+            coef, level, None, 0.0, n_iter, is_met, upper - lower, upper, history, 0.0, words
+        )
+        if not is_met:
+            warn_of_early_end(result, task.rule)
+        return _Model(result, coef, level, residuals, Value(scale, lower, upper), scale)
 
     def _models(self, task: _Task) -> list[_Model]:
         """Return models for scales that come close to the best, and for two beside it."""
