@@ -116,10 +116,12 @@ class LeastSquares {
  private:
   // A mean of more than so many times the spread is rounded by more than counts, or, where products
   // are centred after they are made, takes away too many of their digits; pivots below this share
-  // of their diagonal entry tell of columns that depend on each other; a relative step below which
-  // another changes nothing, and how many are taken.
+  // of their diagonal entry tell of columns that depend on each other, or, where a penalty keeps
+  // them apart, are more than steps can refine; a relative step below which another changes
+  // nothing, and how many are taken.
   static constexpr double kFarOrigin = 100;  // shares of the squares that centring takes away
-  static constexpr double kFar = 1e6, kFarOfThin = 10, kLeastTrusted = 1e-8, kRefined = 1e-11;
+  static constexpr double kFar = 1e6, kFarOfThin = 10, kRefined = 1e-11;
+  static constexpr double kLeastTrusted = 1e-8, kLeastPenalised = 1e-12;
   static constexpr int kMostSteps = 6;
   static constexpr int64 kOriginRows = 16;
   // A share of the targets' squares that residuals are to have for sums of products to know them,
@@ -225,7 +227,7 @@ class LeastSquares {
     if (!small::factorise(h.data(), n_cols_, stride_)) return false;
     for (int64 j = 0; j < n_cols_; ++j) {
       const double share = h[at(j * stride_ + j)] / diagonal[at(j)];
-      if (!(share > kLeastTrusted)) return false;
+      if (!(share > (alpha > 0 ? kLeastPenalised : kLeastTrusted))) return false;
       least_pivot_ = std::min(least_pivot_, share);
     }
     return true;
