@@ -23,7 +23,7 @@ from snapml.estimators.placement import (
     with_host_predictions,
 )
 from snapml.estimators.robust.concomitant_scale import Value, lower_bound, scale_of
-from snapml.estimators.robust.joint_newton import JointProblem, solve_jointly
+from snapml.estimators.robust.joint_newton import JointFit, JointProblem, solve_jointly
 from snapml.kernels import ResidentMatrix
 from snapml.problems import Huber, Intercept, Penalty, Problem
 from snapml.solvers.control import Interim
@@ -330,55 +330,57 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         result = FitResult(coef, level, None, 0.0, 1, is_met, gap, upper, [], 0.0, words)
         return _Model(result, coef, level, residuals, Value(scale, lower, upper), best)
 
-    def _of_few_rows(self, task: _Task) -> _Model | None:
-        """Return the best model and scale of dense rows that are few, found together."""
-        matrix, control = task.matrix, task.rule.control
-        n_rows, n_columns = matrix.shape
+    def _are_few(self, task: _Task) -> bool:
+        """Return whether model and scale are found together: the same on all shards."""
+        matrix = task.matrix
         is_asked = self.solver != "auto" or self.device_ids is not None  # for another way
         if is_asked or task.rule.verbose > 0 or self._communicator().size > 1:
-            return None
+            return False
         if not isinstance(matrix, DenseMatrix) or task.alpha == 0.0:
-            return None
-        if not _ROWS_EACH * n_columns <= n_rows or matrix.n_stored > _FEW_ENTRIES:
+            return False
+        n_rows, n_columns = matrix.shape
+        return _ROWS_EACH * n_columns <= n_rows and matrix.n_stored <= _FEW_ENTRIES
+
+    def _of_few_rows(self, task: _Task) -> _Model | None:
+        """Return the best model and scale of dense rows that are few, where steps find them."""
+        if not self._are_few(task):
             return None
         try:
-            check_rows(matrix, self.n_threads)
+            check_rows(task.matrix, self.n_threads)
         except NonFiniteError:
             raise_non_finite(self, task.X)
-        epsilon, has_intercept = float(self.epsilon), bool(self.fit_intercept)
-        rows = JointProblem(
-            array_of(matrix), task.y, task.weights, epsilon, task.alpha, has_intercept
-        )
+        X, has_intercept = array_of(task.matrix), bool(self.fit_intercept)
+        epsilon, control = float(self.epsilon), task.rule.control
+        rows = JointProblem(X, task.y, task.weights, epsilon, task.alpha, has_intercept)
 
         def ends(joint: np.ndarray, gap: float, objective: float) -> bool:
             coef, level = rows.model(joint)
             model = Interim(coef[None], np.array([level + task.centre]), gap, objective)
             return control.ends(self._communicator(), lambda: model)
 
-        scale, begin = self._first_scale(task)
-        start = np.zeros(len(rows.ridge))
-        if begin is not None:
-            last = np.array(begin.coef, dtype=np.float64)[0]
-            start = rows.joint(last[:-1], last[-1] - task.centre)
-        with limit_blas_threads(resolve_n_threads(self.n_threads, matrix.n_stored)):
+        start, last = np.zeros(len(rows.ridge)), self._last_end(len(task.y), 1)
+        if last is not None and last.coef is not None:
+            point = np.array(last.coef, dtype=np.float64)[0]
+            start = rows.joint(point[:-1], point[-1] - task.centre)
+        with limit_blas_threads(resolve_n_threads(self.n_threads, task.matrix.n_stored)):
             found = solve_jointly(rows, start, min(self.max_iter, _MOST_STEPS), ends)
-        if found is None:
-            return None
-        coef, level = found.coef.astype(matrix.dtype), found.intercept + task.centre
+        return None if found is None else self._kept(task, found)
+
+    def _kept(self, task: _Task, found: JointFit) -> _Model | None:
+        """Return a model in the rows' dtype; None where it does not meet the tolerance."""
+        coef, level = found.coef.astype(task.matrix.dtype), found.intercept + task.centre
         residuals = self._residuals(task, coef, level)
-        scale = scale_of(residuals, task.weights, epsilon, self._sum)
+        scale = scale_of(residuals, task.weights, float(self.epsilon), self._sum)
         if not scale > task.least:
             return None
         upper = self._objective(task, coef, residuals, scale)
-        lower, n_iter = min(upper, found.bound), len(found.history)
-        words = "Newton's method in model and scale together: the rows are few"
-        is_met = upper - lower <= task.rule.tol * upper
-        if not is_met and n_iter < self.max_iter and not control.reason:
+        lower = min(upper, found.bound)
+        gap, n_iter, history = upper - lower, len(found.history), found.history
+        is_met = gap <= task.rule.tol * upper
+        if not is_met and not task.rule.control.reason:
             return None
-        history = found.history
-        result = FitResult(
-            coef, level, None, 0.0, n_iter, is_met, upper - lower, upper, history, 0.0, words
-        )
+        words = "Newton's method in model and scale together: the rows are few"
+        result = FitResult(coef, level, None, 0.0, n_iter, is_met, gap, upper, history, 0.0, words)
         if not is_met:
             warn_of_early_end(result, task.rule)
         return _Model(result, coef, level, residuals, Value(scale, lower, upper), scale)
