@@ -296,9 +296,7 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         sum_i s_i`` and ``|u_i| <= 2 epsilon s_i``: multipliers among them are a dual point.
         """
         matrix, used = task.matrix, np.flatnonzero(task.weights > 0.0)
-        is_here = isinstance(matrix, DenseMatrix | CompressedMatrix)
-        is_asked = self.solver != "auto" or self.device_ids is not None  # for another way
-        if is_asked or not is_here or self._communicator().size > 1:
+        if not isinstance(matrix, DenseMatrix | CompressedMatrix) or self._is_asked_elsewhere():
             return None
         if not 0 < len(used) <= min(matrix.shape[1], MOST_ROWS):
             return None
@@ -317,24 +315,34 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
             return None
         if not duals**2 @ (0.25 / weights) <= task.total:
             return None
-        coef = found.coef.astype(task.matrix.dtype)
-        residuals = self._residuals(task, coef, found.intercept + task.centre)
-        best = scale_of(residuals, task.weights, epsilon, self._sum)
-        # No solver meets this scale: as near to none as the targets' rounding is.
-        scale = max(best, task.least / _LEAST * float(np.finfo(np.float64).eps))
-        upper = self._objective(task, coef, residuals, scale)
-        lower = min(upper, float(duals @ y) - task.alpha * float(found.coef @ found.coef))
-        level, gap = found.intercept + task.centre, upper - lower
-        is_met = gap <= task.rule.tol * upper
+        bound = float(duals @ y) - task.alpha * float(found.coef @ found.coef)
         words = "normal equations of the rows (Cholesky), refined: a model meets every target"
-        result = FitResult(coef, level, None, 0.0, 1, is_met, gap, upper, [], 0.0, words)
+        # No solver meets its scale: as near to none as the targets' rounding is.
+        least = task.least / _LEAST * float(np.finfo(np.float64).eps)
+        return self._bounded(task, JointFit(found.coef, found.intercept, bound, []), least, words)
+
+    def _is_asked_elsewhere(self) -> bool:
+        """Return whether a parameter or other shards ask for another way than that of few rows."""
+        is_asked = self.solver != "auto" or self.device_ids is not None
+        return is_asked or self._communicator().size > 1
+
+    def _bounded(self, task: _Task, found: JointFit, least: float, words: str) -> _Model:
+        """Return a model in the rows' dtype, and the best scale of at least `least` for it."""
+        coef, level = found.coef.astype(task.matrix.dtype), found.intercept + task.centre
+        residuals = self._residuals(task, coef, level)
+        best = scale_of(residuals, task.weights, float(self.epsilon), self._sum)
+        scale = max(best, least)
+        upper = self._objective(task, coef, residuals, scale)
+        lower = min(upper, found.bound)
+        gap, n_iter, history = upper - lower, max(1, len(found.history)), found.history
+        is_met = gap <= task.rule.tol * upper
+        result = FitResult(coef, level, None, 0.0, n_iter, is_met, gap, upper, history, 0.0, words)
         return _Model(result, coef, level, residuals, Value(scale, lower, upper), best)
 
     def _are_few(self, task: _Task) -> bool:
         """Return whether model and scale are found together: the same on all shards."""
         matrix = task.matrix
-        is_asked = self.solver != "auto" or self.device_ids is not None  # for another way
-        if is_asked or task.rule.verbose > 0 or self._communicator().size > 1:
+        if task.rule.verbose > 0 or self._is_asked_elsewhere():
             return False
         if not isinstance(matrix, DenseMatrix) or task.alpha == 0.0:
             return False
@@ -364,26 +372,16 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
             start = rows.joint(point[:-1], point[-1] - task.centre)
         with limit_blas_threads(resolve_n_threads(self.n_threads, task.matrix.n_stored)):
             found = solve_jointly(rows, start, min(self.max_iter, _MOST_STEPS), ends)
-        return None if found is None else self._kept(task, found)
-
-    def _kept(self, task: _Task, found: JointFit) -> _Model | None:
-        """Return a model in the rows' dtype; None where it does not meet the tolerance."""
-        coef, level = found.coef.astype(task.matrix.dtype), found.intercept + task.centre
-        residuals = self._residuals(task, coef, level)
-        scale = scale_of(residuals, task.weights, float(self.epsilon), self._sum)
-        if not scale > task.least:
-            return None
-        upper = self._objective(task, coef, residuals, scale)
-        lower = min(upper, found.bound)
-        gap, n_iter, history = upper - lower, len(found.history), found.history
-        is_met = gap <= task.rule.tol * upper
-        if not is_met and not task.rule.control.reason:
+        if found is None:
             return None
         words = "Newton's method in model and scale together: the rows are few"
-        result = FitResult(coef, level, None, 0.0, n_iter, is_met, gap, upper, history, 0.0, words)
+        model = self._bounded(task, found, task.least, words)
+        is_met = model.result.has_converged
+        if not model.next_scale > task.least or not (is_met or control.reason):
+            return None
         if not is_met:
-            warn_of_early_end(result, task.rule)
-        return _Model(result, coef, level, residuals, Value(scale, lower, upper), scale)
+            warn_of_early_end(model.result, task.rule)
+        return model
 
     def _models(self, task: _Task) -> list[_Model]:
         """Return models for scales that come close to the best, and for two beside it."""
