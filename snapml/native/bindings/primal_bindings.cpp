@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <tuple>
@@ -81,12 +82,14 @@ TargetArrays make_targets(ReadOnlyArray labels, std::optional<ReadOnlyArray> row
           bias_column};
 }
 
-// Calls call(how the outputs' losses are evaluated).
-template <class Call>
-auto with_outputs(const TargetArrays& arrays, const std::string& loss, Call call) {
-  if (arrays.is_softmax) return call(SoftmaxOutputs{});
-  return with_primal_loss<double>(
-      loss, [&](auto type) { return call(SeparateOutputs<decltype(type)>{type}); });
+// How the outputs' losses are evaluated.
+template <class Real>
+std::unique_ptr<OutputLosses<Real>> make_losses(const TargetArrays& arrays,
+                                                const std::string& loss) {
+  if (arrays.is_softmax) return std::make_unique<SoftmaxOutputs<Real>>();
+  return with_primal_loss<double>(loss, [](auto type) -> std::unique_ptr<OutputLosses<Real>> {
+    return std::make_unique<SeparateOutputs<decltype(type), Real>>(type);
+  });
 }
 
 std::tuple<double, double> fused_pass_of(ThreadPool& pool, const Rows& rows,
@@ -102,11 +105,10 @@ std::tuple<double, double> fused_pass_of(ThreadPool& pool, const Rows& rows,
         const double* w = vector_argument<double>(coef, "coef", size);
         double* z = vector_argument<double>(margins, "margins", k * view.n_rows);
         double* g = vector_argument<double>(gradients, "gradients", pool.size() * size);
-        const PassSums sums = with_outputs(arrays, loss, [&](auto outputs) {
-          return without_gil([&](Interrupt& interrupt) {
-            return fused_pass(outputs, view, targets, w, wants_stiffness, z, g, is_part, pool,
-                              interrupt);
-          });
+        const auto losses = make_losses<Real>(arrays, loss);
+        const PassSums sums = without_gil([&](Interrupt& interrupt) {
+          return fused_pass(*losses, view, targets, w, wants_stiffness, z, g, is_part, pool,
+                            interrupt);
         });
         return std::make_tuple(sums.loss, sums.stiffness);
       },
@@ -125,11 +127,10 @@ void hessian_product_of(ThreadPool& pool, const Rows& rows, const std::string& l
             vector_argument<double>(margins, "margins", targets.n_outputs * view.n_rows);
         const double* d = vector_argument<double>(direction, "direction", size);
         double* out = vector_argument<double>(products, "products", pool.size() * size);
-        with_outputs(arrays, loss, [&](auto outputs) {
-          return without_gil([&](Interrupt& interrupt) {
-            hessian_product(outputs, view, targets, z, d, out, is_part, pool, interrupt);
-            return true;
-          });
+        const auto losses = make_losses<Real>(arrays, loss);
+        without_gil([&](Interrupt& interrupt) {
+          hessian_product(*losses, view, targets, z, d, out, is_part, pool, interrupt);
+          return true;
         });
       },
       rows.view);
@@ -205,48 +206,46 @@ void scale_gram_of(const AnyArray& gram, const ReadOnlyArray& mean, const ReadOn
              vector_argument<double>(scale, "scale", n_cols), n_cols, bias);
 }
 
-// Calls call(targets) in the type of the labels.
+int64 n_rows_of(const TargetArrays& arrays) {
+  const int64 n_labels = static_cast<int64>(arrays.labels.size());
+  return arrays.is_softmax ? n_labels : n_labels / arrays.n_outputs;
+}
+
+int64 n_margins(const TargetArrays& arrays) { return arrays.n_outputs * n_rows_of(arrays); }
+
+// Calls call(targets, losses) in the type of the labels, without the GIL.
 template <class Call>
-auto with_targets(const TargetArrays& arrays, Call call) {
-  const int64 n_rows =
-      static_cast<int64>(arrays.labels.size()) / (arrays.is_softmax ? 1 : arrays.n_outputs);
-  if (arrays.labels.dtype() == nb::dtype<float>()) {
-    return call(primal_targets<float>(arrays, n_rows));
-  }
-  return call(primal_targets<double>(arrays, n_rows));
+auto with_targets(const TargetArrays& arrays, const std::string& loss, Call call) {
+  const auto call_in = [&](auto zero) {
+    using Real = decltype(zero);
+    const PrimalTargets<Real> targets = primal_targets<Real>(arrays, n_rows_of(arrays));
+    const auto losses = make_losses<Real>(arrays, loss);
+    const ReleasedGil released;
+    return call(targets, *losses);
+  };
+  return arrays.labels.dtype() == nb::dtype<float>() ? call_in(float{}) : call_in(double{});
 }
 
 std::tuple<double, double> line_point_of(ThreadPool& pool, const std::string& loss,
                                          const TargetArrays& arrays, const ReadOnlyArray& margins,
                                          const ReadOnlyArray& trial, double step) {
-  return with_targets(arrays, [&](const auto& targets) {
-    const int64 size = targets.n_outputs * targets.n_rows;
-    const double* z = vector_argument<double>(margins, "margins", size);
-    const double* z_trial = vector_argument<double>(trial, "trial", size);
-    const LinePoint point = with_outputs(arrays, loss, [&](auto outputs) {
-      const ReleasedGil released;
-      return line_point(outputs, targets, z, z_trial, step, pool);
-    });
-    return std::make_tuple(point.value, point.slope);
+  const int64 size = n_margins(arrays);
+  const double* z = vector_argument<double>(margins, "margins", size);
+  const double* z_trial = vector_argument<double>(trial, "trial", size);
+  const LinePoint point = with_targets(arrays, loss, [&](const auto& targets, const auto& losses) {
+    return line_point(losses, targets, z, z_trial, step, pool);
   });
+  return {point.value, point.slope};
 }
 
 void curvatures_into(ThreadPool& pool, const std::string& loss, const TargetArrays& arrays,
                      const ReadOnlyArray& margins, const AnyArray& out) {
-  with_targets(arrays, [&](const auto& targets) {
-    const int64 size = targets.n_outputs * targets.n_rows;
-    const double* z = vector_argument<double>(margins, "margins", size);
-    double* h = vector_argument<double>(out, "out", size);
-    const auto fill = [&](auto run) {
-      const ReleasedGil released;
-      run();
-      return true;
-    };
-    if (arrays.is_softmax) {
-      return fill([&] { softmax_probabilities(targets, z, h, pool); });
-    }
-    return with_primal_loss<double>(
-        loss, [&](auto type) { return fill([&] { curvatures(type, targets, z, h, pool); }); });
+  const int64 size = n_margins(arrays);
+  const double* z = vector_argument<double>(margins, "margins", size);
+  double* h = vector_argument<double>(out, "out", size);
+  with_targets(arrays, loss, [&](const auto& targets, const auto& losses) {
+    if (arrays.is_softmax) return softmax_probabilities(targets, z, h, pool);
+    curvatures(losses, targets, z, h, pool);
   });
 }
 

@@ -79,30 +79,46 @@ SNAPML_FLAT_CLONES void block_curvatures(Loss loss, const double* __restrict__ z
   for (int j = 0; j < kBlockRows; ++j) u[j] *= c[j] == 0 ? 0.0 : c[j] * loss.curvature(z[j], y[j]);
 }
 
-// Losses of separate outputs, a block (K x kBlockRows) at a time: margins z become slopes, and
-// directions u their products with the curvatures at z.
-template <class Loss>
-struct SeparateOutputs {
-  Loss loss;
+// The losses of K outputs, a block (K x kBlockRows numbers) at a time. One call a block finds them
+// at run time: what reads the rows is compiled for each layout of them, not for each loss as well.
+template <class Real>
+class OutputLosses {
+ public:
+  virtual ~OutputLosses() = default;
 
-  template <class Real>
+  // Margins z become slopes; adds the values to `sums`.
+  virtual void tangents(const PrimalTargets<Real>& targets, int64 first, int count, double* z,
+                        Lanes& sums) const = 0;
+  // Directions u become their products with the curvatures at the margins z, which are scratch.
+  virtual void curvature_products(const PrimalTargets<Real>& targets, int64 first, int count,
+                                  double* z, double* u) const = 0;
+};
+
+// One loss for each output apart.
+template <class Loss, class Real>
+class SeparateOutputs final : public OutputLosses<Real> {
+ public:
+  explicit SeparateOutputs(Loss loss) : loss_(loss) {}
+
   void tangents(const PrimalTargets<Real>& targets, int64 first, int count, double* z,
-                Lanes& sums) const {
+                Lanes& sums) const override {
     double y[kBlockRows], c[kBlockRows];
     for (int k = 0; k < targets.n_outputs; ++k) {
       load_targets(targets, k, first, count, y, c);
-      block_tangents(loss, z + k * kBlockRows, y, c, sums.lane);
+      block_tangents(loss_, z + k * kBlockRows, y, c, sums.lane);
     }
   }
-  template <class Real>
-  void curvature_products(const PrimalTargets<Real>& targets, int64 first, int count,
-                          const double* z, double* u) const {
+  void curvature_products(const PrimalTargets<Real>& targets, int64 first, int count, double* z,
+                          double* u) const override {
     double y[kBlockRows], c[kBlockRows];
     for (int k = 0; k < targets.n_outputs; ++k) {
       load_targets(targets, k, first, count, y, c);
-      block_curvatures(loss, z + k * kBlockRows, y, c, u + k * kBlockRows);
+      block_curvatures(loss_, z + k * kBlockRows, y, c, u + k * kBlockRows);
     }
   }
+
+ private:
+  Loss loss_;
 };
 
 SNAPML_CLONES inline void block_softmax(double* z, int n_classes, double* log_sum) {
@@ -113,11 +129,12 @@ SNAPML_CLONES inline void block_softmax_curvatures(const double* p, int n_classe
   Softmax<double, kBlockRows>::curvature_product(p, n_classes, u);
 }
 
-// The softmax loss: one label for all outputs. z is scratch for the curvatures.
-struct SoftmaxOutputs {
-  template <class Real>
-  static void tangents(const PrimalTargets<Real>& targets, int64 first, int count, double* z,
-                       Lanes& loss) {
+// The softmax loss: one label for all outputs.
+template <class Real>
+class SoftmaxOutputs final : public OutputLosses<Real> {
+ public:
+  void tangents(const PrimalTargets<Real>& targets, int64 first, int count, double* z,
+                Lanes& sums) const override {
     double chosen[kBlockRows] = {}, log_sum[kBlockRows];
     for (int j = 0; j < count; ++j) {
       chosen[j] = z[static_cast<int64>(targets.labels[first + j]) * kBlockRows + j];
@@ -127,12 +144,11 @@ struct SoftmaxOutputs {
       const double c = j < count ? targets.weight_of(first + j, 0) : 0.0;
       if (j < count) z[static_cast<int64>(targets.labels[first + j]) * kBlockRows + j] -= 1;
       for (int k = 0; k < targets.n_outputs; ++k) z[k * kBlockRows + j] *= c;
-      if (c != 0) loss.lane[j] += c * (log_sum[j] - chosen[j]);
+      if (c != 0) sums.lane[j] += c * (log_sum[j] - chosen[j]);
     }
   }
-  template <class Real>
-  static void curvature_products(const PrimalTargets<Real>& targets, int64 first, int count,
-                                 double* z, double* u) {
+  void curvature_products(const PrimalTargets<Real>& targets, int64 first, int count, double* z,
+                          double* u) const override {
     double log_sum[kBlockRows];
     block_softmax(z, targets.n_outputs, log_sum);
     block_softmax_curvatures(z, targets.n_outputs, u);
@@ -167,9 +183,9 @@ double block_stiffness(const PrimalTargets<typename View::Real>& targets,
 }
 
 // What a fused pass does with the margins of a block: keeps them, and makes them slopes.
-template <class Outputs, class View>
+template <class View>
 struct LossTangents {
-  Outputs outputs;
+  const OutputLosses<typename View::Real>* losses;
   const PrimalTargets<typename View::Real>* targets;
   bool wants_stiffness;
   double* margins;
@@ -185,21 +201,21 @@ struct LossTangents {
       double* const kept = margins + k * targets->n_rows + first;
       for (int j = 0; j < count; ++j) kept[j] = z[k * kBlockRows + j];
     }
-    outputs.tangents(*targets, first, count, z, loss);
+    losses->tangents(*targets, first, count, z, loss);
     if (wants_stiffness) stiffness += block_stiffness(*targets, reader, first, count);
   }
 };
 
 // Fills margins (K x n_rows) and the gradient of the loss (K x (n_cols + 1) per worker, as
 // block_pass leaves them), and returns the sums.
-template <class Outputs, class View>
-PassSums fused_pass(Outputs outputs, const View& view,
+template <class View>
+PassSums fused_pass(const OutputLosses<typename View::Real>& losses, const View& view,
                     const PrimalTargets<typename View::Real>& targets, const double* coef,
                     bool wants_stiffness, double* margins, double* gradients, bool is_part,
                     ThreadPool& pool, Interrupt& interrupt) {
-  using Transform = LossTangents<Outputs, View>;
+  using Transform = LossTangents<View>;
   std::vector<Transform> parts(static_cast<std::size_t>(pool.size()),
-                               Transform{outputs, &targets, wants_stiffness, margins, {}});
+                               Transform{&losses, &targets, wants_stiffness, margins, {}});
   block_pass(view, targets.shape(view.n_cols), coef, parts, gradients, is_part, pool, interrupt);
   PassSums total;
   for (const Transform& part : parts) total += PassSums{part.loss.sum(), part.stiffness};
@@ -217,9 +233,9 @@ struct LinePoint {
   }
 };
 
-template <class Outputs, class Real>
-LinePoint line_point(Outputs outputs, const PrimalTargets<Real>& targets, const double* margins,
-                     const double* trial, double step, ThreadPool& pool) {
+template <class Real>
+LinePoint line_point(const OutputLosses<Real>& losses, const PrimalTargets<Real>& targets,
+                     const double* margins, const double* trial, double step, ThreadPool& pool) {
   const int64 n = targets.n_rows, blocks = (n + kBlockRows - 1) / kBlockRows;
   std::vector<LinePoint> parts(static_cast<std::size_t>(pool.size()));
   pool.run([&](int worker) {
@@ -237,7 +253,7 @@ LinePoint line_point(Outputs outputs, const PrimalTargets<Real>& targets, const 
               margins[at] + step * (trial[at] - margins[at]);
         }
       }
-      outputs.tangents(targets, first, count, z.data(), loss);
+      losses.tangents(targets, first, count, z.data(), loss);
       for (int k = 0; k < targets.n_outputs; ++k) {
         for (int j = 0; j < count; ++j) {
           const int64 at = k * n + first + j;
@@ -254,20 +270,22 @@ LinePoint line_point(Outputs outputs, const PrimalTargets<Real>& targets, const 
 }
 
 // Curvatures c_i l''(z_i) of separate outputs (K x n_rows).
-template <class Loss, class Real>
-void curvatures(Loss loss, const PrimalTargets<Real>& targets, const double* margins, double* out,
-                ThreadPool& pool) {
+template <class Real>
+void curvatures(const OutputLosses<Real>& losses, const PrimalTargets<Real>& targets,
+                const double* margins, double* out, ThreadPool& pool) {
+  const auto size = static_cast<std::size_t>(targets.n_outputs * kBlockRows);
   pool.run([&](int worker) {
     const Range range = share(targets.n_rows, pool.size(), worker);
-    for (int k = 0; k < targets.n_outputs; ++k) {
-      for (int64 first = range.begin; first < range.end; first += kBlockRows) {
-        const int count = static_cast<int>(minimum<int64>(kBlockRows, range.end - first));
-        double y[kBlockRows], c[kBlockRows], z[kBlockRows] = {}, u[kBlockRows];
-        load_targets(targets, k, first, count, y, c);
-        std::copy_n(margins + k * targets.n_rows + first, count, z);
-        std::fill_n(u, kBlockRows, 1.0);
-        block_curvatures(loss, z, y, c, u);
-        std::copy_n(u, count, out + k * targets.n_rows + first);
+    std::vector<double> z(size), u(size);
+    for (int64 first = range.begin; first < range.end; first += kBlockRows) {
+      const int count = static_cast<int>(minimum<int64>(kBlockRows, range.end - first));
+      for (int k = 0; k < targets.n_outputs; ++k) {
+        std::copy_n(margins + k * targets.n_rows + first, count, z.data() + k * kBlockRows);
+      }
+      std::fill(u.begin(), u.end(), 1.0);
+      losses.curvature_products(targets, first, count, z.data(), u.data());
+      for (int k = 0; k < targets.n_outputs; ++k) {
+        std::copy_n(u.data() + k * kBlockRows, count, out + k * targets.n_rows + first);
       }
     }
   });
