@@ -4,8 +4,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
+#include <memory>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 
 #include "bindings/arguments.hpp"
 #include "bindings/dispatch.hpp"
@@ -65,6 +67,12 @@ small::Intercept intercept_of(const std::string& kind) {
   if (kind == "free") return small::Intercept::kFree;
   if (kind == "penalised") return small::Intercept::kPenalised;
   throw std::invalid_argument("intercept: expected none, free or penalised, got '" + kind + "'");
+}
+
+std::unique_ptr<small::RowLosses> make_losses(const std::string& loss) {
+  return with_primal_loss<double>(loss, [](const auto& type) -> std::unique_ptr<small::RowLosses> {
+    return std::make_unique<small::RowLossesOf<std::decay_t<decltype(type)>>>(type);
+  });
 }
 
 // What a fit gives back beside the arrays that it fills.
@@ -134,10 +142,9 @@ SmallFit small_newton(const Rows& rows, const std::string& loss, int n_classes,
           });
         }
         std::vector<double> gram;
-        return with_primal_loss<double>(loss, [&](const auto& type) {
-          return fit([&](const small::Design& design, const small::Targets& targets) {
-            return small::Problem(type, design, targets, penalty, &gram);
-          });
+        const auto losses = make_losses(loss);
+        return fit([&](const small::Design& design, const small::Targets& targets) {
+          return small::Problem(*losses, design, targets, penalty, &gram);
         });
       },
       rows.view);
@@ -279,20 +286,19 @@ void small_newton_path(const Rows& rows, const std::string& loss, const ReadOnly
         const auto made = small_targets<Real>(labels, row_weights, weight, row_offsets, n);
         double* const models = vector_argument<double>(coef, "coef", n_fits * n_coefs);
         double* const found = vector_argument<double>(facts, "facts", n_fits * kFacts);
-        with_primal_loss<double>(loss, [&](const auto& type) {
-          return without_gil([&](Interrupt& interrupt) {
-            const small::Design design(view, bias_column);
-            const small::Targets targets = made.targets();
-            std::vector<double> gram;
-            for (int64 k = 0; k < n_fits && !interrupt.requested(); ++k) {
-              double* const own = models + k * n_coefs;
-              if (k > 0) std::copy(own - n_coefs, own, own);
-              const small::Penalty penalty{l1s[k], l2s[k], kind};
-              fit_for_facts<Real>(small::Problem(type, design, targets, penalty, &gram), rule, own,
-                                  found + k * kFacts, interrupt);
-            }
-            return true;
-          });
+        const auto losses = make_losses(loss);
+        without_gil([&](Interrupt& interrupt) {
+          const small::Design design(view, bias_column);
+          const small::Targets targets = made.targets();
+          std::vector<double> gram;
+          for (int64 k = 0; k < n_fits && !interrupt.requested(); ++k) {
+            double* const own = models + k * n_coefs;
+            if (k > 0) std::copy(own - n_coefs, own, own);
+            const small::Penalty penalty{l1s[k], l2s[k], kind};
+            fit_for_facts<Real>(small::Problem(*losses, design, targets, penalty, &gram), rule, own,
+                                found + k * kFacts, interrupt);
+          }
+          return true;
         });
       },
       rows.view);
@@ -323,18 +329,17 @@ void small_newton_groups(ThreadPool& pool, const Rows& rows, const std::string& 
         const int64 n_coefs = view.n_cols + (bias_column != 0 ? 1 : 0);
         double* const models = vector_argument<double>(coef, "coef", n_groups * n_coefs);
         double* const found = vector_argument<double>(facts, "facts", n_groups * kFacts);
-        with_primal_loss<double>(loss, [&](const auto& type) {
-          return without_gil([&](Interrupt& interrupt) {
-            for_each_group(
-                view, ends, n_groups, y, c, weight, pool, interrupt,
-                [&](int64 group, const auto& own, const small::Targets& targets) {
-                  Interrupt quiet([] { return false; });  // one thread alone asks, between groups
-                  const small::Design design(own, bias_column);
-                  fit_for_facts<Real>(small::Problem(type, design, targets, penalty), rule,
-                                      models + group * n_coefs, found + group * kFacts, quiet);
-                });
-            return true;
-          });
+        const auto losses = make_losses(loss);
+        without_gil([&](Interrupt& interrupt) {
+          for_each_group(
+              view, ends, n_groups, y, c, weight, pool, interrupt,
+              [&](int64 group, const auto& own, const small::Targets& targets) {
+                Interrupt quiet([] { return false; });  // one thread alone asks, between groups
+                const small::Design design(own, bias_column);
+                fit_for_facts<Real>(small::Problem(*losses, design, targets, penalty), rule,
+                                    models + group * n_coefs, found + group * kFacts, quiet);
+              });
+          return true;
         });
       },
       rows.view);

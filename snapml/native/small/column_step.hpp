@@ -71,7 +71,7 @@ class ColumnStep {
   static constexpr double kFewMore = 1.1, kShareOfGram = 0.3;
   // Of what a Gram matrix of the most columns costs, spent on larger supports. Where the model is
   // the loss itself it has to be minimised, which descent alone does slowly.
-  static constexpr double kMostOnMany = Problem::kIsQuadratic ? 1 : 5;
+  static constexpr double kMostOnManyOfQuadratic = 1, kMostOnMany = 5;
   static constexpr double kFirstDamping = 1e-4, kLittleDamping = 1e-6, kLessDamping = 0.1;
   static constexpr double kFactored = 0.5;  // nanoseconds of a product of a factor
   // Rounds of the descent on a Gram matrix, and products of their factors that come for free.
@@ -201,7 +201,8 @@ class ColumnStep {
       const double gram = gram_cost(support);
       spent += cost;
       if (support.n_columns > kMostNear) {
-        is_stuck_ = (spent_on_many_ += cost) > kMostOnMany * gram;
+        const double most = problem_.is_quadratic() ? kMostOnManyOfQuadratic : kMostOnMany;
+        is_stuck_ = (spent_on_many_ += cost) > most * gram;
         if (is_stuck_ || spent > kShareOfGram * gram) return;
       } else if (static_cast<double>(active_.size()) > kFewMore * support.n_columns) {
         if (spent > kShareOfGram * gram) return;

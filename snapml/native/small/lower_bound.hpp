@@ -8,10 +8,9 @@
 
 namespace snapml::native::small {
 
-template <class Loss>
 class LowerBound {
  public:
-  LowerBound(const Problem<Loss>& problem, const Point& point) : problem_(problem), point_(point) {}
+  LowerBound(const Problem& problem, const Point& point) : problem_(problem), point_(point) {}
 
   // -inf where the dual point is not feasible.
   double value() const {
@@ -87,13 +86,12 @@ class LowerBound {
   static std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
   std::size_t n_penalised() const { return at(problem_.n_penalised()); }
 
-  const Problem<Loss>& problem_;
+  const Problem& problem_;
   const Point& point_;
 };
 
-template <class Loss>
-double Problem<Loss>::lower_bound(const Point& point) const {
-  return LowerBound<Loss>(*this, point).value();
+inline double Problem::lower_bound(const Point& point) const {
+  return LowerBound(*this, point).value();
 }
 
 }  // namespace snapml::native::small

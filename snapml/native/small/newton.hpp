@@ -110,11 +110,9 @@ class Newton {
   static constexpr int kFewHalvings = 6, kMostAttempts = 6;  // where the model can be another
   // Steps from a new factor to the minimum, about; and the cost of a factor, in passes, up to which
   // every step gets one: where the curvature jumps, what the last one saw is soon worth little.
-  static constexpr double kStepsOfNewton = 2, kCheapFactor = Problem::kJumps ? 16 : 4;
+  static constexpr double kStepsOfNewton = 2, kCheapFactor = 4, kCheapOfJumps = 16;
   // Share of the objective that a step may promise for its model's slopes to be worth a pass.
   static constexpr double kNear = 0.03;
-  // One curved row of so many may be another before a factor is worth little.
-  static constexpr int64 kFewChanged = 32;
 
   void evaluate(Point& point) {
     ++found_.n_passes;
@@ -158,18 +156,16 @@ class Newton {
 
   bool make_factor(const Point& point) {
     decline_.steps = 0;
-    if constexpr (Problem::kJumps) factored_ = point;
+    if (problem_.jumps()) factored_ = point;
     return factor_.make(point);
   }
 
   // Whether another factor costs less than the steps that it saves.
   bool is_worth_it(const Point& point, double target) const {
     const double cost = problem_.factor_cost(point), most = kStepsOfNewton + cost;
-    if (cost <= kCheapFactor || decline_.steps >= most) return true;
-    if constexpr (Problem::kJumps) {
-      if (problem_.n_changed(*factored_, point) * kFewChanged > problem_.n_curved(point))
-        return true;
-    }
+    if (cost <= (problem_.jumps() ? kCheapOfJumps : kCheapFactor)) return true;
+    if (decline_.steps >= most) return true;
+    if (problem_.jumps() && problem_.is_curved_elsewhere(*factored_, point)) return true;
     return decline_.steps >= 2 && decline_.steps_to(target) > most;
   }
 

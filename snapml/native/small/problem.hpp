@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "small/design.hpp"
-#include "snapml/losses.hpp"
+#include "small/row_losses.hpp"
 
 namespace snapml::native::small {
 
@@ -56,49 +56,24 @@ struct Point {
   double objective = 0;
 };
 
-// Slopes of `n` rows, a multiple of eight, from their margins; adds c l to the lanes of `sum`. Rows
-// of weight 0 count for nothing whatever their loss.
-template <class Loss>
-SNAPML_FLAT_CLONES void row_tangents(Loss loss, const double* z, const double* y, const double* c,
-                                     int64 n, double* slopes, double* sum) {
-  for (int64 i = 0; i < n; i += kEight) {
-    for (int r = 0; r < kEight; ++r) {
-      const Tangent<double> at = loss.tangent(z[i + r], y[i + r]);
-      const double weight = c[i + r];
-      slopes[i + r] = weight == 0 ? 0 : weight * at.gradient;
-      sum[r] += weight == 0 ? 0 : weight * at.value;
-    }
-  }
-}
-
-// Curvatures c l'' of `n` rows from their margins.
-template <class Loss>
-SNAPML_FLAT_CLONES void row_curvatures(Loss loss, const double* z, const double* y, const double* c,
-                                       int64 n, double* curvatures) {
-  for (int64 i = 0; i < n; ++i) {
-    const double curvature = loss.curvature(z[i], y[i]);
-    curvatures[i] = c[i] == 0 ? 0 : c[i] * curvature;
-  }
-}
-
-template <class Loss>
 class Problem {
  public:
   using Point = small::Point;
   static constexpr bool kHasNorm = true;  // l1 may be above 0
-  static constexpr bool kIsQuadratic = Loss::traits().is_quadratic;
-  static constexpr bool kJumps = Loss::traits().kinks != Kinks::kNone;  // the curvature
 
   // `gram`: where the Hessian of a quadratic loss is kept, empty before the first one is made; of
   // all problems that differ in nothing but the penalty. Null where none is kept.
-  Problem(const Loss& loss, const Design& design, const Targets& targets, const Penalty& penalty,
-          std::vector<double>* gram = nullptr)
+  Problem(const RowLosses& loss, const Design& design, const Targets& targets,
+          const Penalty& penalty, std::vector<double>* gram = nullptr)
       : loss(loss), design(design), targets(targets), penalty(penalty), gram_(gram) {}
 
-  const Loss loss;
+  const RowLosses& loss;
   const Design& design;
   const Targets targets;
   const Penalty penalty;
+
+  bool is_quadratic() const { return loss.traits.is_quadratic; }
+  bool jumps() const { return loss.traits.kinks != Kinks::kNone; }  // the curvature
 
   int64 n_cols() const { return design.n_cols; }
   int64 stride() const { return design.stride; }
@@ -112,24 +87,27 @@ class Problem {
   double factor_cost(const Point& point) const {
     const double q = static_cast<double>(n_cols());
     const double n = static_cast<double>(design.n_rows);
-    const double share = kJumps ? static_cast<double>(n_curved(point)) / n : 1;
+    const double share = jumps() ? static_cast<double>(n_curved(point)) / n : 1;
     return (share * design.gram_work() + q * q * q / 6) / design.pass_work();
   }
 
   // Rows that the loss is not flat at.
   int64 n_curved(const Point& point) const {
-    int64 n = 0;
-    for (int64 i = 0; i < design.n_rows; ++i) n += curvature(point, i) != 0 ? 1 : 0;
-    return n;
+    const std::vector<double> curved = curvatures(point);
+    return design.n_padded - std::count(curved.begin(), curved.end(), 0.0);
   }
 
-  // Rows that the loss is flat at in one of two points alone.
-  int64 n_changed(const Point& a, const Point& b) const {
-    int64 n = 0;
-    for (int64 i = 0; i < design.n_rows; ++i) {
-      n += (curvature(a, i) != 0) != (curvature(b, i) != 0) ? 1 : 0;
+  // Whether enough rows are flat at one of two points alone for a factor made at the first to be
+  // worth little: one of so many that are curved at the second.
+  bool is_curved_elsewhere(const Point& first, const Point& second) const {
+    constexpr int64 kFew = 32;
+    const std::vector<double> before = curvatures(first), now = curvatures(second);
+    int64 n_changed = 0, n_now = 0;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      n_changed += (before[i] != 0) != (now[i] != 0) ? 1 : 0;
+      n_now += now[i] != 0 ? 1 : 0;
     }
-    return n;
+    return n_changed * kFew > n_now;
   }
 
   // Coefficients from and to arrays of as many numbers as there are columns.
@@ -160,8 +138,8 @@ class Problem {
       for (int64 i = 0; i < design.n_rows; ++i) point.margins[at(i)] += targets.offsets[i];
     }
     double sum[kEight] = {};
-    row_tangents(loss, point.margins.data(), targets.labels, targets.weights, design.n_padded,
-                 point.slopes.data(), sum);
+    loss.tangents(point.margins.data(), targets.labels, targets.weights, design.n_padded,
+                  point.slopes.data(), sum);
     point.loss = sum_of_lanes(sum);
     fill_loss_gradient(point);
     add_penalty(point);
@@ -178,7 +156,7 @@ class Problem {
   // Fills h (`stride` rows of as many numbers, of which n_cols count) with the upper half of the
   // Hessian of the loss and of l2 ||w||^2 / 2.
   void fill_hessian(const Point& point, std::vector<double>& h) const {
-    const bool is_kept = kIsQuadratic && gram_ != nullptr;
+    const bool is_kept = is_quadratic() && gram_ != nullptr;
     if (is_kept && !gram_->empty()) {
       h = *gram_;
     } else {
@@ -191,6 +169,14 @@ class Problem {
   double curvature(const Point& point, int64 i) const {
     const double c = targets.weights[i];
     return c == 0 ? 0 : c * loss.curvature(point.margins[at(i)], targets.labels[i]);
+  }
+
+  // Of all rows, and of those that pad them.
+  std::vector<double> curvatures(const Point& point) const {
+    std::vector<double> found(point.margins.size());
+    loss.curvatures(point.margins.data(), targets.labels, targets.weights, design.n_padded,
+                    found.data());
+    return found;
   }
 
   double inner(const std::vector<double>& a, const std::vector<double>& b) const {
@@ -208,11 +194,8 @@ class Problem {
 
  private:
   void fill_loss_hessian(const Point& point, std::vector<double>& h) const {
-    std::vector<double> curvatures(point.margins.size());
-    row_curvatures(loss, point.margins.data(), targets.labels, targets.weights, design.n_padded,
-                   curvatures.data());
     h.assign(static_cast<std::size_t>(stride() * stride()), 0.0);
-    design.add_gram(curvatures.data(), h.data(), stride());
+    design.add_gram(curvatures(point).data(), h.data(), stride());
   }
 
   std::vector<double>* const gram_;

@@ -33,12 +33,14 @@ class SoftmaxProblem {
       : n_classes(n_classes), design(design), targets(targets), penalty(penalty) {}
 
   static constexpr bool kHasNorm = false;  // an L1 norm is another method's
-  static constexpr bool kJumps = false;
 
   const int n_classes;
   const Design& design;
   const Targets targets;  // offsets are classes x rows
   const Penalty penalty;
+
+  static constexpr bool jumps() { return false; }
+  static constexpr bool is_curved_elsewhere(const Point&, const Point&) { return false; }
 
   int64 n_cols() const { return n_classes * design.stride; }
   int64 stride() const { return n_cols(); }
