@@ -7,6 +7,8 @@
 //   shared    all workers update one vector; updates may be lost, the exact pass repairs them.
 #pragma once
 
+#include <functional>
+#include <type_traits>
 #include <vector>
 
 #include "dual/block_order.hpp"
@@ -35,28 +37,26 @@ struct Epoch {
   Permutation order;  // of the blocks
 
   int64 n_blocks() const { return options.n_blocks(visits.n_rows); }
-  // How many rows a block has whose first is at that place.
-  int count_of(int64 first) const {
-    return static_cast<int>(minimum<int64>(options.block_rows, visits.n_rows - first));
-  }
 };
 
 // The blocks at positions [range.begin, range.end) of the random order one after the other, and
 // what is asked for of those that follow: of the near one its rows, of the far one where its rows
-// begin. Short blocks are asked for earlier.
-template <class Loss, class View>
+// begin. Short blocks are asked for earlier. It knows no loss, so it is compiled once a layout.
+template <class View>
 class BlockQueue {
  public:
+  using Real = typename View::Real;
   static constexpr int64 kNone = BlockOrder::kNone;
 
+  template <class Loss>
   BlockQueue(const Epoch<Loss, View>& epoch, Range range)
-      : epoch_(epoch),
+      : view_(epoch.view),
+        state_(epoch.state),
+        options_(epoch.options),
+        visits_(epoch.visits),
         order_(epoch.order, range),
         distance_(maximum(1, kRowsAhead / epoch.options.block_rows)) {
-    for (int k = 0; k < 2 * distance_; ++k) firsts_[k + 1] = next_first();
-    // Once more, so that the first block is this one.
-    shuffle_next();
-    move_on();
+    start();
   }
 
   // Place of the first row of the block, and how many rows it has.
@@ -68,7 +68,7 @@ class BlockQueue {
     return next_count_ == 0 ? kNone : at(1) + orders_[(now_ + 1) % 2][0];
   }
 
-  void move_on() {
+  [[gnu::noinline]] void move_on() {
     ++now_;
     firsts_[(now_ + 2 * distance_) % kRing] = next_first();
     first_ = at(0), count_ = next_count_;
@@ -78,48 +78,61 @@ class BlockQueue {
 
   // To be called once a row of the block.
   void ask() {
-    if (epoch_.visits.rows == nullptr) return ahead_.ask();
-    if (n_asked_ < n_near_) ask_for_row(epoch_.visits.rows[at(distance_) + n_asked_]);
-    if (n_asked_ < n_far_) ask_for_state(epoch_.visits.rows[at(2 * distance_) + n_asked_]);
+    if (visits_.rows == nullptr) return ahead_.ask();
+    if (n_asked_ < n_near_) ask_for_row(visits_.rows[at(distance_) + n_asked_]);
+    if (n_asked_ < n_far_) ask_for_state(visits_.rows[at(2 * distance_) + n_asked_]);
     ++n_asked_;
   }
 
  private:
   static constexpr int kRing = 16, kRowsAhead = 4;
 
+  [[gnu::noinline]] void start() {
+    for (int k = 0; k < 2 * distance_; ++k) firsts_[k + 1] = next_first();
+    // Once more, so that the first block is this one.
+    shuffle_next();
+    move_on();
+  }
+
   int64 at(int ahead) const { return firsts_[(now_ + ahead) % kRing]; }
   int64 next_first() {
     const int64 block = order_.next();
-    return block == kNone ? kNone : block * epoch_.options.block_rows;
+    return block == kNone ? kNone : block * options_.block_rows;
   }
-  int count_of(int64 first) const { return first == kNone ? 0 : epoch_.count_of(first); }
+  // How many rows a block has whose first is at that place.
+  int count_of(int64 first) const {
+    if (first == kNone) return 0;
+    return static_cast<int>(minimum<int64>(options_.block_rows, visits_.n_rows - first));
+  }
 
   void shuffle_next() {
-    const EpochOptions& options = epoch_.options;
     uint8* const order = orders_[(now_ + 1) % 2];
     next_count_ = count_of(at(1));
     if (next_count_ == 0) return;
-    shuffle_block(options.seed, ~options.epoch, at(1) / options.block_rows, next_count_, order);
+    shuffle_block(options_.seed, ~options_.epoch, at(1) / options_.block_rows, next_count_, order);
   }
 
   void look_ahead() {
     const int64 near = at(distance_), far = at(2 * distance_);
     n_near_ = count_of(near), n_far_ = count_of(far), n_asked_ = 0;
-    if (epoch_.visits.rows != nullptr) return;
+    if (visits_.rows != nullptr) return;
     ahead_ = {};
-    if (n_near_ > 0) ahead_ = {epoch_.view, near, n_near_, epoch_.options.block_rows};
+    if (n_near_ > 0) ahead_ = {view_, near, n_near_, options_.block_rows};
     if (n_far_ == 0) return;
-    prefetch_offset(epoch_.view, far);
-    prefetch_states(epoch_.state, far, n_far_);
+    prefetch_offset(view_, far);
+    prefetch_states(state_, far, n_far_);
   }
 
-  void ask_for_row(int64 row) const { RowsAhead<View>(epoch_.view, row, 1, 1).ask(); }
+  void ask_for_row(int64 row) const { RowsAhead<View>(view_, row, 1, 1).ask(); }
   void ask_for_state(int64 row) const {
-    prefetch_offset(epoch_.view, row);
-    prefetch_states(epoch_.state, row, 1);
+    prefetch_offset(view_, row);
+    prefetch_states(state_, row, 1);
   }
 
-  const Epoch<Loss, View>& epoch_;
+  const View& view_;
+  const DualState<Real>& state_;
+  const EpochOptions& options_;
+  const RowVisits<Real>& visits_;
   BlockOrder order_;
   const int distance_;  // of the near block; the far one is twice as far
   uint32 now_ = 0;
@@ -146,7 +159,7 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
     if (place != BlockOrder::kNone) prefetch_gathered(view, visits.row(place), vector);
   };
   double gap = 0;
-  BlockQueue<Loss, View> blocks(epoch, range);
+  BlockQueue<View> blocks(epoch, range);
   for (int64 position = range.begin; position < range.end; ++position, blocks.move_on()) {
     if (position % kPollBlocks == 0) interrupt.poll();
     if (interrupt.requested()) break;
@@ -183,46 +196,35 @@ double sweep_blocks(const Epoch<Loss, View>& epoch, RowReader<View>& reader, Ran
   return gap;
 }
 
-template <class Loss, class View>
-EpochReport epoch_with_replicas(const Epoch<Loss, View>& epoch, typename Loss::Real* replicas,
-                                ThreadPool& pool) {
-  using Real = typename Loss::Real;
-  std::vector<RowReader<View>> readers(static_cast<std::size_t>(pool.size()),
-                                       RowReader<View>(epoch.view));
-  const Replicas<Real> vectors{epoch.state.shared, replicas, epoch.view.n_cols + 1};
-  return sweep_replicas(vectors, epoch.n_blocks(), epoch.options, pool,
-                        [&](int worker, Range range, Real* vector, double sigma) {
-                          auto& reader = readers[static_cast<std::size_t>(worker)];
-                          return sweep_blocks<PlainAccess>(epoch, reader, range, vector, sigma);
-                        });
-}
-
-template <class Access, class Loss, class View>
-EpochReport epoch_on_one_vector(const Epoch<Loss, View>& epoch, ThreadPool& pool) {
-  const auto count = static_cast<std::size_t>(pool.size());
-  std::vector<RowReader<View>> readers(count, RowReader<View>(epoch.view));
-  std::vector<double> gaps(count);
-  pool.run([&](int worker) {
-    const auto self = static_cast<std::size_t>(worker);
-    const Range own = share(epoch.n_blocks(), pool.size(), worker);
-    gaps[self] = sweep_blocks<Access>(epoch, readers[self], own, epoch.state.shared, 1.0);
-  });
-  EpochReport report;
-  for (double gap : gaps) report.gap += gap;
-  return report;
-}
-
 // `replicas` null: one thread, or all threads on the shared vector itself.
 template <class Loss, class View>
 EpochReport run_epoch(Loss loss, const View& view, const DualState<typename Loss::Real>& state,
                       typename Loss::Real* replicas, const EpochOptions& options,
                       const RowVisits<typename Loss::Real>& visits, ThreadPool& pool,
                       Interrupt& interrupt) {
-  const Permutation order(options.seed, options.epoch, options.n_blocks(visits.n_rows));
+  using Real = typename Loss::Real;
+  const int64 n_blocks = options.n_blocks(visits.n_rows);
+  const Permutation order(options.seed, options.epoch, n_blocks);
   const Epoch<Loss, View> epoch{loss, view, state, options, visits, interrupt, order};
-  if (pool.size() == 1) return epoch_on_one_vector<PlainAccess>(epoch, pool);
-  if (replicas == nullptr) return epoch_on_one_vector<RelaxedAccess>(epoch, pool);
-  return epoch_with_replicas(epoch, replicas, pool);
+  std::vector<RowReader<View>> readers(static_cast<std::size_t>(pool.size()),
+                                       RowReader<View>(view));
+  const auto sweep_with = [&](auto access) -> Sweep<Real> {
+    return [&, access](int worker, Range range, Real* vector, double sigma) {
+      RowReader<View>& reader = readers[static_cast<std::size_t>(worker)];
+      return sweep_blocks<std::decay_t<decltype(access)>>(epoch, reader, range, vector, sigma);
+    };
+  };
+  const Replicas<Real> vectors{state.shared, replicas, view.n_cols + 1};
+  if (pool.size() == 1) return sweep_one_vector(vectors, n_blocks, pool, sweep_with(PlainAccess{}));
+  if (replicas == nullptr) {
+    return sweep_one_vector(vectors, n_blocks, pool, sweep_with(RelaxedAccess{}));
+  }
+  return sweep_replicas(vectors, n_blocks, options, pool, sweep_with(PlainAccess{}));
 }
+
+// An epoch over a shard whose loss is known already: run(replicas, options, visits).
+template <class Real>
+using EpochRunner =
+    std::function<EpochReport(Real* replicas, const EpochOptions&, const RowVisits<Real>&)>;
 
 }  // namespace snapml::native

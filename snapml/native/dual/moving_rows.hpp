@@ -27,12 +27,12 @@ int64 entries_of(const DenseView<Real>& view, int64 /*i*/) {
 // Visits the rows that were not at rest when `at_rest` was written, a number a row of the shard,
 // until they leave little of the gap. A row that comes to rest is left alone. `options.epoch` is
 // that of all rows; sweeps get numbers of their own. The report's gap is that of the last sweep.
-template <class Loss, class View>
-EpochReport sweep_moving_rows(Loss loss, const View& view,
-                              const DualState<typename Loss::Real>& state,
-                              typename Loss::Real* replicas, EpochOptions options, uint8* at_rest,
-                              const MovingLimits& limits, ThreadPool& pool, Interrupt& interrupt) {
-  using Real = typename Loss::Real;
+template <class View>
+EpochReport sweep_moving_rows(const EpochRunner<typename View::Real>& run, const View& view,
+                              const DualState<typename View::Real>& state,
+                              typename View::Real* replicas, EpochOptions options, uint8* at_rest,
+                              const MovingLimits& limits, Interrupt& interrupt) {
+  using Real = typename View::Real;
   constexpr int kShift = 32;  // epochs are fewer than 2^32, and so are sweeps
   const uint64 epoch = options.epoch;
   std::vector<int64> moving;
@@ -48,7 +48,7 @@ EpochReport sweep_moving_rows(Loss loss, const View& view,
     options.epoch = epoch + (sweep << kShift);
     options.sigma = report.sigma;
     const RowVisits<Real> visits{moving.data(), n_moving, nullptr, at_rest};
-    report = run_epoch(loss, view, state, replicas, options, visits, pool, interrupt);
+    report = run(replicas, options, visits);
     if (!(report.gap > limits.enough)) break;
     std::size_t n_left = 0;
     for (int64 i : moving) {

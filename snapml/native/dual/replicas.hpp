@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "rows/row_operations.hpp"
@@ -93,14 +94,32 @@ struct Replicas {
   int64 size;
 };
 
+// Visits the blocks of the order in a range, on a vector; returns the gap that it met.
+template <class Real>
+using Sweep = std::function<double(int worker, Range range, Real* vector, double sigma)>;
+
+// All workers on the shared vector itself.
+template <class Real>
+EpochReport sweep_one_vector(const Replicas<Real>& vectors, int64 n_blocks, ThreadPool& pool,
+                             const Sweep<Real>& sweep) {
+  std::vector<double> gaps(static_cast<std::size_t>(pool.size()));
+  pool.run([&](int worker) {
+    const Range own = share(n_blocks, pool.size(), worker);
+    gaps[static_cast<std::size_t>(worker)] = sweep(worker, own, vectors.shared, 1.0);
+  });
+  EpochReport report;
+  for (double gap : gaps) report.gap += gap;
+  return report;
+}
+
 // Numbers of all replicas that one thread merges by itself.
 inline constexpr int64 kSmallMerge = 1 << 14;
 
-// Calls sweep(worker, range, vector, sigma) for the blocks of the order that are a worker's in each
-// round; it returns the gap that it met.
-template <class Real, class Sweep>
+// Calls sweep for the blocks of the order that are a worker's in each round.
+template <class Real>
 EpochReport sweep_replicas(const Replicas<Real>& replicas, int64 n_blocks,
-                           const EpochOptions& options, ThreadPool& pool, Sweep sweep) {
+                           const EpochOptions& options, ThreadPool& pool,
+                           const Sweep<Real>& sweep) {
   const int workers = pool.size();
   const int64 stride = replicas.size;
   const int rounds = static_cast<int>(options.rounds);

@@ -22,33 +22,33 @@ inline double predicted_gap(double gap, double before) {
   return before > 0 ? gap * minimum(1.0, gap / before) : gap;
 }
 
-template <class Loss, class View>
-void visit_moving(Loss loss, const View& view, const DualState<typename Loss::Real>& state,
-                  const EpochOptions& options, uint8* at_rest, double gap,
-                  const SeveralLimits& limits, ThreadPool& pool, Interrupt& interrupt) {
+template <class View>
+void visit_moving(const EpochRunner<typename View::Real>& run, const View& view,
+                  const DualState<typename View::Real>& state, const EpochOptions& options,
+                  uint8* at_rest, double gap, const SeveralLimits& limits, Interrupt& interrupt) {
   int64 n_moving = 0;
   for (int64 i = 0; i < view.n_rows; ++i) n_moving += at_rest[i] == 0;
   const auto most = limits.most_moving * static_cast<double>(view.n_rows);
   if (static_cast<double>(n_moving) > most) return;
-  sweep_moving_rows(loss, view, state, nullptr, options, at_rest,
-                    {limits.enough * gap, limits.most_moving_entries}, pool, interrupt);
+  sweep_moving_rows(run, view, state, nullptr, options, at_rest,
+                    {limits.enough * gap, limits.most_moving_entries}, interrupt);
 }
 
 // One epoch after the other on one thread, from `options.epoch` on, into `gaps`; returns how many.
 // `at_rest` is null where rows do not rest. A free intercept's multiplier moves with each.
-template <class Loss, class View>
-int64 several_epochs(Loss loss, const View& view, DualState<typename Loss::Real>& state,
-                     EpochOptions options, bool is_free, uint8* at_rest,
-                     const SeveralLimits& limits, double* gaps, ThreadPool& pool,
+template <class View>
+int64 several_epochs(const EpochRunner<typename View::Real>& run, const View& view,
+                     DualState<typename View::Real>& state, EpochOptions options, bool is_free,
+                     uint8* at_rest, const SeveralLimits& limits, double* gaps,
                      Interrupt& interrupt) {
-  using Real = typename Loss::Real;
+  using Real = typename View::Real;
   double before = limits.before;
   int64 k = 0;
   while (k < limits.most_epochs && !interrupt.requested()) {
     const RowVisits<Real> visits{nullptr, view.n_rows, nullptr, at_rest};
-    const double gap = run_epoch(loss, view, state, nullptr, options, visits, pool, interrupt).gap;
+    const double gap = run(nullptr, options, visits).gap;
     if (at_rest != nullptr && std::isfinite(gap)) {
-      visit_moving(loss, view, state, options, at_rest, gap, limits, pool, interrupt);
+      visit_moving(run, view, state, options, at_rest, gap, limits, interrupt);
     }
     if (is_free) {
       state.intercept.offset +=

@@ -118,7 +118,7 @@ EpochReport run_softmax_epoch(const CompressedView<Real, Index>& view, const Sof
   const int64 n_blocks = options.n_blocks(visits.n_rows);
   const Permutation order(options.seed, options.epoch, n_blocks);
   std::vector<SoftmaxRooms> rooms(static_cast<std::size_t>(pool.size()), SoftmaxRooms(dual.stride));
-  const auto sweep = [&](int worker, Range range, double* vectors, double sigma) {
+  const Sweep<double> sweep = [&](int worker, Range range, double* vectors, double sigma) {
     return sweep_softmax_blocks(view, dual, options, visits, order, range, vectors, sigma,
                                 rooms[static_cast<std::size_t>(worker)], interrupt);
   };
