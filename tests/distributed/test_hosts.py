@@ -36,9 +36,8 @@ def mpi(request, can_simulate):
 
 
 def run_on(hosts, mpi, ranks_per_host, *arguments):
-    environment = {**mpi.environment, "OPENBLAS_NUM_THREADS": "1"}
     job = hosts.run(
-        mpi.mpirun, ranks_per_host, job_of(*arguments), environment=environment, timeout_s=120
+        mpi.mpirun, ranks_per_host, job_of(*arguments), environment=mpi.environment, timeout_s=120
     )
     (result,) = results_of(job)
     return result
