@@ -34,8 +34,12 @@ MODELS = {
     "QuantileRegressor": ({"alpha": 0.01}, "number"),
     "Ridge": ({}, "number"),
     "Lasso": ({"alpha": 0.05}, "number"),
+    "ElasticNet": ({"alpha": 0.05}, "number"),
     "LinearRegression": ({}, "number"),
+    "HuberRegressor": ({}, "number"),
     "PoissonRegressor": ({}, "count"),
+    "GammaRegressor": ({}, "amount"),
+    "TweedieRegressor": ({"power": 1.5}, "amount with zeros"),
 }
 
 
@@ -46,7 +50,9 @@ def targets(X, rng):
         "two classes": scores[:, 0] > 0,
         "three classes": scores.argmax(axis=1),
         "number": scores[:, 0],
-        "count": rng.poisson(np.exp(0.3 * np.clip(scores[:, 0], -5, 5))),
+        "count": (counts := rng.poisson(np.exp(0.3 * np.clip(scores[:, 0], -5, 5)))),
+        "amount": (1.0 + counts) * rng.gamma(2.0, size=len(X)),
+        "amount with zeros": counts * rng.gamma(2.0, size=len(X)),
     }
 
 
