@@ -1,7 +1,8 @@
-"""Dense rows of many columns: products with the Hessian are tried before it is formed."""
+"""Rows of many columns: products with the Hessian are tried before it is formed."""
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from snapml._validation import as_matrix
 from snapml.data import Dataset
@@ -16,8 +17,8 @@ from snapml.problems import (
     SquaredHinge,
 )
 from snapml.solvers.communicator import SerialCommunicator
-from snapml.solvers.fit_settings import Settings
-from snapml.solvers.newton import small_newton
+from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.newton import quasi_newton, small_newton
 from snapml.solvers.plan import choice, rules
 from snapml.solvers.rows.cpu_primal_engine import CpuPrimalEngine
 from snapml.solvers.stopping import StoppingRule
@@ -107,6 +108,75 @@ def test_reads_of_both_count(monkeypatch):
     found = solve(problem, dataset, StoppingRule(tol=1e-12, max_iter=4))
     assert found.n_iter <= 4
     assert not found.has_converged
+
+
+def make_counts(loss, *, n_rows=400, n_columns=70):
+    """Return counts beside indicators: nearly dependent columns of quite different lengths."""
+    rng = np.random.default_rng(3)
+    counts = np.exp(rng.normal(size=(n_rows, 1)) * 2.0 + 0.1 * rng.normal(size=(n_rows, 8)))
+    X = np.zeros((n_rows, n_columns))
+    X[:, :8] = counts * 10.0 ** rng.uniform(0, 4, 8)
+    X[np.arange(n_rows), rng.integers(8, n_columns, n_rows)] = 1.0
+    z = np.log(counts) @ rng.normal(size=8) + X[:, 8:] @ rng.normal(size=n_columns - 8)
+    z = (z - z.mean()) / z.std()
+    y = np.where(z + rng.logistic(size=n_rows) > 0.0, 1.0, -1.0)
+    if loss.core_name == "Poisson":
+        y = rng.poisson(np.exp(z)).astype(float)
+    return Dataset(as_matrix(csr_matrix(X)), y, None, 1.0)
+
+
+@pytest.fixture
+def seventy_columns_may_be_factored(monkeypatch):
+    """Let products be what the rows of seventy columns get, and one call what may follow."""
+    for module in (small_newton, quasi_newton):
+        monkeypatch.setattr(module, "HOT_COLUMNS", 16)
+
+
+def fit_counts(loss, *, tol=1e-9, max_iter=300, intercept=Intercept.FREE):
+    problem = Problem(loss, intercept, penalty=Penalty(0.0, 1e-3))
+    rule = StoppingRule(tol=tol, max_iter=max_iter)
+    ask = problem, make_counts(loss), SerialCommunicator(), rule, Settings(), Start()
+    return choice._quasi_newton(*ask)
+
+
+@pytest.mark.parametrize("intercept", Intercept, ids=lambda k: k.value)
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), Poisson()], ids=lambda x: x.core_name)
+def test_sparse_columns_that_are_alike_are_left_to_one_call(
+    seventy_columns_may_be_factored, loss, intercept, monkeypatch
+):
+    found = fit_counts(loss, intercept=intercept)
+    assert found.description.startswith("quasi-Newton in one call")
+    assert "reads by conjugate gradients" in found.description
+    assert found.has_converged
+    assert found.gap <= 1e-9 * found.objective
+    epochs = [entry["epoch"] for entry in found.history]
+    assert epochs == sorted(epochs)
+    monkeypatch.setattr(choice, "_may_be_finished", lambda *_: False)
+    other = fit_counts(loss, tol=1e-6, max_iter=3_000, intercept=intercept)
+    assert "one call" not in other.description
+    assert found.objective - found.gap <= other.objective
+    assert other.objective - other.gap <= found.objective
+
+
+def test_what_one_call_does_not_solve_goes_on_by_products(
+    seventy_columns_may_be_factored, monkeypatch
+):
+    monkeypatch.setattr(small_newton, "solve", lambda *_: None)
+    found = fit_counts(Logistic(), tol=1e-6, max_iter=3_000)
+    assert "one call" not in found.description
+    assert found.has_converged
+
+
+def test_others_are_not_left_to_one_call(seventy_columns_may_be_factored):
+    problem = Problem(Logistic())
+    assert small_newton.may_finish(problem, 400, 70)
+    assert not small_newton.may_finish(problem, 400, 16)  # a block of the Hessian is all of it
+    assert not small_newton.may_finish(problem, 100, 70)
+    assert not small_newton.may_finish(problem, 10**6, 10**4)
+    assert not small_newton.may_finish(Problem(Squared()), 400, 70)
+    assert not small_newton.may_finish(Problem(Softmax(3)), 400, 70)
+    assert not small_newton.may_finish(Problem(Logistic(), penalty=Penalty(0.0, 0.0)), 400, 70)
+    assert not small_newton.may_finish(Problem(Logistic(), penalty=Penalty(1.0, 1.0)), 400, 70)
 
 
 def labels_of_three(dataset):

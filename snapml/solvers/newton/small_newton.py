@@ -16,6 +16,7 @@ from snapml.problems import Problem
 from snapml.solvers.certificate import certified_gap
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.fit_settings import Settings, Start
+from snapml.solvers.newton.curvature import HOT_COLUMNS
 from snapml.solvers.range_checks import check_range
 from snapml.solvers.result import FitResult
 from snapml.solvers.rows.cpu_rows import native_rows
@@ -27,6 +28,7 @@ __all__ = [
     "SPARSER",
     "count_kept",
     "is_small",
+    "may_finish",
     "solve",
     "suits",
 ]
@@ -43,6 +45,8 @@ _TIMES_NUMBERS, _TIMES_SHORT, _ROWS_A_COLUMN = 2.5, 5.0, 128
 # unless the loss is quadratic, whose other solver needs no copy. Vectors over the columns are to
 # stay in the cache.
 _TIMES_L1_ENTRIES, _TIMES_L1_NUMBERS, _MOST_SPARSE_COLUMNS = 2.0, 4.0, 1 << 16
+# Sparse columns that may be factored all, and how many rows a column there are at least.
+_MOST_FACTORED, _ROWS_OF_FACTOR = 2048, 4
 MOST_PASSES = 200
 """They suffice where this method does well; where they do not, another does better."""
 
@@ -116,6 +120,29 @@ def is_small(problem: Problem, matrix: Matrix, n_rows: int) -> bool:
             times = 1.0 if _is_by_rows(problem) else _TIMES_L1_ENTRIES
             return 0 < n_kept <= times * _MOST_ENTRIES
     return 0 < n_numbers <= _times_numbers(problem, n_rows, n_columns) * _MOST_ENTRIES
+
+
+def may_finish(problem: Problem, n_rows: int, n_columns: int) -> bool:
+    """Return whether what products with the Hessian have begun may end with factors of all of it.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve, of one output.
+    n_rows, n_columns : int
+        Of sparse rows in memory.
+
+    Returns
+    -------
+    bool
+        Where columns are more than have been factored at once, few enough for a factor to take a
+        fraction of a second, and rows so many that one step sees nearly the same as the next. A
+        quadratic loss has methods of its own.
+    """
+    is_plain = problem.penalty.is_smooth and problem.penalty.l2 > 0.0
+    is_plain = is_plain and not problem.loss.is_quadratic and not problem.loss.is_joint
+    is_tall = n_rows >= _ROWS_OF_FACTOR * n_columns
+    return is_plain and is_tall and HOT_COLUMNS < n_columns <= _MOST_FACTORED
 
 
 def count_kept(matrix: CompressedMatrix, n_rows: int) -> float:

@@ -485,9 +485,12 @@ def _quasi_newton(
             engine, communicator, rule, start=start.coef, centre=start.duals
         )
     most = rules.products_worth_a_trial(engine, communicator)
+    follow = partial(_newton_from, engine, communicator)
+    if _may_be_finished(engine, communicator, rule, settings):
+        most = rules.products_before_call(engine)
+        follow = partial(_call_from, problem, dataset, communicator, settings, follow)
     if most is None:
         return quasi_newton.solve(engine, communicator, rule, start=start.coef)
-    follow = partial(_newton_from, engine, communicator)
     return _products_first(engine, communicator, rule, start, most, follow)
 
 
@@ -495,6 +498,29 @@ def _newton_from(
     engine: PrimalEngine, communicator: Communicator, rule: StoppingRule, start: Start
 ) -> FitResult:
     return quasi_newton.solve(engine, communicator, rule, start=start.coef)
+
+
+def _may_be_finished(
+    engine: PrimalEngine, communicator: Communicator, rule: StoppingRule, settings: Settings
+) -> bool:
+    """Return whether one call may go on where products with the Hessian get nowhere."""
+    is_sparse = engine.is_sparse and engine.is_single and not engine.is_streamed
+    is_one = is_sparse and settings.is_for_one_call(communicator, rule.observer)
+    return is_one and small_newton.may_finish(engine.problem, engine.n_rows, engine.n_features)
+
+
+def _call_from(
+    problem: Problem,
+    dataset: Dataset,
+    communicator: Communicator,
+    settings: Settings,
+    otherwise: Callable[[StoppingRule, Start], FitResult],
+    rule: StoppingRule,
+    start: Start,
+) -> FitResult:
+    """Go on in one call with factors of the whole Hessian; where that fails, otherwise."""
+    found = small_newton.solve(problem, dataset, communicator, rule, settings, start)
+    return otherwise(rule, start) if found is None else found
 
 
 def _products_first(

@@ -11,6 +11,7 @@ from snapml.solvers.newton.curvature import HOT_COLUMNS, MOST_DENSE_COLUMNS, MOS
 from snapml.solvers.newton.preconditioners import KroneckerCurvature
 from snapml.solvers.newton.quasi_newton import suits_products
 from snapml.solvers.newton.sample_size import sample_rows
+from snapml.solvers.newton.small_newton import may_finish
 from snapml.solvers.rows.cpu_primal_engine import (
     FEWEST_IN_PANELS,
     MOST_CURVED_BYTES,
@@ -94,7 +95,7 @@ def working_bytes(sizes: RowSizes, n_threads: int) -> int:
     engine: Any = sizes
     if suits_products(engine, sizes.n_rows):
         curvature = max(_diagonal_bytes(sizes, n_threads), _factor_bytes(sizes, n_threads))
-        curvature += _curved_bytes(sizes)
+        curvature += _curved_bytes(sizes) + _call_bytes(sizes)
     else:
         curvature = _sample_bytes(sizes, n_threads)
     return _FIXED_BYTES + int(_SLACK * (of_rows + vectors + curvature))
@@ -126,6 +127,16 @@ def _curved_bytes(sizes: RowSizes) -> int:
     if sizes.chunk_stored:
         return 0
     return min(sizes.row_bytes // 2, MOST_CURVED_BYTES) + (40 + 12 * sizes.n_outputs) * sizes.n_rows
+
+
+def _call_bytes(sizes: RowSizes) -> int:
+    """Return what one call that may go on takes: entries by columns, vectors, the Hessian."""
+    is_one = sizes.is_sparse and sizes.n_outputs == 1 and not sizes.chunk_stored
+    if not (is_one and may_finish(sizes.problem, sizes.n_rows, sizes.n_features)):
+        return 0
+    return (
+        16 * (sizes.n_stored + sizes.n_rows) + 80 * sizes.n_rows + 8 * (sizes.n_features + 8) ** 2
+    )
 
 
 def _block_bytes(sizes: RowSizes, n_rows: int, n_threads: int) -> int:

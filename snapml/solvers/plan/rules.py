@@ -29,6 +29,7 @@ __all__ = [
     "choose",
     "choose_ascent",
     "is_better_apart",
+    "products_before_call",
     "products_before_span",
     "products_worth_a_trial",
 ]
@@ -94,6 +95,8 @@ _TALL, _STIFF = 0.67, 150.0
 # Dense columns from which on products with the Hessian are tried before it is formed, and for how
 # many times what that takes; of more rows a column a sample is as good.
 _MANY_DENSE, _TRIAL_OF_FACTORS, _SHORT = 640, 2.0, 3.0
+# Factors, with their Gram matrices, that products are to be as quick as before one call makes them.
+_FACTORS_OF_CALL = 4.0
 # Rows that show the stiffness, and from how many chunks of a store they come.
 _STIFFNESS_ROWS, _STIFFNESS_CHUNKS = 256, 8
 
@@ -158,6 +161,26 @@ def products_worth_a_trial(engine: PrimalEngine, communicator: Communicator) -> 
         return None
     price = products_of_factors(engine, float(engine.n_rows), float(engine.n_stored))
     return _TRIAL_OF_FACTORS * price
+
+
+def products_before_call(engine: PrimalEngine) -> float:
+    """Return how many products with the Hessian to try before one call makes all of it.
+
+    As a rule they suffice. Where columns are nearly dependent, or weigh next to nothing, as counts
+    beside indicators do under a weak penalty, they do not, and are few beside what they would be.
+
+    Parameters
+    ----------
+    engine : PrimalEngine
+        Rows that `small_newton.may_finish`.
+
+    Returns
+    -------
+    float
+        About what the call will take.
+    """
+    price = products_of_factors(engine, float(engine.n_rows), float(engine.n_stored))
+    return _FACTORS_OF_CALL * price
 
 
 def products_before_span(problem: Problem, dataset: Dataset) -> float | None:
