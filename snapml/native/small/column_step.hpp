@@ -99,8 +99,9 @@ class ColumnStep {
   // mean, or of the rows' weights where all rows are flat.
   double fill_curvatures(const Point& point) {
     const int64 n = problem_.design.n_rows;
+    curvatures_ = problem_.curvatures(point);
     double total = 0;
-    for (int64 i = 0; i < n; ++i) total += curvatures_[at(i)] = problem_.curvature(point, i);
+    for (int64 i = 0; i < n; ++i) total += curvatures_[at(i)];
     if (damping_ == 0) return total;
     const double* const weights = problem_.targets.weights;
     const double weight = total_weight(problem_.targets, n);

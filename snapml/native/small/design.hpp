@@ -46,29 +46,50 @@ struct AddEight {
 // Rows that a Gram matrix takes at a time, as many as stay in the first-level cache.
 inline constexpr int64 kGramRows = 32;
 
-// Of at most kGramRows rows, four rows of h at a time, so that a load serves four products.
+// Of at most kGramRows rows, four rows of h at a time, so that a load serves four products, and as
+// many columns of it as leave no register idle.
 struct AddGram {
+  static constexpr int kFour = 4;
+
   template <int parts>
   [[gnu::always_inline]] static void run(const double* rows, const double* k, int64 n_rows,
                                          int64 n_cols, int64 stride, double* h, int64 h_stride) {
-    constexpr int kFour = 4;
     for (int64 i = 0; i < n_cols; i += kFour) {
       double scaled[kGramRows][kFour];
       for (int64 r = 0; r < n_rows; ++r) {
         for (int q = 0; q < kFour; ++q) scaled[r][q] = k[r] * rows[r * stride + i + q];
       }
-      for (int64 j = i / kEight * kEight; j < stride; j += kEight) {
-        double* const to = h + i * h_stride + j;
-        auto a = WideEight<parts>::load(to), b = WideEight<parts>::load(to + h_stride);
-        auto c = WideEight<parts>::load(to + 2 * h_stride);
-        auto d = WideEight<parts>::load(to + 3 * h_stride);
-        for (int64 r = 0; r < n_rows; ++r) {
-          const auto v = WideEight<parts>::load(rows + r * stride + j);
-          a.add(scaled[r][0], v), b.add(scaled[r][1], v);
-          c.add(scaled[r][2], v), d.add(scaled[r][3], v);
+      double* const to = h + i * h_stride;
+      int64 j = i / kEight * kEight;
+      if constexpr (parts == 1) {  // of 32 wide registers the products of one load would use four
+        for (; j + 2 * kEight <= stride; j += 2 * kEight) {
+          add_tile<parts, 2>(rows + j, scaled, n_rows, stride, to + j, h_stride);
         }
-        a.store(to), b.store(to + h_stride), c.store(to + 2 * h_stride), d.store(to + 3 * h_stride);
       }
+      for (; j < stride; j += kEight) {
+        add_tile<parts, 1>(rows + j, scaled, n_rows, stride, to + j, h_stride);
+      }
+    }
+  }
+
+  template <int parts, int width>
+  [[gnu::always_inline]] static void add_tile(const double* rows,
+                                              const double (*scaled)[kFour], int64 n_rows,
+                                              int64 stride, double* h, int64 h_stride) {
+    WideEight<parts> sums[kFour][width];
+    for (int q = 0; q < kFour; ++q) {
+      for (int w = 0; w < width; ++w) {
+        sums[q][w] = WideEight<parts>::load(h + q * h_stride + w * kEight);
+      }
+    }
+    for (int64 r = 0; r < n_rows; ++r) {
+      for (int w = 0; w < width; ++w) {
+        const auto v = WideEight<parts>::load(rows + r * stride + w * kEight);
+        for (int q = 0; q < kFour; ++q) sums[q][w].add(scaled[r][q], v);
+      }
+    }
+    for (int q = 0; q < kFour; ++q) {
+      for (int w = 0; w < width; ++w) sums[q][w].store(h + q * h_stride + w * kEight);
     }
   }
 };
