@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
+from snapml._lazy import cached_property
 from snapml.data.compressed import CompressedMatrix
 from snapml.data.sparse_form import common_numbers, share_of_numbers, sparse_form
 
@@ -64,17 +64,17 @@ class DenseMatrix:
         """Entries that one sweep reads."""
         return int(self.values.size)
 
-    @functools.cached_property
+    @cached_property
     def share_of_numbers(self) -> float:
         """About what share of the numbers is not zero."""
         return share_of_numbers(self.values)
 
-    @functools.cached_property
+    @cached_property
     def sparse_form(self) -> CompressedMatrix | None:
         """The rows without their zeros; None where these are few. Made once."""
         return sparse_form(self.values, MOST_NUMBERS)
 
-    @functools.cached_property
+    @cached_property
     def common_form(self) -> tuple[CompressedMatrix, np.ndarray] | None:
         """The rows less what most of a column's numbers are, and these; None if most are others."""
         numbers = common_numbers(self.values, MOST_NUMBERS)
@@ -131,7 +131,7 @@ class Dataset:
             return np.full(self.matrix.shape[0], self.weight)
         return self.row_weights.astype(np.float64)
 
-    @functools.cached_property
+    @cached_property
     def total_weight(self) -> float:
         """Sum of the row weights, over all outputs where they have their own; in float64."""
         if self.row_weights is None:

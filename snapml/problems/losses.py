@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, ClassVar
 
 from snapml import _native
+from snapml._lazy import cached_property
 
 __all__ = [
     "ComplementaryLogLog",

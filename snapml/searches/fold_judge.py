@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score, make_scorer
 
+from snapml._lazy import cached_property
 from snapml.estimators.logistic_regression import LogisticRegression
 from snapml.estimators.offsets import WithOffset
 from snapml.searches.shared.fold_rows import FoldRows, Judge, rows_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from snapml._lazy import cached_property
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.engine import PrimalEngine
 from snapml.solvers.inner_products import inner

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from snapml import _native
+from snapml._lazy import cached_property
 from snapml.data import CompressedMatrix, Dataset
 from snapml.problems import Problem
 from snapml.solvers.communicator import Communicator, SerialCommunicator
@@ -85,7 +85,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         """Number of threads."""
         return f"{self.n_threads} thread{'s' if self.n_threads > 1 else ''}"
 
-    @functools.cached_property
+    @cached_property
     def _array(self) -> np.ndarray | csr_matrix:
         return as_array(self.dataset)
 
@@ -190,7 +190,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         curved._margins = np.ascontiguousarray(self._margins[:, kept])
         self._curved = curved
 
-    @functools.cached_property
+    @cached_property
     def _norms(self) -> np.ndarray:
         return squared_norms(self.dataset.matrix).astype(np.float64)
 
@@ -236,7 +236,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         _native.weighted_squares(self._pool, self._rows, own, len(weights), parts)
         return np.asarray(parts.sum(axis=0))
 
-    @functools.cached_property
+    @cached_property
     def _squares(self) -> csr_matrix:
         rows = csr_matrix(self._array)
         squares = rows.data.astype(np.float64) ** 2
@@ -246,7 +246,7 @@ class CpuPrimalEngine(HostArrays, CpuMargins):
         """Return weighted Gram matrices of some columns, as `host_arrays.column_grams`."""
         return column_grams(self._wide_rows, columns, weights, self.bias_column)
 
-    @functools.cached_property
+    @cached_property
     def _wide_rows(self) -> csr_matrix:
         return csr_matrix(self._array.astype(np.float64, copy=False))
 

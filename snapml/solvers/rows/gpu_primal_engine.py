@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from snapml._lazy import cached_property
 from snapml.data import Dataset
 from snapml.kernels import DenseRows, Device
 from snapml.kernels.losses import fused_pass
@@ -418,17 +419,17 @@ class GpuPrimalEngine:
         if bool(self._summed(self._n_not_finite).any()):
             raise NonFiniteError("expected finite entries, got NaN or infinity")
 
-    @functools.cached_property
+    @cached_property
     def _margins(self) -> Any:
         """Of the present point; not before the first pass, for engines whose rows are restated."""
         return self.xp.zeros((self.n_outputs, self.n_rows), np.float64)
 
-    @functools.cached_property
+    @cached_property
     def _trial(self) -> Any:
         """Margins of the last pass's point."""
         return self.xp.empty((self.n_outputs, self.n_rows), np.float64)
 
-    @functools.cached_property
+    @cached_property
     def _few(self) -> LookedAtRows:
         """What stays of the rows that certificates look at."""
         rows = LookedAtRows.of_engine(self.n_rows)
@@ -439,7 +440,7 @@ class GpuPrimalEngine:
         offsets = None if targets.offsets is None else self.to_host(targets.offsets)
         return LookedAtRows(self.problem, self.n_rows, labels, weights, offsets, targets.weight)
 
-    @functools.cached_property
+    @cached_property
     def _kept(self) -> KeptRows:
         """Those of these rows themselves that were asked for."""
         return KeptRows(self._data, self._few.numbers)

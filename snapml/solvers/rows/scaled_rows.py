@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from snapml._lazy import cached_property
 from snapml.problems import Intercept
 from snapml.solvers.communicator import Communicator
 from snapml.solvers.dense_products import MOST_SHARED_COLUMNS, PARTS_A_THREAD
@@ -119,7 +120,7 @@ class ScaledRows:
         if not (have_sparse_products(*sizes) and are_near(self.mean, self.scale)):
             self._entries = None
 
-    @functools.cached_property
+    @cached_property
     def largest_squares(self) -> np.ndarray:
         """Of this shard's scaled entries, by columns: shape (n_features,), float64."""
         engine = self._engine

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from snapml._lazy import cached_property
 from snapml.data import Dataset
 from snapml.kernels import CompressedRows, DenseRows, Device, RankedRows
 from snapml.kernels.device.chunk_stream import DEVICE_BUFFERS, ChunkStream, Piece
@@ -165,7 +166,7 @@ class StreamedDataset(DeviceTargets):
                 return looked_at.take(places, 1.0)
         return self._host.take(rows, 1.0)
 
-    @functools.cached_property
+    @cached_property
     def _looked_at(self) -> tuple[np.ndarray, Dataset]:
         """The rows that certificates ask for again and again: a read of a store each time."""
         rows = rows_looked_at(self.shape[0])

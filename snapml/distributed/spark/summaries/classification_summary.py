@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.sql import functions as F
 
+from snapml._lazy import cached_property
 from snapml.distributed.spark.driver.columns import check_number, quoted
 from snapml.distributed.spark.summaries import curves
 from snapml.distributed.spark.summaries.training import TrainingFacts

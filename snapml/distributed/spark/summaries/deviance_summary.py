@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pyspark.sql import functions as F
 
+from snapml._lazy import cached_property
 from snapml.distributed.spark.driver import job
 from snapml.distributed.spark.driver.columns import quoted
 from snapml.distributed.spark.driver.errors import InvalidInput

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.sql import functions as F
 
+from snapml._lazy import cached_property
 from snapml.distributed.spark.driver.columns import quoted
 from snapml.distributed.spark.summaries.standard_errors import StandardErrors
 from snapml.distributed.spark.tasks.request import FamilyName, FitOutcome

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import stats
 from scipy.linalg import inv
 
+from snapml._lazy import cached_property
 from snapml.distributed.spark.driver import job
 from snapml.distributed.spark.driver.columns import check_features, check_number
 from snapml.distributed.spark.summaries.training import TrainingFacts
