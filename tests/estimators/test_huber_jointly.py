@@ -1,16 +1,21 @@
 """Huber's regression of few dense rows: model and scale by one Newton method, and its bound."""
 
+from functools import partial
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
+from sklearn.linear_model import HuberRegressor as SkHuberRegressor
 
 from snapml import HuberRegressor
 from snapml.estimators.robust import huber, joint_newton
 from snapml.estimators.robust.joint_newton import JointProblem, solve_jointly
+from snapml.estimators.robust.least_absolute import solve_without_scale
+from snapml.solvers.stopping import StoppingRule
 
 
-def make(kind, seed=0, n_rows=400):
+def make(kind, seed=0, *, n_rows=400):
     """Return rows, targets with outliers, and weights."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 6))
@@ -54,7 +59,7 @@ def test_model_is_that_of_one_scale_after_the_other(kind, parameters, dtype, mon
 
 
 def problem_of(kind, seed, alpha, epsilon, has_intercept):
-    X, y, weights = make(kind, seed, 60)
+    X, y, weights = make(kind, seed, n_rows=60)
     y = y - y.mean() if has_intercept else y
     return JointProblem(X, y, weights, epsilon, alpha, has_intercept)
 
@@ -85,9 +90,104 @@ def test_bounds_of_any_models_are_below_the_objectives_of_all(
         for joint in (start, best, share * best)
     ]
     slopes = [joint_newton._slopes(problem, point) for point in points if point.scale > 0.0]
-    bounds = [found.bound, *(joint_newton._dual_value(problem, each) for each in slopes)]
+    bounds = [found.bound, *(joint_newton.dual_value(problem, each) for each in slopes)]
     least = min(point.objective for point in points)
     assert max(bounds) <= least * (1.0 + 1e-12)
+
+
+def make_met(kind, seed):
+    """Return rows, targets of which a model meets so many that their scale is none, and weights."""
+    rng = np.random.default_rng(seed)
+    n_rows, n_columns = (300, 4) if kind == "claims" else (60, 45)
+    X, weights = rng.normal(size=(n_rows, n_columns)) + 3.0, np.ones(n_rows)
+    y = X @ rng.normal(size=n_columns) + rng.standard_t(2, size=n_rows)
+    if kind == "claims":
+        y = 1.0 * rng.poisson(0.1, size=n_rows)
+    if kind == "weighted":
+        weights = rng.choice([0.0, 0.5, 1.0, 3.0], size=n_rows, p=[0.05, 0.3, 0.35, 0.3])
+    return X, y, weights
+
+
+@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
+@pytest.mark.parametrize("kind", ["short", "weighted", "claims"])
+@pytest.mark.parametrize("has_intercept", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_targets_that_a_model_meets_leave_no_scale(kind, has_intercept, seed):
+    X, y, weights = make_met(kind, seed)
+    model = HuberRegressor(fit_intercept=has_intercept, epsilon=1.2).fit(X, y, weights)
+    if model.scale_ > 1e-6:  # none for some only
+        assert "model and scale together" in model.solver_
+        assert kind == "weighted"
+        return
+    assert "no scale is better than none" in model.solver_
+    assert model.gap_ <= 1e-6 * model.objective_
+    residuals = abs(y - model.predict(X))
+    least = 2.4 * weights @ residuals + 1e-4 * model.coef_ @ model.coef_
+    assert model.objective_ == pytest.approx(least, rel=1e-6)
+    # No model that scikit-learn finds has less.
+    theirs = SkHuberRegressor(fit_intercept=has_intercept, epsilon=1.2, max_iter=2_000)
+    theirs.fit(X, y, weights)
+    sizes = abs(y - theirs.predict(X)) / theirs.scale_
+    losses = np.where(sizes < 1.2, sizes**2, 2.4 * sizes - 1.44)
+    value = theirs.scale_ * weights @ (1.0 + losses) + 1e-4 * theirs.coef_ @ theirs.coef_
+    assert model.objective_ - model.gap_ <= value
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("level", [0.0, 3.0])
+def test_targets_on_a_plane_are_certified(level):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = HuberRegressor().fit(X, X @ [1.0, 2.0, 3.0] + level)
+    assert model.coef_ == pytest.approx([1.0, 2.0, 3.0], abs=1e-4)
+    assert model.gap_ <= 1e-9 * model.objective_
+    assert model.scale_ <= 1e-12
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("has_intercept", [True, False])
+def test_targets_of_nothing_need_no_model(dtype, has_intercept):
+    X = np.random.default_rng(0).normal(size=(30, 3)).astype(dtype)
+    model = HuberRegressor(fit_intercept=has_intercept).fit(X, np.zeros(30, dtype))
+    assert not model.coef_.any()
+    assert model.objective_ <= 1e-12
+
+
+@given(
+    kind=st.sampled_from(["short", "weighted", "claims", "plain", "far"]),
+    seed=st.integers(0, 100),
+    alpha=st.sampled_from([1e-4, 0.1, 30.0]),
+    epsilon=st.sampled_from([1.0, 1.05, 1.35, 3.0]),
+    has_intercept=st.booleans(),
+)
+@example(kind="short", seed=0, alpha=1e-4, epsilon=1.35, has_intercept=True)
+@example(kind="plain", seed=0, alpha=0.1, epsilon=1.35, has_intercept=True)  # no scale is worse
+@settings(max_examples=100)
+def test_bound_without_scale_is_one_with_any(kind, seed, alpha, epsilon, has_intercept):
+    made = make_met if kind in ("short", "weighted", "claims") else partial(make, n_rows=60)
+    X, y, weights = made(kind, seed)
+    y = y - weights @ y / weights.sum() if has_intercept else y
+    problem = JointProblem(X, y, weights, epsilon, alpha, has_intercept)
+    found = solve_without_scale(problem, StoppingRule(tol=1e-5, max_iter=100))
+    points = [np.zeros(len(problem.ridge))]
+    jointly = solve_jointly(problem, points[0], 60, lambda *_: False)
+    points += [problem.joint(each.coef, each.intercept) for each in (found, jointly) if each]
+    values = [
+        joint_newton._Point.at(problem, joint, problem.y - problem.Z @ joint).objective
+        for joint in points
+    ]
+    assert found is not None or kind == "far"
+    if found is not None:
+        assert found.bound <= min(values) * (1.0 + 1e-12)
+
+
+def test_more_rows_than_columns_by_little_need_no_scales():
+    """Hessians of the rows near a model lead astray, and parts of the parabola above f do not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 80))
+    y = X @ rng.normal(size=80) + rng.normal(size=150)
+    model = HuberRegressor().fit(X, y)
+    assert "model and scale together" in model.solver_
+    assert model.gap_ <= 1e-9 * model.objective_
 
 
 @pytest.mark.parametrize(("most_steps", "max_iter"), [(1, 100), (40, 1)])

@@ -24,6 +24,7 @@ from snapml.estimators.placement import (
 )
 from snapml.estimators.robust.concomitant_scale import Value, lower_bound, scale_of
 from snapml.estimators.robust.joint_newton import JointFit, JointProblem, solve_jointly
+from snapml.estimators.robust.least_absolute import solve_without_scale
 from snapml.kernels import ResidentMatrix
 from snapml.problems import Huber, Intercept, Penalty, Problem
 from snapml.solvers.control import Interim
@@ -55,9 +56,11 @@ _SETTLED = 1e-2
 # A sample of at least so many rows, and so many a column, that is at most this share of all, finds
 # the first model and scale; what the scale may miss there is less than the sample's own error.
 _SAMPLE_ROWS, _ROWS_A_COLUMN, _MOST_SHARE, _ROUGH_MISS = 5000, 50, 0.125, 0.02
-# Dense entries up to which model and scale are found together, and rows a column from which on the
-# rows near a model suffice to find the next; and steps that it takes where they do.
-_FEW_ENTRIES, _ROWS_EACH, _MOST_STEPS = 2**21, 3, 40
+# Dense entries up to which model and scale are found together, where there are as many rows as
+# columns at least; and steps that it takes where rows near a model suffice to find the next.
+_FEW_ENTRIES, _MOST_STEPS = 2**21, 60
+# Times as many columns as let the best scale fall to none, from which on that is tried first.
+_SURELY = 1.25
 # Least scale, as a share of the targets' size: rows that lie on a plane have none.
 _LEAST = 1e-9
 
@@ -81,6 +84,11 @@ class _Task:
     alpha: float
     rule: StoppingRule
     is_sample: bool = False
+
+    @property
+    def least_of_none(self) -> float:
+        """Scale where none is the best, which no solver meets: what the targets' rounding is."""
+        return self.least / _LEAST * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -258,7 +266,8 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         total, squares, level = self._sum(own).tolist()
         if not math.isfinite(squares):
             raise overflow_error(matrix.dtype)
-        least = max(_LEAST * math.sqrt(squares / total), math.sqrt(np.finfo(np.float64).tiny))
+        # In units of it, targets and penalty are numbers of the rows' type.
+        least = max(_LEAST * math.sqrt(squares / total), math.sqrt(np.finfo(matrix.dtype).tiny))
         centre = level / total if self.fit_intercept else 0.0
         task = _Task(X, matrix, y - centre, centre, weights, is_uniform, total, least, alpha, rule)
         found = self._interpolating(task) or self._of_few_rows(task)
@@ -317,8 +326,7 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
             return None
         bound = float(duals @ y) - task.alpha * float(found.coef @ found.coef)
         words = "normal equations of the rows (Cholesky), refined: a model meets every target"
-        # No solver meets its scale: as near to none as the targets' rounding is.
-        least = task.least / _LEAST * float(np.finfo(np.float64).eps)
+        least = task.least_of_none
         return self._bounded(task, JointFit(found.coef, found.intercept, bound, []), least, words)
 
     def _is_asked_elsewhere(self) -> bool:
@@ -347,7 +355,7 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         if not isinstance(matrix, DenseMatrix) or task.alpha == 0.0:
             return False
         n_rows, n_columns = matrix.shape
-        return _ROWS_EACH * n_columns <= n_rows and matrix.n_stored <= _FEW_ENTRIES
+        return n_columns <= n_rows and matrix.n_stored <= _FEW_ENTRIES
 
     def _of_few_rows(self, task: _Task) -> _Model | None:
         """Return the best model and scale of dense rows that are few, where steps find them."""
@@ -366,22 +374,44 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
             model = Interim(coef[None], np.array([level + task.centre]), gap, objective)
             return control.ends(self._communicator(), lambda: model)
 
+        is_first = self._may_meet_many(task)
+        found_first = self._without_scale(task, rows) if is_first else None
+        if found_first is not None:
+            return found_first
         start, last = np.zeros(len(rows.ridge)), self._last_end(len(task.y), 1)
         if last is not None and last.coef is not None:
             point = np.array(last.coef, dtype=np.float64)[0]
             start = rows.joint(point[:-1], point[-1] - task.centre)
         with limit_blas_threads(resolve_n_threads(self.n_threads, task.matrix.n_stored)):
             found = solve_jointly(rows, start, min(self.max_iter, _MOST_STEPS), ends)
+        if found is not None:
+            words = "Newton's method in model and scale together: the rows are few"
+            model = self._bounded(task, found, task.least, words)
+            if model.result.has_converged and model.next_scale > task.least:
+                return model
+            if control.reason:
+                warn_of_early_end(model.result, task.rule)
+                return model
+        return None if is_first else self._without_scale(task, rows)
+
+    def _may_meet_many(self, task: _Task) -> bool:
+        """Return whether a model meets so many targets as a rule that the best scale is none.
+
+        One of least absolute residuals meets one a column; rows beyond them have the scale rise
+        while they are less than so many times those.
+        """
+        n_rows, n_columns = task.matrix.shape
+        square = float(self.epsilon) ** 2
+        return n_columns * square > _SURELY * n_rows * (square - 1.0)
+
+    def _without_scale(self, task: _Task, rows: JointProblem) -> _Model | None:
+        """Return the model of least absolute residuals, where its scale of none is the best."""
+        found = solve_without_scale(rows, task.rule)
         if found is None:
             return None
-        words = "Newton's method in model and scale together: the rows are few"
-        model = self._bounded(task, found, task.least, words)
-        is_met = model.result.has_converged
-        if not model.next_scale > task.least or not (is_met or control.reason):
-            return None
-        if not is_met:
-            warn_of_early_end(model.result, task.rule)
-        return model
+        words = "interior point method in one call: no scale is better than none"
+        model = self._bounded(task, found, task.least_of_none, words)
+        return model if model.result.has_converged else None
 
     def _models(self, task: _Task) -> list[_Model]:
         """Return models for scales that come close to the best, and for two beside it."""

@@ -12,23 +12,24 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from snapml._lazy import cached_property
 from snapml.estimators.robust.concomitant_scale import scale_of
 
-__all__ = ["JointFit", "JointProblem", "solve_jointly"]
+__all__ = ["JointFit", "JointProblem", "dual_value", "solve_jointly"]
 
 # Of the objective: what a step must promise to be taken, and to be near enough for a certificate;
 # what of its promise it must keep, and its least length.
 _NOTHING, _NEAR = 1e-15, 1e-4
 _TIGHT = 1e-10  # a gap
 _KEPT, _SHORTEST = 1e-4, 1e-6
-# Of a step, from which on the next trusts its curvature again.
-_TRUSTED = 0.5
+# Of a step, from which on the next trusts f's own curvature more; after a shorter one those that
+# follow have this share of the parabola's each time, down to the least.
+_TRUSTED, _RELIEF, _LEAST_CAUTION = 0.5, 0.1, 0.005
 # Share of the rows that have changed sides, from which on the Gram matrix is made anew.
 _MANY = 0.3
 
@@ -178,18 +179,17 @@ def solve_jointly(
         None where no scale is the best one, or numbers have overflowed.
     """
     began, history = time.monotonic(), list[dict[str, Any]]()
-    bound, gram, n_short, is_trusted = -math.inf, _NearGram(problem), 0, False
+    bound, gram, n_short, caution, relief = -math.inf, _NearGram(problem), 0, 1.0, 0.0
     point = _Point.at(problem, start, problem.y - problem.Z @ start)
     while point.scale > 0.0 and math.isfinite(point.objective):
         slopes = _slopes(problem, point)
         gradient = problem.ridge * point.joint - problem.Z.T @ slopes
-        hessian = _hessian(problem, point, gram) if is_trusted else _majorant(problem, point)
-        step = _solved(hessian, gradient)
+        step = _solved(_between(problem, point, gram, caution), gradient)
         slope = 0.0 if step is None else float(gradient @ step)
         n_short += not -slope > _NOTHING * point.objective
         is_last = len(history) == max_iter
         if is_last or -slope <= _NEAR * point.objective:
-            bound = max(bound, _dual_value(problem, slopes))
+            bound = max(bound, dual_value(problem, slopes))
         gap = max(0.0, point.objective - bound) if bound > -math.inf else math.nan
         # The gap is divided by the penalty's curvature, the promise by the rows': one step more.
         is_last |= n_short > 1 or (n_short == 1 and gap <= _TIGHT * point.objective)
@@ -198,11 +198,18 @@ def solve_jointly(
         history.append(entry | {"objective": point.objective})
         is_last |= step is None or ends(point.joint, gap, point.objective)
         found = None if is_last or step is None else _along(problem, point, step, slope)
+        if found is None and not is_last and caution < 1.0:
+            caution, relief = 1.0, _RELIEF
+            continue
         if found is None:
             if bound == -math.inf:
-                bound = _dual_value(problem, slopes)
+                bound = dual_value(problem, slopes)
             return JointFit(*problem.model(point.joint), max(0.0, bound), history)
-        is_trusted, point = found.size >= _TRUSTED, found
+        if found.size < _TRUSTED:
+            caution, relief = 1.0, _RELIEF
+        else:
+            caution = caution * relief if caution * relief >= _LEAST_CAUTION else 0.0
+        point = found
     return None
 
 
@@ -257,6 +264,16 @@ def _hessian(problem: JointProblem, point: _Point, gram: _NearGram) -> np.ndarra
     return np.asarray(made)
 
 
+def _between(problem: JointProblem, point: _Point, gram: _NearGram, caution: float) -> np.ndarray:
+    """Return f's Hessian, or as much as the caution asks for of the parabola's."""
+    if caution == 0.0:
+        return _hessian(problem, point, gram)
+    if caution == 1.0:
+        return _majorant(problem, point)
+    own, above = _hessian(problem, point, gram), _majorant(problem, point)
+    return own + caution * (above - own)
+
+
 def _majorant(problem: JointProblem, point: _Point) -> np.ndarray:
     """Return the Hessian of a parabola above f that touches it here, of all rows.
 
@@ -299,7 +316,7 @@ def _along(problem: JointProblem, point: _Point, step: np.ndarray, slope: float)
     return None
 
 
-def _dual_value(problem: JointProblem, slopes: np.ndarray) -> float:
+def dual_value(problem: JointProblem, slopes: np.ndarray) -> float:
     """Return what no model has less than, by multipliers near the losses' slopes.
 
     Those of rows within their bounds take up the sum of all, where there is an intercept; then all
