@@ -6,12 +6,13 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import HuberRegressor as SkHuberRegressor
 
 from snapml import HuberRegressor
 from snapml.estimators.robust import huber, joint_newton
 from snapml.estimators.robust.joint_newton import JointProblem, solve_jointly
-from snapml.estimators.robust.least_absolute import solve_without_scale
+from snapml.estimators.robust.least_absolute import Rows, bound_of_any_scale, solve_without_scale
 from snapml.solvers.stopping import StoppingRule
 
 
@@ -131,6 +132,69 @@ def test_targets_that_a_model_meets_leave_no_scale(kind, has_intercept, seed):
     losses = np.where(sizes < 1.2, sizes**2, 2.4 * sizes - 1.44)
     value = theirs.scale_ * weights @ (1.0 + losses) + 1e-4 * theirs.coef_ @ theirs.coef_
     assert model.objective_ - model.gap_ <= value
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize("has_intercept", [True, False])
+@pytest.mark.parametrize("is_weighted", [True, False])
+def test_equal_targets_of_many_rows_leave_no_scale(
+    layout, has_intercept, is_weighted, dtype, monkeypatch
+):
+    monkeypatch.setattr(huber, "_FEW_ENTRIES", 0)
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(2_000, 8)) * (rng.random((2_000, 8)) < 0.4)).astype(dtype)
+    y = rng.poisson(0.2, size=2_000).astype(dtype)
+    weights = rng.choice([0.0, 0.5, 3.0], size=2_000) if is_weighted else None
+    rows = csr_matrix(X) if layout == "sparse" else X
+    model = HuberRegressor(fit_intercept=has_intercept, alpha=0.1).fit(rows, y, weights)
+    assert model.solver_.endswith("no scale is better than none")
+    assert model.gap_ <= 1e-5 * model.objective_
+    residuals = abs(y - model.predict(X)).astype(np.float64)
+    least = 2.7 * (residuals.sum() if weights is None else weights @ residuals)
+    least += 0.1 * float(np.square(model.coef_, dtype=np.float64).sum())
+    assert model.objective_ == pytest.approx(least, rel=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_targets_that_are_not_equal_enough_are_not_taken_for_it(share, monkeypatch):
+    monkeypatch.setattr(huber, "_FEW_ENTRIES", 0)
+    X, y, _ = make("plain")
+    y[: int(share * len(y))] = 0.0
+    assert "scales" in HuberRegressor().fit(X, y).solver_
+
+
+@given(
+    kind=st.sampled_from(["short", "weighted", "claims", "plain", "constant"]),
+    seed=st.integers(0, 100),
+    alpha=st.sampled_from([1e-4, 0.1, 30.0]),
+    epsilon=st.sampled_from([1.0, 1.05, 1.35, 3.0]),
+    has_intercept=st.booleans(),
+    share=st.floats(0.0, 2.0),
+)
+@example(
+    kind="claims", seed=0, alpha=0.1, epsilon=1.35, has_intercept=True, share=0.5
+)  # a model that is not the best
+@settings(max_examples=100)
+def test_bound_of_any_scale_is_one_whatever_the_model(
+    kind, seed, alpha, epsilon, has_intercept, share
+):
+    made = make_met if kind in ("short", "weighted", "claims") else partial(make, n_rows=60)
+    X, y, weights = made(kind, seed)
+    y = y - weights @ y / weights.sum() if has_intercept else y
+    problem = JointProblem(X, y, weights, epsilon, alpha, has_intercept)
+    jointly = solve_jointly(problem, np.zeros(len(problem.ridge)), 60, lambda *_: False)
+    coef = np.zeros(X.shape[1]) if jointly is None else share * jointly.coef
+    rows = Rows(X, y, weights, epsilon, alpha, has_intercept)
+    bound = bound_of_any_scale(rows, y - X @ coef, coef)
+    points = [np.zeros(len(problem.ridge)), problem.joint(coef, 0.0)]
+    if jointly is not None:
+        points.append(problem.joint(jointly.coef, jointly.intercept))
+    values = [
+        joint_newton._Point.at(problem, joint, problem.y - problem.Z @ joint).objective
+        for joint in points
+    ]
+    assert bound <= min(values) * (1.0 + 1e-12)
 
 
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")

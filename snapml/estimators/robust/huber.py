@@ -24,11 +24,19 @@ from snapml.estimators.placement import (
 )
 from snapml.estimators.robust.concomitant_scale import Value, lower_bound, scale_of
 from snapml.estimators.robust.joint_newton import JointFit, JointProblem, solve_jointly
-from snapml.estimators.robust.least_absolute import solve_without_scale
+from snapml.estimators.robust.least_absolute import (
+    FINE,
+    Rows,
+    absolute_dataset,
+    absolute_problem,
+    bound_of_any_scale,
+    solve_without_scale,
+)
 from snapml.kernels import ResidentMatrix
 from snapml.problems import Huber, Intercept, Penalty, Problem
 from snapml.solvers.control import Interim
 from snapml.solvers.fit_settings import Start
+from snapml.solvers.interior_point.working_rows import MOST_COLUMNS
 from snapml.solvers.least_squares.interpolation import MOST_ROWS, interpolate
 from snapml.solvers.range_checks import NonFiniteError
 from snapml.solvers.result import FitResult, overflow_error
@@ -270,7 +278,7 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         least = max(_LEAST * math.sqrt(squares / total), math.sqrt(np.finfo(matrix.dtype).tiny))
         centre = level / total if self.fit_intercept else 0.0
         task = _Task(X, matrix, y - centre, centre, weights, is_uniform, total, least, alpha, rule)
-        found = self._interpolating(task) or self._of_few_rows(task)
+        found = self._interpolating(task) or self._of_few_rows(task) or self._of_equal(task)
         if found is not None:
             self._keep(task, found, found.value.lower)
             return self
@@ -410,6 +418,35 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         if found is None:
             return None
         words = "interior point method in one call: no scale is better than none"
+        model = self._bounded(task, found, task.least_of_none, words)
+        return model if model.result.has_converged else None
+
+    def _of_equal(self, task: _Task) -> _Model | None:
+        """Return the model without a scale of rows of which most have the same target, if proven.
+
+        Where a constant meets so many that its scale is none, a better model meets about as many.
+        """
+        matrix, epsilon, alpha = task.matrix, float(self.epsilon), task.alpha
+        is_plain = isinstance(matrix, DenseMatrix | CompressedMatrix) and alpha > 0.0
+        is_watched = task.rule.verbose > 0 or task.rule.control.is_active
+        if not is_plain or is_watched or self._is_asked_elsewhere():
+            return None
+        has_intercept = bool(self.fit_intercept)
+        middle = float(np.median(task.y)) if has_intercept else 0.0
+        met = float(task.weights @ (task.y == middle))
+        if met * epsilon**2 < task.total * (epsilon**2 - 1.0) or matrix.shape[1] > MOST_COLUMNS:
+            return None
+        dataset = absolute_dataset(matrix, task.y, task.weights, epsilon)
+        problem = absolute_problem(alpha, has_intercept=has_intercept)
+        rule = replace(task.rule, tol=FINE * task.rule.tol)
+        result = self._run(task.X, problem, dataset, rule, is_trial=True)
+        coef = np.asarray(result.coef, dtype=np.float64)
+        residuals = self._residuals(task, result.coef, result.intercept + task.centre)
+        rows = Rows(array_of(matrix), task.y, task.weights, epsilon, alpha, has_intercept)
+        with limit_blas_threads(resolve_n_threads(self.n_threads, matrix.n_stored)):
+            bound = bound_of_any_scale(rows, residuals, coef)
+        found = JointFit(coef, result.intercept, bound, result.history)
+        words = f"{result.description}: no scale is better than none"
         model = self._bounded(task, found, task.least_of_none, words)
         return model if model.result.has_converged else None
 
