@@ -73,9 +73,9 @@ struct AddGram {
   }
 
   template <int parts, int width>
-  [[gnu::always_inline]] static void add_tile(const double* rows,
-                                              const double (*scaled)[kFour], int64 n_rows,
-                                              int64 stride, double* h, int64 h_stride) {
+  [[gnu::always_inline]] static void add_tile(const double* rows, const double (*scaled)[kFour],
+                                              int64 n_rows, int64 stride, double* h,
+                                              int64 h_stride) {
     WideEight<parts> sums[kFour][width];
     for (int q = 0; q < kFour; ++q) {
       for (int w = 0; w < width; ++w) {
