@@ -162,7 +162,7 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
     intercept_ : float
         b.
     scale_ : float
-        sigma, in the unit of y.
+        sigma, in the unit of y; next to 0 where the model meets so many targets that none is best.
     outliers_ : ndarray of shape (n_samples,), bool
         Rows whose residuals are beyond ``epsilon * scale_``; on several ranks a rank's own.
     gap_ : float
