@@ -1,5 +1,6 @@
 """Huber's regression of few dense rows: model and scale by one Newton method, and its bound."""
 
+import warnings
 from functools import partial
 
 import hypothesis.strategies as st
@@ -162,6 +163,19 @@ def test_targets_that_are_not_equal_enough_are_not_taken_for_it(share, monkeypat
     X, y, _ = make("plain")
     y[: int(share * len(y))] = 0.0
     assert "scales" in HuberRegressor().fit(X, y).solver_
+
+
+@pytest.mark.parametrize("most", [0, 2**21])
+@pytest.mark.parametrize("alpha", [1e-300, 1e-30, 1e300])
+def test_penalties_at_the_ends_of_numbers_are_no_error(alpha, most, monkeypatch):
+    monkeypatch.setattr(huber, "_FEW_ENTRIES", most)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 45)), 1.0 * rng.poisson(0.1, size=60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = HuberRegressor(alpha=alpha).fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    assert model.scale_ > 0.0
 
 
 @given(

@@ -69,6 +69,8 @@ _SAMPLE_ROWS, _ROWS_A_COLUMN, _MOST_SHARE, _ROUGH_MISS = 5000, 50, 0.125, 0.02
 _FEW_ENTRIES, _MOST_STEPS = 2**21, 60
 # Times as many columns as let the best scale fall to none, from which on that is tried first.
 _SURELY = 1.25
+# A penalty of less is none to the interior point method: its products with squares overflow.
+_LEAST_ALPHA = 1e-100
 # Least scale, as a share of the targets' size: rows that lie on a plane have none.
 _LEAST = 1e-9
 
@@ -427,7 +429,7 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
         Where a constant meets so many that its scale is none, a better model meets about as many.
         """
         matrix, epsilon, alpha = task.matrix, float(self.epsilon), task.alpha
-        is_plain = isinstance(matrix, DenseMatrix | CompressedMatrix) and alpha > 0.0
+        is_plain = isinstance(matrix, DenseMatrix | CompressedMatrix) and alpha > _LEAST_ALPHA
         is_watched = task.rule.verbose > 0 or task.rule.control.is_active
         if not is_plain or is_watched or self._is_asked_elsewhere():
             return None

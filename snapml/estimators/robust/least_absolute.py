@@ -138,6 +138,8 @@ def bound_of_any_scale(rows: Rows, residuals: np.ndarray, coef: np.ndarray) -> f
     gram = gram.toarray() if issparse(gram) else np.asarray(gram)
     if rows.has_intercept:
         gram = np.block([[gram, sums[:, None]], [sums[None, :], np.full((1, 1), shares.sum())]])
+    if not (np.isfinite(gram).all() and np.isfinite(wanted).all()):
+        return -math.inf
     factors = np.linalg.lstsq(gram.astype(np.float64), wanted, rcond=None)[0]
     u[is_met] = shares * (met @ factors[: len(coef)] + factors[len(coef) :].sum())
     if rows.has_intercept:  # to the last bit, by those that have room
