@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_diabetes
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import QuantileRegressor as Peer
 
 from snapml import QuantileRegressor, load
@@ -167,3 +168,12 @@ def test_engel_fits_are_those_of_the_exact_linear_program():
         found = [model.intercept_, model.coef_[0], len(y) * model.objective_]
         wanted = [case["intercept"], case["income"], case["objective"]]
         np.testing.assert_allclose(found, wanted, rtol=1e-7)
+
+
+@pytest.mark.parametrize("alpha", [1e-300, 1e-160])
+def test_a_penalty_whose_squares_overflow_ends_with_a_model_and_a_warning(alpha):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 5)), 1.0 * rng.poisson(0.1, size=300)
+    with pytest.warns(ConvergenceWarning, match="relative duality gap"):
+        model = QuantileRegressor(alpha=alpha, l1_ratio=0.0).fit(X, y)
+    assert np.isfinite(model.coef_).all()

@@ -430,6 +430,8 @@ class _Fit:
         own = self._rows.adjoint(slopes.sum(axis=0))
         sums = self.communicator.allreduce_sum(own) + self._pull
         self._slopes_of = sums
+        if not np.isfinite(sums).all():  # the steps' systems have overflowed
+            return -math.inf
         exact = np.flatnonzero((self._l1 == 0.0) & (self._l2 == 0.0))
         if len(exact):
             slopes, sums = self._balanced(slopes, sums, exact)
