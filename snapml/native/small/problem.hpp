@@ -92,22 +92,18 @@ class Problem {
   }
 
   // Rows that the loss is not flat at.
-  int64 n_curved(const Point& point) const {
-    const std::vector<double> curved = curvatures(point);
-    return design.n_padded - std::count(curved.begin(), curved.end(), 0.0);
-  }
+  int64 n_curved(const Point& point) const { return count_curved(curvatures(point)); }
 
   // Whether enough rows are flat at one of two points alone for a factor made at the first to be
   // worth little: one of so many that are curved at the second.
   bool is_curved_elsewhere(const Point& first, const Point& second) const {
     constexpr int64 kFew = 32;
     const std::vector<double> before = curvatures(first), now = curvatures(second);
-    int64 n_changed = 0, n_now = 0;
+    int64 n_changed = 0;
     for (std::size_t i = 0; i < now.size(); ++i) {
       n_changed += (before[i] != 0) != (now[i] != 0) ? 1 : 0;
-      n_now += now[i] != 0 ? 1 : 0;
     }
-    return n_changed * kFew > n_now;
+    return n_changed * kFew > count_curved(now);
   }
 
   // Coefficients from and to arrays of as many numbers as there are columns.
@@ -193,6 +189,11 @@ class Problem {
   }
 
  private:
+  static int64 count_curved(const std::vector<double>& curvatures) {
+    return static_cast<int64>(curvatures.size()) -
+           std::count(curvatures.begin(), curvatures.end(), 0.0);
+  }
+
   void fill_loss_hessian(const Point& point, std::vector<double>& h) const {
     h.assign(static_cast<std::size_t>(stride() * stride()), 0.0);
     design.add_gram(curvatures(point).data(), h.data(), stride());

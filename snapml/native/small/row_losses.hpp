@@ -2,14 +2,10 @@
 // once, not for every loss.
 #pragma once
 
-#include <memory>
-
 #include "snapml/losses.hpp"
-#include "threads/clones.hpp"
+#include "threads/wide.hpp"
 
 namespace snapml::native::small {
-
-inline constexpr int64 kRowLanes = 8;  // that sums over rows are kept in
 
 class RowLosses {
  public:
@@ -35,8 +31,8 @@ class RowLosses {
 template <class Loss>
 SNAPML_FLAT_CLONES void row_tangents(Loss loss, const double* z, const double* y, const double* c,
                                      int64 n, double* slopes, double* sum) {
-  for (int64 i = 0; i < n; i += kRowLanes) {
-    for (int r = 0; r < kRowLanes; ++r) {
+  for (int64 i = 0; i < n; i += kEight) {
+    for (int r = 0; r < kEight; ++r) {
       const Tangent<double> at = loss.tangent(z[i + r], y[i + r]);
       const double weight = c[i + r];
       slopes[i + r] = weight == 0 ? 0 : weight * at.gradient;
