@@ -2,6 +2,7 @@
 
 import warnings
 from functools import partial
+from itertools import repeat
 
 import hypothesis.strategies as st
 import numpy as np
@@ -12,8 +13,9 @@ from sklearn.linear_model import HuberRegressor as SkHuberRegressor
 
 from snapml import HuberRegressor
 from snapml.estimators.robust import huber, joint_newton
+from snapml.estimators.robust.concomitant_scale import Rows, dual_value
 from snapml.estimators.robust.joint_newton import JointProblem, solve_jointly
-from snapml.estimators.robust.least_absolute import Rows, bound_of_any_scale, solve_without_scale
+from snapml.estimators.robust.least_absolute import bound_of_any_scale, solve_without_scale
 from snapml.solvers.stopping import StoppingRule
 
 
@@ -60,10 +62,17 @@ def test_model_is_that_of_one_scale_after_the_other(kind, parameters, dtype, mon
     assert together.scale_ == pytest.approx(apart.scale_, rel=1e-2)
 
 
-def problem_of(kind, seed, alpha, epsilon, has_intercept):
-    X, y, weights = make(kind, seed, n_rows=60)
+def problem_of(made, alpha, epsilon, has_intercept):
+    X, y, weights = made
     y = y - y.mean() if has_intercept else y
     return JointProblem(X, y, weights, epsilon, alpha, has_intercept)
+
+
+def objectives(problem, joints):
+    """Return those of joint vectors, each with the best scale for it."""
+    residuals = [problem.y - problem.Z @ joint for joint in joints]
+    points = map(joint_newton._Point.at, repeat(problem), joints, residuals)
+    return [point.objective for point in points]
 
 
 @given(
@@ -81,7 +90,7 @@ def test_bounds_of_any_models_are_below_the_objectives_of_all(
     kind, seed, alpha, epsilon, has_intercept, share
 ):
     """A bound is of one model's residuals, and no other model has less."""
-    problem = problem_of(kind, seed, alpha, epsilon, has_intercept)
+    problem = problem_of(make(kind, seed, n_rows=60), alpha, epsilon, has_intercept)
     start = np.zeros(len(problem.ridge))
     found = solve_jointly(problem, start, 40, lambda *_: False)
     if found is None:
@@ -92,7 +101,7 @@ def test_bounds_of_any_models_are_below_the_objectives_of_all(
         for joint in (start, best, share * best)
     ]
     slopes = [joint_newton._slopes(problem, point) for point in points if point.scale > 0.0]
-    bounds = [found.bound, *(joint_newton.dual_value(problem, each) for each in slopes)]
+    bounds = [found.bound, *(dual_value(problem, each) for each in slopes)]
     least = min(point.objective for point in points)
     assert max(bounds) <= least * (1.0 + 1e-12)
 
@@ -194,20 +203,15 @@ def test_bound_of_any_scale_is_one_whatever_the_model(
     kind, seed, alpha, epsilon, has_intercept, share
 ):
     made = make_met if kind in ("short", "weighted", "claims") else partial(make, n_rows=60)
-    X, y, weights = made(kind, seed)
-    y = y - weights @ y / weights.sum() if has_intercept else y
-    problem = JointProblem(X, y, weights, epsilon, alpha, has_intercept)
+    problem = problem_of(made(kind, seed), alpha, epsilon, has_intercept)
     jointly = solve_jointly(problem, np.zeros(len(problem.ridge)), 60, lambda *_: False)
-    coef = np.zeros(X.shape[1]) if jointly is None else share * jointly.coef
-    rows = Rows(X, y, weights, epsilon, alpha, has_intercept)
-    bound = bound_of_any_scale(rows, y - X @ coef, coef)
+    coef = np.zeros(problem.X.shape[1]) if jointly is None else share * jointly.coef
+    rows = Rows(problem.X, problem.y, problem.weights, epsilon, alpha, has_intercept)
+    bound = bound_of_any_scale(rows, problem.y - problem.X @ coef, coef)
     points = [np.zeros(len(problem.ridge)), problem.joint(coef, 0.0)]
     if jointly is not None:
         points.append(problem.joint(jointly.coef, jointly.intercept))
-    values = [
-        joint_newton._Point.at(problem, joint, problem.y - problem.Z @ joint).objective
-        for joint in points
-    ]
+    values = objectives(problem, points)
     assert bound <= min(values) * (1.0 + 1e-12)
 
 
@@ -242,17 +246,12 @@ def test_targets_of_nothing_need_no_model(dtype, has_intercept):
 @settings(max_examples=100)
 def test_bound_without_scale_is_one_with_any(kind, seed, alpha, epsilon, has_intercept):
     made = make_met if kind in ("short", "weighted", "claims") else partial(make, n_rows=60)
-    X, y, weights = made(kind, seed)
-    y = y - weights @ y / weights.sum() if has_intercept else y
-    problem = JointProblem(X, y, weights, epsilon, alpha, has_intercept)
+    problem = problem_of(made(kind, seed), alpha, epsilon, has_intercept)
     found = solve_without_scale(problem, StoppingRule(tol=1e-5, max_iter=100))
     points = [np.zeros(len(problem.ridge))]
     jointly = solve_jointly(problem, points[0], 60, lambda *_: False)
     points += [problem.joint(each.coef, each.intercept) for each in (found, jointly) if each]
-    values = [
-        joint_newton._Point.at(problem, joint, problem.y - problem.Z @ joint).objective
-        for joint in points
-    ]
+    values = objectives(problem, points)
     assert found is not None or kind == "far"
     if found is not None:
         assert found.bound <= min(values) * (1.0 + 1e-12)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Value", "lower_bound", "scale_of"]
+from snapml._lazy import cached_property
+
+__all__ = ["Rows", "Value", "dual_value", "lower_bound", "scale_of"]
 
 _MOST_ROUNDS = 1000
 
@@ -33,6 +36,75 @@ class Value:
     scale: float
     lower: float
     upper: float
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in memory, and what is asked of a model of theirs.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse.csr_matrix of shape (n_rows, n_columns)
+        Finite numbers.
+    y : ndarray of shape (n_rows,), float64
+        Targets, whose mean is about 0 where there is an intercept.
+    weights : ndarray of shape (n_rows,), float64
+        Of the rows, some above 0.
+    epsilon, alpha : float
+        As of the estimator; alpha above 0.
+    has_intercept : bool
+        Whether a model has one, without a penalty.
+    """
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+    epsilon: float
+    alpha: float
+    has_intercept: bool
+
+    @cached_property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.weights.sum())
+
+    def cost_of(self, multipliers: np.ndarray) -> float:
+        """Return the penalty's conjugate, ``||X^T u||^2 / (4 alpha)``."""
+        image = np.asarray(self.X.T @ multipliers, dtype=np.float64)
+        return float(image @ image) / (4.0 * self.alpha)
+
+
+def dual_value(rows: Rows, slopes: np.ndarray) -> float:
+    """Return what no model and scale have less than, by multipliers near the losses' slopes.
+
+    Those of rows within their bounds take up the sum of all, where there is an intercept; then all
+    are scaled to ``|u_i| <= 2 epsilon s_i`` and ``sum u_i^2 / (4 s_i) <= sum s_i``.
+
+    Parameters
+    ----------
+    rows : Rows
+        What the models are of.
+    slopes : ndarray of shape (n_rows,), float64
+        Minus the losses' derivatives by the margins, 0 where a weight is.
+
+    Returns
+    -------
+    float
+        -inf where no row has room for the sum of all.
+    """
+    weights, bound, u = rows.weights, 2.0 * rows.epsilon * rows.weights, slopes
+    if rows.has_intercept:
+        inside, rest = np.where(abs(u) < bound, weights, 0.0), u.sum()
+        room = inside.sum()
+        if room == 0.0 and rest != 0.0:
+            return -math.inf
+        u = u - inside * (rest / room if room > 0.0 else 0.0)
+    counts = weights > 0.0
+    beyond = float(np.max(abs(u[counts]) / bound[counts]))
+    size = math.sqrt(float(u[counts] ** 2 @ (0.25 / weights[counts])) / rows.total)
+    u = u / max(1.0, beyond, size)
+    with np.errstate(over="ignore"):
+        return float(u @ rows.y) - rows.cost_of(u)
 
 
 def lower_bound(values: list[Value], weight: float, epsilon: float) -> float:

@@ -22,11 +22,10 @@ from snapml.estimators.placement import (
     margins_where_rows_are,
     with_host_predictions,
 )
-from snapml.estimators.robust.concomitant_scale import Value, lower_bound, scale_of
+from snapml.estimators.robust.concomitant_scale import Rows, Value, lower_bound, scale_of
 from snapml.estimators.robust.joint_newton import JointFit, JointProblem, solve_jointly
 from snapml.estimators.robust.least_absolute import (
     FINE,
-    Rows,
     absolute_dataset,
     absolute_problem,
     bound_of_any_scale,
@@ -69,8 +68,6 @@ _SAMPLE_ROWS, _ROWS_A_COLUMN, _MOST_SHARE, _ROUGH_MISS = 5000, 50, 0.125, 0.02
 _FEW_ENTRIES, _MOST_STEPS = 2**21, 60
 # Times as many columns as let the best scale fall to none, from which on that is tried first.
 _SURELY = 1.25
-# A penalty of less is none to the interior point method: its products with squares overflow.
-_LEAST_ALPHA = 1e-100
 # Least scale, as a share of the targets' size: rows that lie on a plane have none.
 _LEAST = 1e-9
 
@@ -375,34 +372,41 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
             check_rows(task.matrix, self.n_threads)
         except NonFiniteError:
             raise_non_finite(self, task.X)
-        X, has_intercept = array_of(task.matrix), bool(self.fit_intercept)
-        epsilon, control = float(self.epsilon), task.rule.control
-        rows = JointProblem(X, task.y, task.weights, epsilon, task.alpha, has_intercept)
+        rows = JointProblem(*self._asked(task))
+        if self._may_meet_many(task):
+            return self._without_scale(task, rows) or self._jointly(task, rows)
+        return self._jointly(task, rows) or self._without_scale(task, rows)
+
+    def _asked(self, task: _Task) -> tuple[Any, np.ndarray, np.ndarray, float, float, bool]:
+        """Return what `Rows` are made of."""
+        epsilon, has_intercept = float(self.epsilon), bool(self.fit_intercept)
+        return array_of(task.matrix), task.y, task.weights, epsilon, task.alpha, has_intercept
+
+    def _jointly(self, task: _Task, rows: JointProblem) -> _Model | None:
+        """Return the best model and scale, where Newton's method ends with one."""
+        control = task.rule.control
 
         def ends(joint: np.ndarray, gap: float, objective: float) -> bool:
             coef, level = rows.model(joint)
             model = Interim(coef[None], np.array([level + task.centre]), gap, objective)
             return control.ends(self._communicator(), lambda: model)
 
-        is_first = self._may_meet_many(task)
-        found_first = self._without_scale(task, rows) if is_first else None
-        if found_first is not None:
-            return found_first
         start, last = np.zeros(len(rows.ridge)), self._last_end(len(task.y), 1)
         if last is not None and last.coef is not None:
             point = np.array(last.coef, dtype=np.float64)[0]
             start = rows.joint(point[:-1], point[-1] - task.centre)
         with limit_blas_threads(resolve_n_threads(self.n_threads, task.matrix.n_stored)):
             found = solve_jointly(rows, start, min(self.max_iter, _MOST_STEPS), ends)
-        if found is not None:
-            words = "Newton's method in model and scale together: the rows are few"
-            model = self._bounded(task, found, task.least, words)
-            if model.result.has_converged and model.next_scale > task.least:
-                return model
-            if control.reason:
-                warn_of_early_end(model.result, task.rule)
-                return model
-        return None if is_first else self._without_scale(task, rows)
+        if found is None:
+            return None
+        words = "Newton's method in model and scale together: the rows are few"
+        model = self._bounded(task, found, task.least, words)
+        if model.result.has_converged and model.next_scale > task.least:
+            return model
+        if not control.reason:
+            return None
+        warn_of_early_end(model.result, task.rule)
+        return model
 
     def _may_meet_many(self, task: _Task) -> bool:
         """Return whether a model meets so many targets as a rule that the best scale is none.
@@ -417,9 +421,11 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
     def _without_scale(self, task: _Task, rows: JointProblem) -> _Model | None:
         """Return the model of least absolute residuals, where its scale of none is the best."""
         found = solve_without_scale(rows, task.rule)
-        if found is None:
-            return None
         words = "interior point method in one call: no scale is better than none"
+        return None if found is None else self._proven(task, found, words)
+
+    def _proven(self, task: _Task, found: JointFit, words: str) -> _Model | None:
+        """Return a model without a scale, where its bound meets the tolerance."""
         model = self._bounded(task, found, task.least_of_none, words)
         return model if model.result.has_converged else None
 
@@ -428,29 +434,25 @@ class HuberRegressor(CallbackSupport, LinearRegressor):
 
         Where a constant meets so many that its scale is none, a better model meets about as many.
         """
-        matrix, epsilon, alpha = task.matrix, float(self.epsilon), task.alpha
-        is_plain = isinstance(matrix, DenseMatrix | CompressedMatrix) and alpha > _LEAST_ALPHA
+        matrix = task.matrix
+        is_plain = isinstance(matrix, DenseMatrix | CompressedMatrix) and task.alpha > 0.0
         is_watched = task.rule.verbose > 0 or task.rule.control.is_active
         if not is_plain or is_watched or self._is_asked_elsewhere():
             return None
-        has_intercept = bool(self.fit_intercept)
-        middle = float(np.median(task.y)) if has_intercept else 0.0
-        met = float(task.weights @ (task.y == middle))
-        if met * epsilon**2 < task.total * (epsilon**2 - 1.0) or matrix.shape[1] > MOST_COLUMNS:
+        rows = Rows(*self._asked(task))
+        square, middle = rows.epsilon**2, float(np.median(rows.y)) if rows.has_intercept else 0.0
+        met = float(rows.weights @ (rows.y == middle))
+        if met * square < rows.total * (square - 1.0) or matrix.shape[1] > MOST_COLUMNS:
             return None
-        dataset = absolute_dataset(matrix, task.y, task.weights, epsilon)
-        problem = absolute_problem(alpha, has_intercept=has_intercept)
+        dataset = absolute_dataset(matrix, rows)
         rule = replace(task.rule, tol=FINE * task.rule.tol)
-        result = self._run(task.X, problem, dataset, rule, is_trial=True)
+        result = self._run(task.X, absolute_problem(rows), dataset, rule, is_trial=True)
         coef = np.asarray(result.coef, dtype=np.float64)
         residuals = self._residuals(task, result.coef, result.intercept + task.centre)
-        rows = Rows(array_of(matrix), task.y, task.weights, epsilon, alpha, has_intercept)
         with limit_blas_threads(resolve_n_threads(self.n_threads, matrix.n_stored)):
             bound = bound_of_any_scale(rows, residuals, coef)
         found = JointFit(coef, result.intercept, bound, result.history)
-        words = f"{result.description}: no scale is better than none"
-        model = self._bounded(task, found, task.least_of_none, words)
-        return model if model.result.has_converged else None
+        return self._proven(task, found, f"{result.description}: no scale is better than none")
 
     def _models(self, task: _Task) -> list[_Model]:
         """Return models for scales that come close to the best, and for two beside it."""

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from snapml._lazy import cached_property
-from snapml.estimators.robust.concomitant_scale import scale_of
+from snapml.estimators.robust.concomitant_scale import Rows, dual_value, scale_of
 
-__all__ = ["JointFit", "JointProblem", "dual_value", "solve_jointly"]
+__all__ = ["JointFit", "JointProblem", "solve_jointly"]
 
 # Of the objective: what a step must promise to be taken, and to be near enough for a certificate;
 # what of its promise it must keep, and its least length.
@@ -35,34 +35,11 @@ _MANY = 0.3
 
 
 @dataclass(frozen=True)
-class JointProblem:
-    """Rows, copied as float64, less their means and in units of their columns' sizes.
+class JointProblem(Rows):
+    """Dense rows, copied as float64, less their means and in units of their columns' sizes.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-        Finite numbers.
-    y : ndarray of shape (n_rows,), float64
-        Targets, whose mean is about 0 where there is an intercept.
-    weights : ndarray of shape (n_rows,), float64
-        Of the rows, some above 0.
-    epsilon, alpha : float
-        As of the estimator; alpha above 0.
-    has_intercept : bool
-        Whether the last coefficient of the joint vectors is one.
+    Joint vectors have the intercept last, where there is one.
     """
-
-    X: np.ndarray
-    y: np.ndarray
-    weights: np.ndarray
-    epsilon: float
-    alpha: float
-    has_intercept: bool
-
-    @cached_property
-    def total(self) -> float:
-        """Sum of the weights."""
-        return float(self.weights.sum())
 
     @cached_property
     def means(self) -> np.ndarray:
@@ -92,6 +69,12 @@ class JointProblem:
         """Curvature of the penalty along each joint coefficient."""
         curvature = 2.0 * self.alpha / np.square(self.units)
         return np.append(curvature, 0.0) if self.has_intercept else curvature
+
+    def cost_of(self, multipliers: np.ndarray) -> float:
+        """Return the penalty's conjugate, from columns that are not far from zero."""
+        penalised = slice(None, -1) if self.has_intercept else slice(None)
+        image = (multipliers @ self.Z)[penalised]
+        return 0.5 * float(image**2 @ (1.0 / self.ridge[penalised]))
 
     def joint(self, coef: np.ndarray, intercept: float) -> np.ndarray:
         """Return a model as the solver takes it."""
@@ -314,30 +297,3 @@ def _along(problem: JointProblem, point: _Point, step: np.ndarray, slope: float)
             return found
         size *= 0.5
     return None
-
-
-def dual_value(problem: JointProblem, slopes: np.ndarray) -> float:
-    """Return what no model has less than, by multipliers near the losses' slopes.
-
-    Those of rows within their bounds take up the sum of all, where there is an intercept; then all
-    are scaled to ``|u_i| <= 2 epsilon s_i`` and ``sum u_i^2 / (4 s_i) <= sum s_i``.
-    """
-    weights, bound = problem.weights, 2.0 * problem.epsilon * problem.weights
-    u = slopes
-    if problem.has_intercept:
-        inside, rest = np.where(abs(u) < bound, weights, 0.0), u.sum()
-        room = inside.sum()
-        if room == 0.0 and rest != 0.0:
-            return -math.inf
-        u = u - inside * (rest / room if room > 0.0 else 0.0)
-    has_weight = weights > 0.0
-    u, weights, bound = u[has_weight], weights[has_weight], bound[has_weight]
-    share = max(
-        1.0, float(np.max(abs(u) / bound)), np.sqrt(u**2 @ (0.25 / weights) / problem.total)
-    )
-    u = u / share
-    penalised = slice(None, -1) if problem.has_intercept else slice(None)
-    Z = problem.Z if has_weight.all() else problem.Z[has_weight]
-    image = (u @ Z)[penalised]
-    with np.errstate(over="ignore"):
-        return float(u @ problem.y[has_weight] - 0.5 * image**2 @ (1.0 / problem.ridge[penalised]))
